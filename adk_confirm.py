@@ -1,0 +1,18 @@
+"""Where the command begins: our packages come first, whatever packages of the same names lie elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    ours = str(Path(__file__).resolve().parent)
+    sys.path[:] = [ours, *(path for path in sys.path if path != ours)]
+    from bot.cli import main as cli
+
+    return cli()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""Every test of the store runs on both databases: ask for `database`, or for `database_url` to open it yourself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from runtime.database import Database
+from tests.support.postgres import PostgresServer, postgres_server
+
+# The same examples everywhere and every time; a loaded machine is no finding.
+settings.register_profile("adk-confirm", derandomize=True, deadline=None)
+settings.load_profile("adk-confirm")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for the session, started by the first test that needs it."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """A fresh database on the session's server."""
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A file that does not exist yet."""
+    return f"sqlite:///{tmp_path / 'store.db'}"
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """An empty store, opened for writing."""
+    opened = await Database.open(database_url)
+    yield opened
+    await opened.close()

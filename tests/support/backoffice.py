@@ -1,0 +1,289 @@
+"""A store with a team's work in it, made by the desk's own transactions, and the command line that looks after it.
+
+async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
+    await at.hears("deploy it")
+    deploy = await at.asks("deploy", {"version": "2.4.1"})
+    await at.vote(deploy, ANNA)
+    said = await at.command("audit", "show", deploy)
+    assert said.code == 0
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Row, select
+
+from bot.authorise import Facts
+from bot.cli import main
+from bot.control import serve_control, socket_path
+from bot.desk import Ballot, Cast, Heard, Opening, cast, hand_over, hear, open_request, placed, see
+from bot.hosts.host import HostRequest
+from bot.letters import letter_done, next_letter, rest, told_up_to
+from bot.operating import operator_handlers
+from bot.outcomes import Seen
+from bot.people import Account, Approver, Members, Person, Unresolved
+from bot.policy import CallFacts, Policies
+from bot.row import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
+from bot.row_json import delivery_from_json
+from bot.rows import read_confirmation, session_confirmations
+from bot.seal import Seal
+from bot.settings import load_settings
+from bot.store import open_store
+from bot.tables import chains, ledger, mail, sessions
+from bot.voting import Rules
+from runtime.database import Database, Tx
+from runtime.jsontypes import Json, JsonObject
+from tests.support.deciding import ASKER, TEAM, full_member
+
+SECRET = "a secret that only tests know, long enough"
+POLICIES = """
+[[policy]]
+tools = ["deploy*"]
+approvers = ["user:U0ANNA", "user:U0BEN"]
+quorum = 2
+redact = ["token"]
+[[policy]]
+tools = ["*"]
+approvers = ["user:U0ANNA"]
+"""
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True)
+class Said:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@dataclass
+class Office:
+    """Who can be asked about people: everybody is a full member, groups have whom the test puts there."""
+
+    members: dict[Approver, Members] = field(default_factory=dict)
+    silent: bool = False
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+    ) -> Facts:
+        account: Account | Unresolved = full_member(vote.voter)
+        if self.silent:
+            account = Unresolved(vote.voter.user, "Slack did not answer within 30 s")
+        barred = policies.barred(row.asked.facts())
+        return Facts(account=account, members=self.members, barred=barred, speakers=speakers)
+
+
+@dataclass
+class Backoffice:
+    url: str
+    directory: Path
+    database: Database
+    clock: Clock
+    capsys: pytest.CaptureFixture[str]
+    office: Office = field(default_factory=Office)
+    rules: Rules = field(init=False)
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        self.policies(POLICIES)
+
+    def policies(self, text: str) -> None:
+        """The file as it is from now on; the service has it as it was when it started."""
+        (self.directory / "adk-confirm.toml").write_text(f'[store]\nurl = "{self.url}"\n{text}')
+        self.rules = Rules(_policies(self.directory), Seal(SECRET, "call"))
+
+    # What people and agents do
+
+    async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1") -> str:
+        heard = Heard(
+            app="oncall",
+            team=TEAM,
+            enterprise=None,
+            channel="C0DEPLOYS",
+            thread_ts=thread,
+            ts=f"{next(_numbers)}.5",
+            person=who,
+            text=text,
+        )
+        await self.database.run(hear, heard)
+        self.key = await self.database.read(lambda tx: _session_of(tx, heard.id))
+        return heard.id
+
+    async def asks(self, tool: str = "deploy", arguments: JsonObject | None = None, **more: object) -> str:
+        """The agent's call comes before people; the id of its confirmation."""
+        row = await self._opened(tool, {"version": "2.4.1"} if arguments is None else arguments, **more)
+        assert row is not None
+        return row.id
+
+    async def refuses(self, tool: str, arguments: JsonObject) -> str:
+        """Nobody is asked about the call; what the agent is told."""
+        assert await self._opened(tool, arguments) is None
+        found = select(mail.c.body).where(mail.c.kind == "refusal").order_by(mail.c.id.desc()).limit(1)
+        return str(await self.database.read(lambda tx: tx.execute(found).scalar_one()))
+
+    async def _opened(self, tool: str, arguments: JsonObject, **more: object) -> Confirmation | None:
+        if not self.key:
+            await self.hears(f"please {tool}")
+        number = next(_numbers)
+        request = HostRequest(
+            request_id=f"r{number}",
+            call_id=f"c{number}",
+            tool=tool,
+            arguments=arguments,
+            agent="oncall",
+            invocation_id=f"e{number}",
+            hint="Deploy it?",
+        )
+        request = replace(request, **more)  # type: ignore[arg-type]  # the fields of HostRequest, named by the test
+        call = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
+        place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
+        governs = self.rules.policies.resolve(call)
+        opening = Opening(request=request, asked_by=ASKER, governs=governs, places=(place,))
+        return await self.database.run(open_request, self.key, opening, self.rules)
+
+    async def vote(
+        self,
+        confirmation: str,
+        who: Person,
+        kind: VoteKind = VoteKind.APPROVE,
+        *,
+        reason: str | None = None,
+        facts: Facts | None = None,
+        stored_only: bool = False,
+        **edit: Json,
+    ) -> Cast:
+        row = await self.row(confirmation)
+        ballot = Ballot(
+            id=f"v{next(_numbers)}",
+            confirmation=confirmation,
+            revision=row.revision.number,
+            kind=kind,
+            voter=who,
+            reason=reason,
+            edit=Edit(edit) if edit else None,
+        )
+        known = None if stored_only else facts or Facts(account=full_member(who), members=self.office.members)
+        return await self.database.run(cast, ballot, self.rules, known)
+
+    async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:
+        """The approved call begins, and ends."""
+        body = await self.database.read(lambda tx: _answer(tx, confirmation))
+        await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.seal)
+        await self.database.run(see, confirmation, Seen(kind=OutcomeKind.RUNNING))
+        if kind is not OutcomeKind.RUNNING:
+            await self.database.run(see, confirmation, Seen(kind=kind, text=text))
+
+    async def is_told(self) -> None:
+        """The session's agent and thread have heard all there is, and the cards show it."""
+        await self.database.run(_told, self.key)
+        await self.is_drawn()
+
+    async def is_drawn(self) -> None:
+        for row in await self.database.read(session_confirmations, self.key):
+            drawn = tuple(replace(place, drawn_version=row.face) for place in row.places)
+            await self.database.run(placed, row.id, drawn)
+
+    async def row(self, confirmation: str) -> Confirmation:
+        row = await self.database.read(read_confirmation, confirmation)
+        assert row is not None
+        return row
+
+    async def lines(self, chain: str | None = None) -> list[Row[tuple[str, str | None]]]:
+        """Kind and content of each line, in order."""
+        found = select(ledger.c.kind, ledger.c.content).where(ledger.c.chain == (chain or self.key))
+        return await self.database.read(lambda tx: list(tx.execute(found.order_by(ledger.c.seq))))
+
+    # What the operator does
+
+    async def command(self, *arguments: str) -> Said:
+        """Beside whoever has the store open, as from another shell. A store on SQLite has the service in front."""
+        async with serve_control(socket_path(self.url), operator_handlers(self.database, self.rules, self.office)):
+            return await self.alone(*arguments)
+
+    async def alone(self, *arguments: str) -> Said:
+        """With nobody listening."""
+        self.capsys.readouterr()
+        code = await asyncio.to_thread(main, list(arguments))
+        said = self.capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Said(code, said.out, said.err)
+
+    async def refusal(self, *arguments: str) -> str:
+        """What is said when it can't be done."""
+        said = await self.command(*arguments)
+        assert (said.code, said.out) == (2, "")
+        return said.err.partition(": ")[2].strip()
+
+    async def reopen(self) -> None:
+        self.database = await open_store(self.url, self.clock)
+
+
+class Clock:
+    """What time it is in the store; it begins as the machine's, and passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.at = float(int(time.time()))
+
+    def __call__(self) -> float:
+        return self.at
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(self.at, UTC)
+
+    def passes(self, **length: float) -> None:
+        self.at += timedelta(**length).total_seconds()
+
+
+@asynccontextmanager
+async def backoffice(
+    url: str, directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    monkeypatch.chdir(directory)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in ("DATABASE_URL", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN", "SLACK_SIGNING_SECRET", "SLACK_API_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", SECRET)
+    clock = Clock()
+    at = Backoffice(url, directory, await open_store(url, clock), clock, capsys)
+    try:
+        yield at
+    finally:
+        await at.database.close()
+
+
+def _policies(directory: Path) -> Policies:
+    return load_settings(directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET}).policies
+
+
+def _session_of(tx: Tx, session: str) -> str:
+    key: str = tx.execute(select(sessions.c.key).where(sessions.c.id == session)).scalar_one()
+    return key
+
+
+def _answer(tx: Tx, confirmation: str) -> str:
+    found = select(mail.c.body).where(mail.c.confirmation == confirmation).order_by(mail.c.id.desc()).limit(1)
+    body: str = tx.execute(found).scalar_one()
+    return body
+
+
+def _told(tx: Tx, key: str) -> None:
+    while (letter := next_letter(tx, key)) is not None:
+        letter_done(tx, letter.id)
+    told_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
+    rest(tx, key)

@@ -1,0 +1,62 @@
+"""A real Chromium, headless, that reaches this machine only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
+
+_ARGS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """The system's own. Where there is none the tests are skipped and say so; in CI they fail."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        assert not os.environ.get("CI"), "CI needs a Chromium"
+        pytest.skip("there is no Chromium here: apt-get install chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path, args=_ARGS)
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def chromium_page() -> AsyncIterator[Page]:
+    async with chromium() as browser:
+        page = await browser.new_page(viewport={"width": 1400, "height": 1000})
+        await page.route("**/*", _only_here)
+        yield page
+
+
+async def _only_here(route: Route) -> None:
+    if urlsplit(route.request.url).hostname == "127.0.0.1":
+        await route.continue_()
+    else:
+        await route.abort()
+
+
+def complaints_of(page: Page, *, expected: str = "") -> list[str]:
+    """Fills with whatever the page complains about from now on: errors, and what its policy blocks. Answers to
+    addresses that have `expected` in them may be refusals."""
+    heard: list[str] = []
+
+    def said(message: ConsoleMessage) -> None:
+        refused = bool(expected) and expected in message.location.get("url", "")
+        if message.type in ("error", "warning") and not refused:
+            heard.append(f"{message.type}: {message.text}")
+
+    page.on("console", said)
+    page.on("pageerror", lambda error: heard.append(str(error)))
+    return heard

@@ -1,0 +1,123 @@
+"""A real google-adk server, of whichever version runs this: `python -m tests.support.foreign.google`, set by the
+environment: SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, MCP (a command)."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import tempfile
+import warnings
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from tests.support.foreign import tools
+from tests.support.foreign.wishes import Plain, reply
+
+
+def main() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import uvicorn
+
+        app = build()
+        with socket.create_server(("127.0.0.1", int(os.environ.get("PORT", "0")))) as listening:
+            print(listening.getsockname()[1], flush=True)
+            uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+
+
+def build() -> Any:
+    from google.adk.cli.fast_api import get_fast_api_app
+    from google.adk.cli.utils.base_agent_loader import BaseAgentLoader
+
+    class Loader(BaseAgentLoader):
+        def load_agent(self, agent_name: str) -> Any:
+            return app(agent_name)
+
+        def list_agents(self) -> list[str]:
+            return ["clerk", "front"]
+
+    return get_fast_api_app(
+        agents_dir=tempfile.mkdtemp(prefix="adk-foreign-"),
+        agent_loader=Loader(),
+        session_service_uri=os.environ.get("SESSIONS", "memory://"),
+        artifact_service_uri="memory://",
+        use_local_storage=False,
+        web=False,
+        bind_host="127.0.0.1",
+    )
+
+
+def app(name: str) -> Any:
+    from google.adk.apps import App, ResumabilityConfig
+
+    resumable = ResumabilityConfig(is_resumable=True) if os.environ.get("RESUMABLE") else None
+    return App(name=name, root_agent=agent(name), resumability_config=resumable, plugins=plugins())
+
+
+def plugins() -> list[Any]:
+    if not os.environ.get("PLUGIN"):
+        return []
+    from runtime.adk_plugin import ConfirmationPlugin
+
+    return [ConfirmationPlugin(secret=os.environ.get("SECRET"))]
+
+
+def agent(name: str) -> Any:
+    from google.adk.agents import LlmAgent
+
+    if name == "front":
+        payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
+        return LlmAgent(name="front", model=model("front"), sub_agents=[payer])
+    return LlmAgent(name=name, model=model(name), tools=own_tools())
+
+
+def own_tools() -> list[Any]:
+    from google.adk.tools.function_tool import FunctionTool
+
+    def gated(function: Callable[..., object], when: bool | Callable[..., bool] = True) -> Any:
+        return FunctionTool(function, require_confirmation=when)
+
+    made: list[Any] = [
+        gated(tools.reimburse, tools.over_1000),
+        gated(tools.deploy),
+        gated(tools.linger),
+        gated(tools.break_down),
+        gated(tools.launch, tools.is_armed),
+        FunctionTool(tools.wipe),
+        FunctionTool(tools.lookup),
+        FunctionTool(tools.request_time_off),
+    ]
+    if command := os.environ.get("MCP"):
+        from google.adk.tools.mcp_tool import McpToolset, StdioConnectionParams
+        from mcp import StdioServerParameters
+
+        program, *arguments = json.loads(command)
+        there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
+        made.append(McpToolset(connection_params=StdioConnectionParams(server_params=there), require_confirmation=True))
+    return made
+
+
+def model(agent_name: str) -> Any:
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class Obliging(BaseLlm):
+        async def generate_content_async(
+            self,
+            llm_request: LlmRequest,
+            stream: bool = False,  # noqa: ARG002  (it never does)
+        ) -> AsyncGenerator[LlmResponse, None]:
+            shown: list[Plain] = [
+                content.model_dump(by_alias=True, exclude_none=True, mode="json") for content in llm_request.contents
+            ]
+            parts = [types.Part.model_validate(part) for part in reply(shown, agent_name)]
+            yield LlmResponse(content=types.Content(role="model", parts=parts))
+
+    return Obliging(model="obliging")
+
+
+if __name__ == "__main__":
+    main()

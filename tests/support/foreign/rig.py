@@ -1,0 +1,116 @@
+"""A foreign server in a test: started, killed, started again; what its tools did; and the bot's host in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.hosts.foreign import ForeignHost
+from bot.hosts.remote import RemoteServer
+from runtime.jsontypes import JsonObject
+
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass
+class Foreign:
+    """One server, and what its tools did since a test began to count."""
+
+    command: Sequence[str]
+    room: Path
+    env: Mapping[str, str]
+    port: int = 0
+    process: subprocess.Popen[str] | None = None
+    counted: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def host(self, app: str = "clerk", *, secret: str | None = None, timeout: float = 30.0) -> ForeignHost:
+        """The bot's host for one of its apps, as `open_host` makes it."""
+        return ForeignHost(RemoteServer(self.url, app, timeout=timeout), secret=secret)
+
+    def ran(self) -> list[JsonObject]:
+        return self._logged()[self.counted :]
+
+    def count_anew(self) -> None:
+        self.counted = len(self._logged())
+
+    def _logged(self) -> list[JsonObject]:
+        log = self.room / "tools.log"
+        return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+    def start(self) -> None:
+        """On the same port again, so that whoever talked to it finds it."""
+        self.process = subprocess.Popen(
+            self.command,
+            cwd=ROOT,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT),
+                "PORT": str(self.port),
+                "TOOL_LOG": str(self.room / "tools.log"),
+                "TOOL_FIFO": str(self.room / "fifo"),
+                **self.env,
+            },
+            stdout=subprocess.PIPE,
+            stderr=None if os.environ.get("FOREIGN_LOUD") else subprocess.DEVNULL,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline().strip()
+        assert said, "the server did not start; FOREIGN_LOUD=1 shows what it says"
+        self.port = int(said)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+    def holds(self, word: str) -> None:
+        """The tool will linger over this word until it may go on."""
+        os.mkfifo(self.room / f"fifo-{word}")
+
+    def lingered(self, word: str) -> list[str]:
+        """How far the lingering tool got with it: begun, ended."""
+        lines = [line for line in self._logged() if line["tool"] == "linger"]
+        return [step for line in lines for step in ("begun", "ended") if line.get(step) == word]
+
+    async def has_begun(self, word: str) -> None:
+        """Returns when the tool stands in its middle."""
+        while not self.lingered(word):
+            await asyncio.sleep(0.02)  # the log is written by another process
+
+    def go_on(self, word: str) -> None:
+        """Lets the lingering tool end, now or when it gets there."""
+        fifo = self.room / f"fifo-{word}"
+        threading.Thread(target=lambda: fifo.open("w").close(), daemon=True).start()
+
+
+@contextmanager
+def foreign(room: Path, *command: str, **env: str) -> Iterator[Foreign]:
+    room.mkdir(parents=True, exist_ok=True)
+    server = Foreign(command, room, env)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.kill()
+
+
+def google_adk(python: str = sys.executable) -> tuple[str, ...]:
+    return python, "-m", "tests.support.foreign.google"
+
+
+def adk_rs() -> tuple[str, ...]:
+    return sys.executable, "-m", "tests.support.foreign.rust"

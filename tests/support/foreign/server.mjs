@@ -1,0 +1,113 @@
+// A real @google/adk API server with the agent that wishes.py and tools.py describe.
+import {BaseLlm, FunctionTool, LlmAgent, LogLevel} from '@google/adk';
+import {AdkApiServer} from '@google/adk-devtools';
+import {appendFileSync} from 'node:fs';
+import {readFile} from 'node:fs/promises';
+import {z} from 'zod';
+
+const log = (tool, what) => appendFileSync(process.env.TOOL_LOG, JSON.stringify({tool, ...what}) + '\n');
+
+const words = (content) => {
+  const texts = (content.parts ?? []).filter((part) => part.text).map((part) => part.text);
+  return content.role === 'user' && texts.length && !texts[0].startsWith('For context:') ? texts.join('') : '';
+};
+
+const CALLS = {
+  pay: (what) => ({name: 'reimburse', args: {amount: Number(what)}}),
+  deploy: (what) => ({name: 'deploy', args: {service: what}}),
+  rest: (what) => ({name: 'request_time_off', args: {days: Number(what)}}),
+  linger: (what) => ({name: 'linger', args: {word: what}}),
+  break: (what) => ({name: 'break_down', args: {word: what}}),
+};
+
+function wanted(wish) {
+  const [verb, ...rest] = wish.split(' ');
+  return CALLS[verb] ? CALLS[verb](rest.join(' ')) : {name: 'lookup', args: {topic: wish}};
+}
+
+function reply(contents, agent) {
+  const at = contents.findLastIndex((content) => words(content));
+  if (at < 0) return [{text: 'Hello.'}];
+  const text = words(contents[at]);
+  if (!text.startsWith('please ')) return [{text: `I see: ${text}`}];
+  const parts = contents.slice(at + 1).flatMap((content) => content.parts ?? []);
+  const made = parts.filter((part) => part.functionCall).map((part) => part.functionCall.name);
+  const calls = text.slice('please '.length).split(' and ').map(wanted);
+  if (agent === 'front' && !made.includes('transfer_to_agent') && calls.some((call) => call.name === 'reimburse')) {
+    return [{functionCall: {name: 'transfer_to_agent', args: {agentName: 'payer'}}}];
+  }
+  if (!made.some((name) => name !== 'transfer_to_agent')) return calls.map((functionCall) => ({functionCall}));
+  const got = parts.filter((part) => part.functionResponse && part.functionResponse.name !== 'transfer_to_agent');
+  return [{text: 'I got ' + JSON.stringify(got.map(({functionResponse: one}) => [one.name, one.response]))}];
+}
+
+class Obliging extends BaseLlm {
+  constructor(agent) {
+    super({model: 'obliging'});
+    this.agent = agent;
+  }
+  async *generateContentAsync(request) {
+    yield {content: {role: 'model', parts: reply(request.contents, this.agent)}};
+  }
+  async connect() {
+    throw new Error('no live mode here');
+  }
+}
+
+const tool = (name, parameters, execute, requireConfirmation) =>
+  new FunctionTool({name, description: name, parameters: z.object(parameters), execute, requireConfirmation});
+
+const tools = () => [
+  tool('reimburse', {amount: z.number()}, ({amount}) => {
+    log('reimburse', {amount});
+    return {paid: amount};
+  }, ({amount}) => amount > 1000),
+  tool('deploy', {service: z.string()}, ({service}) => {
+    log('deploy', {service});
+    return {deployed: service};
+  }, true),
+  tool('linger', {word: z.string()}, async ({word}) => {
+    log('linger', {begun: word});
+    await readFile(`${process.env.TOOL_FIFO}-${word}`);
+    log('linger', {ended: word});
+    return {word};
+  }, true),
+  tool('break_down', {word: z.string()}, ({word}) => {
+    log('break_down', {word});
+    throw new Error(`no ${word} today`);
+  }, true),
+  tool('lookup', {topic: z.string()}, ({topic}) => ({topic})),
+  tool('request_time_off', {days: z.number()}, ({days}, context) => {
+    const confirmation = context.toolConfirmation;
+    if (!confirmation) {
+      context.requestConfirmation({hint: 'How many days?', payload: {approved_days: 0}});
+      return {status: 'Manager approval is required.'};
+    }
+    if (!confirmation.confirmed) return {error: 'denied'};
+    const approved = Math.min(confirmation.payload.approved_days, days);
+    log('request_time_off', {days: approved});
+    return {approved_days: approved};
+  }),
+];
+
+function agent(name) {
+  const subAgents = [];
+  if (name === 'front') {
+    const model = new Obliging('payer');
+    subAgents.push(new LlmAgent({name: 'payer', description: 'Pays people back.', model, tools: tools()}));
+  }
+  return new LlmAgent({name, model: new Obliging(name), tools: name === 'front' ? [] : tools(), subAgents});
+}
+
+const agentLoader = {
+  listAgents: async () => ['clerk', 'front'],
+  getAgentFile: async (name) => ({load: async () => agent(name), dispose: async () => {}, [Symbol.asyncDispose]: async () => {}}),
+  disposeAll: async () => {},
+};
+const say = console.log;
+console.log = () => {};
+const server = new AdkApiServer({
+  agentLoader, host: '127.0.0.1', port: Number(process.env.PORT ?? 0), logLevel: LogLevel.ERROR,
+});
+await server.start();
+say(new URL(server.url).port);

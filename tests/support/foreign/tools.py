@@ -1,0 +1,86 @@
+"""The tools of these agents. What one does it writes to a log; where one lingers, it waits for a line on a FIFO."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any
+
+
+def log(tool: str, **what: object) -> None:
+    with open(os.environ["TOOL_LOG"], "a") as file:
+        file.write(json.dumps({"tool": tool, **what}) + "\n")
+
+
+def over_1000(amount: int) -> bool:
+    return amount > 1000
+
+
+def reimburse(amount: int) -> dict[str, object]:
+    """Pays somebody back."""
+    log("reimburse", amount=amount)
+    return {"paid": amount}
+
+
+def deploy(service: str) -> dict[str, object]:
+    """Deploys."""
+    log("deploy", service=service)
+    return {"deployed": service}
+
+
+async def linger(word: str) -> dict[str, object]:
+    """Takes its time."""
+    log("linger", begun=word)
+    await asyncio.to_thread(_heard, word)
+    log("linger", ended=word)
+    return {"word": word}
+
+
+def _heard(word: str) -> None:
+    with open(f"{os.environ['TOOL_FIFO']}-{word}") as fifo:
+        fifo.read()
+
+
+def break_down(word: str) -> dict[str, object]:
+    """Fails."""
+    log("break_down", word=word)
+    raise ValueError(f"no {word} today")
+
+
+def is_armed(target: str) -> bool:
+    """What a predicate says may change between the request and its answer."""
+    return os.path.exists(f"{os.environ['TOOL_LOG']}.armed")
+
+
+def launch(target: str) -> dict[str, object]:
+    """Launches."""
+    log("launch", target=target)
+    return {"launched": target}
+
+
+def wipe(disk: str, tool_context: Any) -> dict[str, object]:
+    """Asks, and does not care what it is told."""
+    if not tool_context.tool_confirmation:
+        tool_context.request_confirmation(hint="Wipe it?")
+        return {"status": "asked"}
+    log("wipe", disk=disk)
+    return {"wiped": disk}
+
+
+def lookup(topic: str) -> dict[str, object]:
+    """Looks something up."""
+    return {"topic": topic}
+
+
+def request_time_off(days: int, tool_context: Any) -> dict[str, object]:
+    """Asks a manager for days off."""
+    confirmation = tool_context.tool_confirmation
+    if not confirmation:
+        tool_context.request_confirmation(hint="How many days?", payload={"approved_days": 0})
+        return {"status": "Manager approval is required."}
+    if not confirmation.confirmed:
+        return {"error": "denied"}
+    approved = min(confirmation.payload["approved_days"], days)
+    log("request_time_off", days=approved)
+    return {"approved_days": approved}

@@ -1,0 +1,78 @@
+"""Talking through a host as the mailroom does: said, asked, answered, looked at."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from itertools import count
+
+from bot.hosts.host import Became, Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, Words
+from bot.row import SessionKey
+from bot.steps import Word
+from runtime.jsontypes import Json
+
+_numbers = count(1)
+
+
+class Visit:
+    """One session, seen from the bot."""
+
+    def __init__(self, host: Host, session: SessionKey | None = None) -> None:
+        self.host = host
+        self.session = session or SessionKey(host.app, "slack-T1-U0ANN", f"slack-T1-C1-{next(_numbers)}.1")
+        self.marks = count(1)
+
+    async def say(self, text: str, *, mark: str | None = None, since: float | None = None) -> list[str]:
+        words = Words(mark=mark or f"words-{next(self.marks)}", text=text, since=since)
+        return await texts(self.host.say(self.session, words))
+
+    async def requests(self) -> list[HostRequest]:
+        return list((await self.host.look(self.session)).requests)
+
+    async def asks(self, text: str, mark: str | None = None) -> HostRequest:
+        """Says it, and gives the one request that follows."""
+        await self.say(text, mark=mark)
+        (request,) = await self.requests()
+        return request
+
+    async def approve(self, *requests: HostRequest, payload: Json = None, since: float | None = None) -> list[str]:
+        given = [self.answer(request, True, payload=payload, since=since) for request in requests]
+        return await texts(self.host.answer(self.session, given))
+
+    async def deny(self, *requests: HostRequest, reason: str | None = None) -> list[str]:
+        given = [self.answer(request, False, reason=reason) for request in requests]
+        return await texts(self.host.answer(self.session, given))
+
+    def answer(
+        self,
+        request: HostRequest,
+        confirmed: bool,
+        *,
+        payload: Json = None,
+        reason: str | None = None,
+        since: float | None = None,
+    ) -> HostAnswer:
+        return HostAnswer(
+            request_id=request.request_id,
+            call_id=request.call_id,
+            invocation_id=request.invocation_id,
+            confirmed=confirmed,
+            payload=payload,
+            reason=reason,
+            mark=f"k-{request.request_id}:1:{'approved' if confirmed else 'denied'}",
+            since=since,
+        )
+
+    async def settle(self, request: HostRequest, word: Word, attempt: int = 1) -> list[str]:
+        return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt))
+
+    async def outcome(self, request: HostRequest) -> HostOutcome:
+        (found,) = [o for o in (await self.host.look(self.session)).outcomes if o.request_id == request.request_id]
+        return found
+
+    async def became(self, request: HostRequest) -> Became:
+        return (await self.outcome(request)).became
+
+
+async def texts(exchange: AsyncIterator[Said | Piece]) -> list[str]:
+    """What was said, whole."""
+    return [heard.text async for heard in exchange if isinstance(heard, Said)]

@@ -1,0 +1,80 @@
+"""What the agents of all these servers do with what they are told, in plain JSON. Imports no ADK.
+
+"please pay 1500 and deploy search": the model makes these calls at once, and afterwards tells what it got for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Plain = dict[str, Any]
+
+OTHER_AGENTS = "For context:"
+"""How ADK begins what other agents said, when it tells a model."""
+
+
+def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
+    """The parts that the model answers with."""
+    at = _last_words(contents)
+    if at is None:
+        return [_text("Hello.")]
+    text = _words(contents[at])
+    if not text.startswith("please "):
+        return [_text(f"I see: {text}")]
+    after = contents[at + 1 :]
+    calls = [part for content in after for part in content.get("parts") or () if "functionCall" in part]
+    made = [part["functionCall"]["name"] for part in calls]
+    wanted = [_call(wish) for wish in text.removeprefix("please ").split(" and ")]
+    if agent == "front" and "transfer_to_agent" not in made and any(call["name"] == "reimburse" for call in wanted):
+        return [{"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "payer"}}}]
+    if not [name for name in made if name != "transfer_to_agent"]:
+        return [{"functionCall": call} for call in wanted]
+    return [_text("I got " + json.dumps(list(_results(after)), sort_keys=True))]
+
+
+def _call(wish: str) -> Plain:
+    verb, _, what = wish.partition(" ")
+    match verb:
+        case "pay":
+            return {"name": "reimburse", "args": {"amount": int(what)}}
+        case "deploy":
+            return {"name": "deploy", "args": {"service": what}}
+        case "rest":
+            return {"name": "request_time_off", "args": {"days": int(what)}}
+        case "linger":
+            return {"name": "linger", "args": {"word": what}}
+        case "break":
+            return {"name": "break_down", "args": {"word": what}}
+        case "launch":
+            return {"name": "launch", "args": {"target": what}}
+        case "wipe":
+            return {"name": "wipe", "args": {"disk": what}}
+        case "delete":
+            return {"name": "delete_file", "args": {"path": what}}
+        case _:
+            return {"name": "lookup", "args": {"topic": wish}}
+
+
+def _last_words(contents: Sequence[Plain]) -> int | None:
+    return next((i for i in range(len(contents) - 1, -1, -1) if _words(contents[i])), None)
+
+
+def _words(content: Plain) -> str:
+    texts = [part["text"] for part in content.get("parts") or () if part.get("text")]
+    if content.get("role") != "user" or not texts or texts[0].startswith(OTHER_AGENTS):
+        return ""
+    return "".join(texts)
+
+
+def _results(contents: Iterable[Plain]) -> Iterable[object]:
+    for content in contents:
+        for part in content.get("parts") or ():
+            given = part.get("functionResponse")
+            if given and given["name"] != "transfer_to_agent":
+                yield [given["name"], given.get("response")]
+
+
+def _text(text: str) -> Plain:
+    return {"text": text}

@@ -1,0 +1,188 @@
+"""Gemini's HTTP API on this machine: strict about what it is sent, and saying what the test wants it to say.
+
+async with FakeGemini() as gemini:
+    gemini.will(say("Hello."), call("lookup", city="Oslo"), refuse(503), CUT)
+    …                                   # GOOGLE_GEMINI_BASE_URL=gemini.url, GEMINI_API_KEY=gemini.key
+    assert gemini.heard[0]["contents"] == […]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+
+from tests.support.gemini_rules import BadRequest, check
+
+JsonDict = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """An answer in pieces. Asked without streaming, it is the first piece alone. `then` is how it ends."""
+
+    pieces: Sequence[JsonDict]
+    then: str = "end"  # end | cut | hang | garbage
+
+
+@dataclass(frozen=True)
+class Refusal:
+    status: int
+    body: str
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = "application/json"
+
+
+Answer = Chunks | Refusal
+CUT = Chunks([], then="cut")
+HANG = Chunks([], then="hang")
+
+
+def piece(*parts: JsonDict, finish: str | None = None) -> JsonDict:
+    """One message of an answer."""
+    candidate: JsonDict = {"index": 0}
+    if parts:
+        candidate["content"] = {"role": "model", "parts": list(parts)}
+    if finish:
+        candidate["finishReason"] = finish
+    usage = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+    return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-flash-001"}
+
+
+def say(*texts: str) -> Chunks:
+    """A text, in as many pieces."""
+    last = len(texts) - 1
+    return Chunks([piece({"text": text}, finish="STOP" if at == last else None) for at, text in enumerate(texts)])
+
+
+def call(name: str, **args: Any) -> Chunks:
+    return Chunks([piece({"functionCall": {"name": name, "args": args}}, finish="STOP")])
+
+
+def finish(reason: str, *parts: JsonDict) -> Chunks:
+    return Chunks([piece(*parts, finish=reason)])
+
+
+def blocked(reason: str) -> Chunks:
+    return Chunks([{"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 7}}])
+
+
+def refuse(
+    status: int,
+    name: str = "UNAVAILABLE",
+    message: str = "The model is overloaded.",
+    *,
+    details: Sequence[JsonDict] = (),
+    headers: dict[str, str] | None = None,
+) -> Refusal:
+    error: JsonDict = {"code": status, "message": message, "status": name}
+    if details:
+        error["details"] = list(details)
+    return Refusal(status, json.dumps({"error": error}), headers or {})
+
+
+def retry_after(delay: str) -> JsonDict:
+    return {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay}
+
+
+class FakeGemini:
+    def __init__(self, *, key: str = "test-key", models: Sequence[str] = ("gemini-2.5-flash",)) -> None:
+        self.key = key
+        self.models = set(models)
+        self.heard: list[JsonDict] = []
+        self.paths: list[str] = []
+        self.hanging = asyncio.Event()  # set while a request hangs
+        self._answers: list[Answer | Callable[[JsonDict], Answer]] = []
+        self._ended = asyncio.Event()
+        self._runner: web.AppRunner | None = None
+        self.url = ""
+
+    def will(self, *answers: Answer | Callable[[JsonDict], Answer]) -> None:
+        """What it answers next, in order; a function makes its answer of the request."""
+        self._answers.extend(answers)
+
+    async def __aenter__(self) -> Self:
+        app = web.Application(client_max_size=64 * 1024 * 1024)
+        app.router.add_post("/{version:v1beta}/models/{model}:{method}", self._serve)
+        app.router.add_post("/{version:v1beta1}/publishers/google/models/{model}:{method}", self._serve)  # Vertex AI
+        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = self._runner.addresses[0][:2]
+        self.url = f"http://{host}:{port}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None
+        self._ended.set()
+        await self._runner.cleanup()
+        if kind is None:
+            assert not self._answers, f"nobody asked for {self._answers}"
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.paths.append(request.path_qs)
+        self.heard.append(body)
+        try:
+            streaming = self._admit(request, body)
+        except BadRequest as bad:
+            return _refused(refuse(bad.status, bad.name, str(bad), details=bad.details))
+        assert self._answers, f"asked once too often: {json.dumps(body['contents'][-1])}"
+        answer = self._answers.pop(0)
+        if callable(answer):
+            answer = answer(body)
+        if isinstance(answer, Refusal):
+            return _refused(answer)
+        if streaming:
+            return await self._stream(request, answer)
+        if answer.then == "end":
+            return web.json_response(answer.pieces[0])
+        await self._misbehave(request, answer.then)
+        return web.Response(text='{"candidates": [{"conte', content_type="application/json")
+
+    def _admit(self, request: web.Request, body: JsonDict) -> bool:
+        if request.headers.get("x-goog-api-key") != self.key:
+            reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}
+            raise BadRequest("API key not valid. Please pass a valid API key.", details=[reason])
+        model, method = request.match_info["model"], request.match_info["method"]
+        if model not in self.models:
+            message = f"models/{model} is not found for API version v1beta, or is not supported for generateContent."
+            raise BadRequest(message, 404, "NOT_FOUND")
+        if (method, request.query_string) not in (("generateContent", ""), ("streamGenerateContent", "alt=sse")):
+            raise BadRequest(f"no such method: {method}?{request.query_string}", 404, "NOT_FOUND")
+        check(body, vertex=request.match_info["version"] == "v1beta1")
+        return method == "streamGenerateContent"
+
+    async def _stream(self, request: web.Request, answer: Chunks) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        for one in answer.pieces:
+            await response.write(b"data: " + json.dumps(one).encode() + b"\r\n\r\n")
+        await self._misbehave(request, answer.then)
+        if answer.then == "garbage":
+            await response.write(b'data: {"candidates": [{"conte\r\n\r\n')
+        await response.write_eof()
+        return response
+
+    async def _misbehave(self, request: web.Request, how: str) -> None:
+        if how == "hang":
+            self.hanging.set()
+            await self._ended.wait()
+        elif how == "cut":
+            assert request.transport is not None
+            request.transport.abort()
+            raise asyncio.CancelledError
+
+
+def _refused(refusal: Refusal) -> web.Response:
+    return web.Response(
+        status=refusal.status, text=refusal.body, headers=refusal.headers, content_type=refusal.content_type
+    )

@@ -1,0 +1,173 @@
+"""An agent that does what it is told: each line of somebody's words is a tool's name and its arguments as JSON.
+
+    @adk-confirm pay {"to": "Ada", "amount": 20}
+
+Every effect leaves a line in the log. With a file named in LAB_GATE, `work` and `redo` begin, and end once that file is
+there; so does the model when it is told to `think`. What is no call is answered by what the words ask for: `fail`
+breaks the model, `repeat 9000 x` says x that often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from runtime import (
+    Agent,
+    Content,
+    FunctionCall,
+    FunctionTool,
+    ModelFailure,
+    ModelRequest,
+    ModelResponse,
+    ScriptedModel,
+    ToolContext,
+)
+from runtime.jsontypes import JsonObject, canonical
+from runtime.scripted import Line
+from runtime.tool import ToolOutcomeUnknown
+
+LOOK_AGAIN = 0.01
+
+
+def pay(to: str, amount: int, tool_context: ToolContext, token: str = "") -> JsonObject:
+    """Pays somebody.
+
+    Args:
+        to: who gets it.
+        amount: how much.
+        token: what opens the safe.
+    """
+    return _log("pay", tool_context, to=to, amount=amount, token=token)
+
+
+async def work(on: str, tool_context: ToolContext) -> JsonObject:
+    """Takes as long as the test lets it take."""
+    _log("begins", tool_context, on=on)
+    await _gate_opens()
+    return _log("work", tool_context, on=on)
+
+
+async def redo(on: str, tool_context: ToolContext) -> JsonObject:
+    """The same, and may be run again."""
+    _log("begins", tool_context, on=on)
+    await _gate_opens()
+    return _log("redo", tool_context, on=on)
+
+
+def breaks(why: str) -> JsonObject:
+    """Raises."""
+    raise RuntimeError(why)
+
+
+def order(
+    item: Literal["pen", "ink"],
+    count: Annotated[int, Field(ge=1, le=100)],
+    price: float,
+    express: bool,
+    on: date,
+    tags: list[str],
+    tool_context: ToolContext,
+    note: str = "",
+) -> JsonObject:
+    """Takes every kind of argument."""
+    return _log(
+        "order", tool_context, item=item, count=count, price=price, express=express, on=str(on), tags=tags, note=note
+    )
+
+
+def loses(what: str) -> JsonObject:
+    """Can't say whether it happened."""
+    raise ToolOutcomeUnknown(f"The connection broke: {what}.")
+
+
+def note(text: str, tool_context: ToolContext) -> JsonObject:
+    """Needs nobody's word."""
+    return _log("note", tool_context, text=text)
+
+
+def agree(terms: str, tool_context: ToolContext) -> JsonObject:
+    """Asks twice: for the price, then for the date."""
+    confirmation = tool_context.tool_confirmation
+    if confirmation is None:
+        tool_context.request_confirmation(hint=f"A price for {terms}?", payload={"price": 10})
+        return {"status": "waits for the price"}
+    payload = confirmation.payload if isinstance(confirmation.payload, dict) else {}
+    if "price" in payload:
+        tool_context.state["price"] = payload["price"]
+        tool_context.request_confirmation(hint=f"A date for {terms}?", payload={"date": "monday"})
+        return {"status": "waits for the date"}
+    return _log("agree", tool_context, terms=terms, price=tool_context.state.get("price"), date=payload.get("date"))
+
+
+def reply(request: ModelRequest) -> Line:
+    last = request.contents[-1] if request.contents else Content()
+    results = [f"{result.name}: {canonical(result.response)}" for result in last.responses()]
+    if results:
+        return "\n".join(results)
+    offered = {tool.name for tool in request.tools}
+    calls = [asked for line in last.text.splitlines() if (asked := _call(line, offered)) is not None]
+    return calls or _words(last.text)
+
+
+class Thoughtful(ScriptedModel):
+    """May be told to think, which takes as long as the test lets it take."""
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        if request.contents and request.contents[-1].text.startswith("think"):
+            Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).with_name("thinks").touch()
+            await _gate_opens()
+        async for response in super().generate(request):
+            yield response
+
+
+async def _gate_opens() -> None:
+    gate = os.environ.get("LAB_GATE")
+    while gate and not Path(gate).exists():
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+def _call(line: str, offered: set[str]) -> FunctionCall | None:
+    name, _, arguments = line.strip().partition(" ")
+    return FunctionCall(name=name, args=json.loads(arguments)) if name in offered else None
+
+
+def _words(text: str) -> Line:
+    match text.split():
+        case ["fail", *why]:
+            return ModelFailure("OUT_OF_ORDER", " ".join(why) or "The model is out of order.")
+        case ["repeat", times, what]:
+            return " ".join(f"{what}{number}" for number in range(int(times)))
+        case ["nothing"]:
+            return ""
+    return f"You said: {text}"
+
+
+def _log(tool: str, context: ToolContext, **what: object) -> JsonObject:
+    line = json.dumps({"tool": tool, **what, "call": context.function_call_id})
+    with Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    return {"did": tool}
+
+
+agent = Agent(
+    name="lab",
+    model=Thoughtful(reply=reply),
+    tools=[
+        FunctionTool(pay, require_confirmation=True),
+        FunctionTool(work, require_confirmation=True),
+        FunctionTool(redo, require_confirmation=True, idempotent=True),
+        FunctionTool(breaks, require_confirmation=True),
+        FunctionTool(loses, require_confirmation=True),
+        FunctionTool(order, require_confirmation=True),
+        note,
+        agree,
+    ],
+)

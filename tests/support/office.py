@@ -1,0 +1,211 @@
+"""An office for dialogues: the local Slack with its people, and the real bot in front of the on-call agent.
+
+async with office(database_url, log) as at:
+    await at.ann.says("@adk-confirm deploy checkout 2.4.1", at.deploys)
+    card = await at.ann.finds("deploy", at.deploys)
+    await at.bob.clicks(card, "Approve")
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+import pytest
+from sqlalchemy import or_, select
+
+from bot.app import Bot, running
+from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.seen import Seen
+from bot.sandbox.server import FakeSlack
+from bot.settings import Settings, parse_settings
+from bot.slack_calls import Limits
+from bot.tables import confirmations, replies, sessions
+from runtime.database import Tx
+from runtime.jsontypes import JsonObject
+
+POLICY = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+"""
+
+
+TOPICS = (CONFIRMATIONS, SESSIONS, REPLIES)
+
+AT_ONCE = Limits(posts=1000, lookups=0.5)
+"""No test waits for a second to pass between two messages, nor for half a minute until somebody gives up."""
+
+
+@dataclass
+class Staff:
+    """ann asks, bob and cyd are on call, lead leads, oscar is nobody in particular."""
+
+    slack: FakeSlack
+    log: Path
+    ann: Person
+    bob: Person
+    cyd: Person
+    lead: Person
+    oscar: Person
+    deploys: Channel
+
+    @classmethod
+    def of(cls, slack: FakeSlack, log: Path) -> Self:
+        """They enter a Slack in which there was nobody."""
+        ann, bob, cyd, lead, oscar = people = [
+            slack.person(name, id=f"U0{name.upper()}") for name in ("ann", "bob", "cyd", "lead", "oscar")
+        ]
+        slack.group("oncall", bob, cyd, id="S0ONCALL")
+        return cls(slack, log, ann, bob, cyd, lead, oscar, slack.channel("deploys", *people))
+
+    def ran(self) -> list[JsonObject]:
+        """What the tools did, as their log has it."""
+        if not self.log.exists():
+            return []
+        return [json.loads(line) for line in self.log.read_text().splitlines()]
+
+    async def ask(self, text: str, person: Person | None = None) -> Seen:
+        """The card that follows from somebody's words."""
+        asker = person or self.ann
+        said = await asker.says(f"@adk-confirm {text}", self.deploys)
+        return await asker.finds("Approve", self.deploys, thread=said)
+
+
+class Office(Staff):
+    """The bot works here as well, in this process."""
+
+    bot: Bot
+    policies: str
+
+    def works_with(self, opens: Callable[[str], AbstractAsyncContextManager[Bot]]) -> None:
+        """`opens` starts a bot under some policies."""
+        self._opens, self._running = opens, AsyncExitStack()
+
+    async def starts(self, policies: str) -> None:
+        self.policies = policies
+        self.bot = await self._running.enter_async_context(self._opens(policies))
+
+    async def stops(self) -> None:
+        """The bot is told to stop, and does."""
+        await self._running.aclose()
+
+    async def later(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> None:
+        """So much time passes, for Slack and, in an office whose time moves, for the bot."""
+        self.slack.clock.advance(seconds + 60 * minutes + 3600 * hours)
+        await self.bot.database.run(wake)
+
+    async def rests(self) -> None:
+        """Returns when nothing is on its way any more, and the bot has nothing left to do for now."""
+        await self.slack.settled()
+        with self.bot.database.waiter(*TOPICS) as waiter:
+            while await self.bot.database.read(busy):
+                await waiter.wait(1.0)
+
+
+class Opens(Protocol):
+    """`office`, with the database, the log and the environment filled in."""
+
+    def __call__(
+        self,
+        policies: str = ...,
+        *,
+        slack: FakeSlack | None = ...,
+        socket: bool = ...,
+        target: str = ...,
+        env: Mapping[str, str] | None = ...,
+        time_moves: bool = ...,
+        limits: Limits = ...,
+    ) -> AbstractAsyncContextManager[Office]: ...
+
+
+@asynccontextmanager
+async def office(
+    database_url: str,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policies: str = POLICY,
+    *,
+    slack: FakeSlack | None = None,
+    socket: bool = False,
+    target: str = "examples.oncall:agent",
+    env: Mapping[str, str] | None = None,
+    time_moves: bool = False,
+    limits: Limits = AT_ONCE,
+) -> AsyncIterator[Office]:
+    """`time_moves`: the bot's clock is Slack's, which `later` pushes on."""
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))
+    async with AsyncExitStack() as stack:
+        workspace = slack if slack is not None else await stack.enter_async_context(FakeSlack())
+
+        @asynccontextmanager
+        async def opens(policies: str) -> AsyncIterator[Bot]:
+            settings = configured(workspace, database_url, policies, target=target, socket=socket, env=env)
+            clock = workspace.clock.now if time_moves else None
+            async with running(settings, clock=clock, limits=limits) as bot:
+                if not socket:
+                    workspace.sends_to(f"{bot.url}/slack/events")
+                yield bot
+
+        at = Office.of(workspace, log)
+        at.works_with(opens)
+        stack.push_async_callback(at.stops)
+        await at.starts(policies)
+        yield at
+
+
+def configured(
+    slack: FakeSlack,
+    database_url: str,
+    policies: str = POLICY,
+    *,
+    target: str = "examples.oncall:agent",
+    socket: bool = False,
+    env: Mapping[str, str] | None = None,
+) -> Settings:
+    """What `serve` would read, for this Slack and this database."""
+    return parse_settings(config(policies, target), environment(slack, database_url, socket=socket, env=env))
+
+
+def config(policies: str, target: str = "examples.oncall:agent") -> str:
+    agent = target if "=" in target else f'target = "{target}"'  # a whole [agent] table may be given
+    return f'[agent]\n{agent}\n[slack]\nlisten = "127.0.0.1:0"\n{policies}'
+
+
+def environment(
+    slack: FakeSlack, database_url: str, *, socket: bool = False, env: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    return {
+        "SLACK_BOT_TOKEN": slack.bot_token,
+        "SLACK_SIGNING_SECRET": slack.signing_secret,
+        "SLACK_API_URL": slack.url,
+        "DATABASE_URL": database_url,
+        "ADK_CONFIRM_SECRET": "not a secret, but long enough",
+        **({"SLACK_APP_TOKEN": slack.app_token} if socket else {}),
+        **(env or {}),
+    }
+
+
+def wake(tx: Tx) -> None:
+    """The worker looks at the clock again."""
+    for topic in TOPICS:
+        tx.notify(topic)
+
+
+def busy(tx: Tx) -> bool:
+    """Whether something is due now, or attended."""
+    now = tx.now()
+    return any(
+        tx.execute(
+            select(table.c.due_at).where(
+                table.c.parked_at.is_(None), or_(table.c.due_at <= now, table.c.lease_until > now)
+            )
+        ).first()
+        for table in (confirmations, sessions, replies)
+    )

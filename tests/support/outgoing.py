@@ -1,0 +1,179 @@
+"""Slack out without the app around it: a desk, its cards in the local Slack, and time that nobody waits for.
+
+async with outgoing() as out:
+    out.open(make_policy())                # ann asks in #deploys, and what follows is owed
+    await out.drawn()                      # as often as the worker would have to try
+    out.desk.approve(ANNA); await out.drawn()
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.attempts import StoredAttempts
+from bot.cards import Cards
+from bot.directory import Directory
+from bot.drawing import PLAIN, Around
+from bot.ledger import Head, Line, append
+from bot.policy import Policy
+from bot.row import Confirmation, Place, SessionKey
+from bot.row_json import row_from_json, row_to_json, step_content
+from bot.rows import Session
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.seen import Seen
+from bot.sandbox.server import FakeSlack
+from bot.sender import Sender
+from bot.slack_calls import Limits
+from bot.slack_trouble import Later, SlackTrouble
+from bot.steps import Step
+from bot.store import open_store
+from runtime.database import Database
+from tests.support.deciding import ASKER, TEAM, Desk, make_asked
+
+WORDS = "deploy checkout 2.4.1"
+
+
+@dataclass
+class Calls:
+    """What the sender counted."""
+
+    outcomes: list[tuple[str, str]] = field(default_factory=list)
+
+    def called(self, method: str, outcome: str, seconds: float) -> None:  # noqa: ARG002 - the shape of a meter
+        self.outcomes.append((method, outcome))
+
+
+@dataclass
+class Outgoing:
+    slack: FakeSlack
+    database: Database
+    sender: Sender
+    directory: Directory
+    cards: Cards
+    meter: Calls
+    waits: list[float]
+    ann: Person
+    ben: Person
+    lead: Person
+    asker: Person
+    deploys: Channel
+    thread: Seen
+    session: Session
+    desk: Desk = field(init=False)
+    troubles: list[SlackTrouble] = field(default_factory=list)
+
+    def open(self, policy: Policy, places: Sequence[Place] | None = None, **asked: object) -> Confirmation:
+        """A request, as it stands right after the desk has opened it."""
+        self.desk = Desk(policy, make_asked(**{"channel": self.deploys.id, **asked}))  # type: ignore[arg-type]  # fields of Asked
+        here = (Place(channel=self.session.channel, thread_ts=self.session.thread_ts),)
+        self.desk.row = replace(self.desk.row, places=here if places is None else tuple(places))
+        return self.desk.row
+
+    async def drawn(self, *, tries: int = 8, around: Around = PLAIN) -> Confirmation:
+        """The worker's part: draws until nothing is behind, and keeps the facts; each trouble is one more try."""
+        for _ in range(tries):
+            row = row_from_json(row_to_json(self.desk.row))  # as it comes out of the store
+            if not any(place.drawn_version < row.face for place in row.places):
+                return row
+            try:
+                places = await self.cards.draw(row, self.session, around)
+            except SlackTrouble as trouble:
+                self.troubles.append(trouble)
+                self.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1.0)
+            else:
+                self.desk.row = replace(self.desk.row, places=places)
+        raise AssertionError(f"It was not drawn in {tries} tries: {self.troubles}")
+
+    def cards_in(self, place: Channel | None = None, person: Person | None = None) -> list[Seen]:
+        """The cards that somebody sees in a channel."""
+        seen = (person or self.ann).messages(place or self.deploys)
+        return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
+
+    @property
+    def card(self) -> Seen:
+        """The only card there is."""
+        (card,) = self.cards_in()
+        return card
+
+    def lines(self) -> list[Line]:
+        """All that happened at the desk, as the ledger has it."""
+        return lines_of(self.session, self.desk.steps, self.desk.asked.tool)
+
+    def told(self) -> list[str]:
+        """What the app says in the thread besides cards, as the asker reads it."""
+        seen = self.asker.messages(self.deploys, thread=self.thread)
+        cards = {card.ts for card in self.cards_in()}
+        return [one.text for one in seen if one.author == "adk-confirm" and one.ts not in cards]
+
+    def sent_texts(self) -> str:
+        """Everything that was ever sent to Slack, as one text."""
+        return "\n".join(str(made.args) for made in self.slack.calls)
+
+
+@asynccontextmanager
+async def outgoing(limits: Limits | None = None) -> AsyncIterator[Outgoing]:
+    database = await open_store(":memory:")
+    try:
+        async with FakeSlack() as slack:
+            yield await _set_up(slack, database, limits or Limits(time_limit=2.0))
+    finally:
+        await database.close()
+
+
+async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgoing:
+    meter, waits = Calls(), list[float]()
+
+    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
+        return AsyncWebClient(slack.bot_token, base_url=slack.url)
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+        slack.clock.advance(seconds)
+
+    sender = Sender(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause)
+    directory = Directory(sender, patience=3.0, clock=slack.clock.now)
+    asker, ann, ben, lead = (
+        slack.person(name, id=user)
+        for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))
+    )
+    deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
+    thread = await asker.says(WORDS, deploys)
+    session = a_session(deploys.id, thread.ts)
+    cards = Cards(sender, directory, StoredAttempts(database))
+    return Outgoing(
+        slack, database, sender, directory, cards, meter, waits, ann, ben, lead, asker, deploys, thread, session
+    )
+
+
+def a_session(channel: str, thread_ts: str) -> Session:
+    """As it is stored for whoever began a thread there."""
+    key = SessionKey("oncall", f"slack-{TEAM}-{ASKER.user}", f"slack-{TEAM}-{channel}-{thread_ts}")
+    return Session(
+        key=f"{key.app}/{key.user}/{key.id}",
+        session=key,
+        team=TEAM,
+        enterprise=None,
+        channel=channel,
+        thread_ts=thread_ts,
+        starter=ASKER,
+        speakers=frozenset({ASKER}),
+        present=frozenset({ASKER}),
+        told_seq=0,
+    )
+
+
+def lines_of(session: Session, steps: Sequence[Step], tool: str = "deploy") -> list[Line]:
+    """These steps as the session's ledger has them."""
+    lines: list[Line] = []
+    head = Head()
+    for step in steps:
+        content = step_content(step)
+        line = append(head, session.key, step.kind, content, at=step.at, salt="salt", confirmation="k1", tool=tool)
+        lines.append(line)
+        head = line.head
+    return lines

@@ -1,0 +1,53 @@
+"""Functions that a policy names as `python:` approvers: good ones, and all the ways in which one can be bad."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+asked: list[dict[str, Any]] = []
+hanging = threading.Event()
+NOBODY_IN_PARTICULAR = "U0ANNA"
+
+
+def on_call(call: dict[str, Any]) -> list[str]:
+    asked.append(call)
+    return ["U0ANNA", "U0BEN"]
+
+
+async def on_call_later(call: dict[str, Any]) -> set[str]:
+    await asyncio.sleep(0)
+    return {"U0BEN"}
+
+
+def by_size(call: dict[str, Any]) -> list[str]:
+    """Many replicas are the lead's business alone."""
+    return ["U0LEAD"] if call["args"]["replicas"] > 10 else ["U0ANNA", "U0LEAD"]
+
+
+def busybody(call: dict[str, Any]) -> list[str]:
+    call["args"]["replicas"] = 99
+    return ["U0ANNA"]
+
+
+def one_text(call: dict[str, Any]) -> str:
+    return "U0ANNA"
+
+
+def names(call: dict[str, Any]) -> list[object]:
+    return ["U0ANNA", "@anna"]
+
+
+def fails(call: dict[str, Any]) -> list[str]:
+    raise KeyError("replicas")
+
+
+def hangs(call: dict[str, Any]) -> list[str]:
+    hanging.wait(20)
+    return ["U0ANNA"]
+
+
+async def hangs_later(call: dict[str, Any]) -> list[str]:
+    await asyncio.Event().wait()
+    return []

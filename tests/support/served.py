@@ -1,0 +1,32 @@
+"""Our API over given agents, on a free port, for as long as a test's block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import aiohttp
+from aiohttp import web
+
+from runtime import Runner
+from runtime.rest import make_app
+from runtime.rest_guard import Guard
+
+
+@asynccontextmanager
+async def served(*runners: Runner, guard: Guard | None = None) -> AsyncIterator[str]:
+    """The base URL."""
+    running = web.AppRunner(make_app(runners, guard), access_log=None, shutdown_timeout=1.0)
+    await running.setup()
+    try:
+        await web.TCPSite(running, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{running.addresses[0][1]}"
+    finally:
+        await running.cleanup()
+
+
+@asynccontextmanager
+async def browsing(url: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client that keeps no connection: a server that is about to stop need not wait for it."""
+    async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(force_close=True, limit=0)) as http:
+        yield http

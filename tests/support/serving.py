@@ -1,0 +1,121 @@
+"""The bot in a process of its own, to be killed where it hurts.
+
+async with serving(slack, database_url, log, policies) as bot:      # `adk-confirm serve`
+    ...
+    await bot.killed()
+    await bot.starts()
+
+`stops_after` names a transaction: with it, the process stands still right after its nth commit, and nothing that
+would follow has happened; `await bot.reached()` returns then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+from bot.app import running
+from bot.sandbox.server import FakeSlack
+from bot.settings import load_settings
+from runtime.database import Database, Tx
+from tests.support.kill import Child, child, here
+from tests.support.office import AT_ONCE, config, environment
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+ANY = "*"
+POINT = "stop"
+AHEAD = "SERVE_AHEAD"
+UNIMPORTANT = {"claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "postpone"}
+"""What a process does all the time; a kill there is one before or after what is important."""
+
+
+async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
+    """Runs in the child."""
+    seen: Counter[str] = Counter()
+    whole = Database.run
+
+    async def run(database: Database, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        result = await whole(database, fn, *args, **kwargs)
+        name = fn.__name__
+        if name not in UNIMPORTANT:
+            seen.update((name, ANY))
+            if stops_after in (name, ANY) and seen[stops_after] == int(nth):
+                print(name, flush=True)
+                here(POINT)
+        return result
+
+    Database.run = run  # type: ignore[method-assign,assignment]  # a probe, in a process that is there to be killed
+    ahead = float(os.environ.get(AHEAD, "0"))
+
+    def clock() -> float:
+        return time.time() + ahead
+
+    settings = load_settings(Path(path), os.environ)
+    async with running(settings, clock=clock if ahead else None, limits=AT_ONCE) as bot:
+        print(f"Listening at {bot.url}.", flush=True)
+        await asyncio.Event().wait()
+
+
+class Serving:
+    """A bot that is started, killed and started again, on one Slack and one database."""
+
+    def __init__(self, slack: FakeSlack, config: Path, env: Mapping[str, str], *, socket: bool) -> None:
+        self._slack, self._config, self._env, self._socket = slack, config, dict(env), socket
+        self._stack = AsyncExitStack()
+        self._process: Child | None = None
+
+    async def starts(self, stops_after: str = "", nth: int = 1, *, hours_later: float = 0) -> None:
+        env = {**self._env, AHEAD: str(3600 * hours_later)}
+        process = await self._stack.enter_async_context(child(serve, str(self._config), stops_after, str(nth), env=env))
+        self._process = process
+        (line,) = await process.next_lines(1)
+        if not line.startswith("Listening at "):
+            raise AssertionError(await process.finished())
+        if not self._socket:
+            self._slack.sends_to(f"{line.removeprefix('Listening at ').rstrip('.')}/slack/events")
+
+    async def reached(self) -> str:
+        """After which transaction it stands still."""
+        assert self._process is not None
+        await self._process.reached(POINT)
+        return self._process.said[-1]
+
+    async def killed(self) -> None:
+        """SIGKILL: no `finally`, no `atexit`."""
+        assert self._process is not None
+        self._process.kill()
+        await self._process.gone()
+        await self._stack.aclose()
+
+    async def ends(self) -> None:
+        await self._stack.aclose()
+
+
+@asynccontextmanager
+async def serving(
+    slack: FakeSlack,
+    database_url: str,
+    directory: Path,
+    policies: str,
+    *,
+    target: str = "tests.support.lab:agent",
+    socket: bool = False,
+    env: Mapping[str, str] | None = None,
+) -> AsyncIterator[Serving]:
+    """Not started yet."""
+    file = directory / "adk-confirm.toml"
+    file.write_text(config(policies, target))
+    told = {**environment(slack, database_url, socket=socket), "ADK_CONFIRM_DEMO_LOG": str(directory / "tools.log")}
+    bot = Serving(slack, file, {**told, **(env or {})}, socket=socket)
+    try:
+        yield bot
+    finally:
+        await bot.ends()

@@ -1,0 +1,39 @@
+"""An agent that says what a test lets it say, word by word, and fails when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from runtime import Agent
+from runtime.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.wire import Content
+
+
+class Mouth:
+    """What is put in here is said; `None` ends the reply, an exception fails it."""
+
+    def __init__(self) -> None:
+        self.words: asyncio.Queue[str | Exception | None] = asyncio.Queue()
+        self.heard: list[str] = []
+
+    def say(self, *words: str | Exception | None) -> None:
+        for word in words:
+            self.words.put_nowait(word)
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        self.heard.append(request.contents[-1].text if request.contents else "")
+        said = ""
+        while (word := await self.words.get()) is not None:
+            if isinstance(word, Exception):
+                raise word
+            said += word
+            yield ModelResponse(Content.of_text(word, "model"), partial=True)
+            self.words.task_done()
+        self.words.task_done()
+        yield ModelResponse(Content.of_text(said, "model"), finish_reason="STOP")
+
+
+FAILURE = ModelFailure("OVERLOADED", "The model is overloaded.")
+mouth = Mouth()
+agent = Agent(name="talker", model=mouth, instruction="Talk.")

@@ -1,0 +1,130 @@
+"""The cast on a real ADK API server, in a process of its own: `python -m tests.support.twins.adk PORT`."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.twins.scenes import CAST, Gate, Plain, Prompter, Role
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def adk_server() -> Iterator[str]:
+    """The base URL of a server of its own. It takes three seconds to start: one is enough for a session of tests."""
+    with subprocess.Popen(
+        (sys.executable, "-m", __name__),
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=None if os.environ.get("TWINS_LOUD") else subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            port = process.stdout.readline().strip()
+            assert port, "the ADK server did not start; TWINS_LOUD=1 shows what it says"
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+
+
+def main() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import uvicorn
+
+        app = build()
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            print(listening.getsockname()[1], flush=True)
+            config = uvicorn.Config(app, log_level="warning")
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def build() -> Any:
+    from google.adk.cli.fast_api import get_fast_api_app
+    from google.adk.cli.utils.base_agent_loader import BaseAgentLoader
+
+    class Loader(BaseAgentLoader):
+        def load_agent(self, agent_name: str) -> Any:
+            if agent_name not in CAST.roles:
+                raise ValueError(f"Agent not found: {agent_name}")
+            return agent(CAST.roles[agent_name])
+
+        def list_agents(self) -> list[str]:
+            return sorted(CAST.roles)
+
+    return get_fast_api_app(
+        agents_dir=tempfile.mkdtemp(prefix="adk-twins-"),
+        agent_loader=Loader(),
+        session_service_uri="memory://",
+        artifact_service_uri="memory://",
+        use_local_storage=False,
+        web=False,
+        bind_host="127.0.0.1",
+    )
+
+
+def agent(role: Role) -> Any:
+    from google.adk.agents import LlmAgent
+    from google.adk.tools.function_tool import FunctionTool
+
+    def tool(described: Callable[..., object] | Gate) -> Any:
+        if isinstance(described, Gate):
+            return FunctionTool(described.function, require_confirmation=described.when)
+        return FunctionTool(described)
+
+    return LlmAgent(
+        name=role.name,
+        model=model(),
+        description=role.description,
+        tools=[tool(described) for described in role.tools],
+        sub_agents=[agent(below) for below in role.below],
+        disallow_transfer_to_parent=role.stays,
+        disallow_transfer_to_peers=role.stays,
+    )
+
+
+_PROMPTER = Prompter()
+
+
+def model() -> Any:
+    from google.adk.models.base_llm import BaseLlm
+    from google.adk.models.llm_request import LlmRequest
+    from google.adk.models.llm_response import LlmResponse
+    from google.genai import types
+
+    class Scripted(BaseLlm):
+        async def generate_content_async(
+            self, llm_request: LlmRequest, stream: bool = False
+        ) -> AsyncGenerator[LlmResponse, None]:
+            shown: list[Plain] = [
+                content.model_dump(by_alias=True, exclude_none=True, mode="json") for content in llm_request.contents
+            ]
+            line = _PROMPTER.line(shown)
+            if line and "blocked" in line[0]:
+                yield LlmResponse(**line[0]["blocked"])
+                return
+            parts = [types.Part.model_validate(part) for part in line]
+            if stream:
+                for part in parts:
+                    for word in (part.text or "").split():
+                        piece = types.Content(role="model", parts=[types.Part(text=word)])
+                        yield LlmResponse(content=piece, partial=True)
+            whole = types.Content(role="model", parts=parts)
+            yield LlmResponse(content=whole, finish_reason=types.FinishReason.STOP)
+
+    return Scripted(model="scripted")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""What is equal about two runs of the same scene: ids by their first appearance, no clocks, default hints alike."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tests.support.twins.scenes import WAITING
+
+_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ID = re.compile(rf"(adk-|e-|p-|){_UUID}")
+_HINT = re.compile(
+    r"Please approve or reject the tool call (\w+)\(\) by responding with a FunctionResponse with an expected "
+    r"ToolConfirmation payload\.|Approve execution of tool (\w+)\?"
+)
+_CLOCKS = ("timestamp", "lastUpdateTime")
+_REJECTIONS = ("This tool call is rejected.", "tool call was rejected by the user")
+
+
+class Normal:
+    """One run's words for its ids. Feed it everything in the order in which it was seen."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, str] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {self._text(key): self._under(key, inside) for key, inside in value.items() if key not in _CLOCKS}
+        if isinstance(value, list):
+            return [self.of(inside) for inside in value if not _only_waits(inside)]
+        return self._text(value) if isinstance(value, str) else value
+
+    def _under(self, key: str, value: Any) -> Any:
+        """A set is a set, in whatever order it was written."""
+        return sorted(self.of(value)) if key == "longRunningToolIds" else self.of(value)
+
+    def _text(self, text: str) -> str:
+        for rejection in _REJECTIONS:
+            text = text.replace(rejection, "rejected")
+        return _HINT.sub(lambda hint: f"the hint of {hint[1] or hint[2]}", _ID.sub(self._name, text))
+
+    def _name(self, found: re.Match[str]) -> str:
+        return self._names.setdefault(found[0], f"{found[1]}#{len(self._names) + 1}")
+
+
+def _only_waits(value: Any) -> bool:
+    content = value.get("content") if isinstance(value, dict) else None
+    return isinstance(content, dict) and content.get("parts") == [WAITING]

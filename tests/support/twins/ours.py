@@ -1,0 +1,60 @@
+"""The cast on our own API, in the tests' process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
+from runtime.store import open_store
+from runtime.wire import Dialect
+from tests.support.served import served
+from tests.support.twins.scenes import CAST, Gate, Prompter, Role
+
+
+@asynccontextmanager
+async def our_server(store: str = "sqlite://", dialect: Dialect = "call") -> AsyncIterator[str]:
+    """The base URL of a server of its own."""
+    database = await open_store(store)
+    try:
+        async with served(*(Runner(agent(role), database, dialect=dialect) for role in CAST.roles.values())) as url:
+            yield url
+    finally:
+        await database.close()
+
+
+def agent(role: Role) -> Agent:
+    return Agent(
+        role.name,
+        Scripted(),
+        description=role.description,
+        tools=[tool(described) for described in role.tools],
+        sub_agents=[agent(below) for below in role.below],
+        disallow_transfer_to_parent=role.stays,
+        disallow_transfer_to_peers=role.stays,
+    )
+
+
+def tool(described: Callable[..., object] | Gate) -> FunctionTool:
+    if isinstance(described, Gate):
+        return FunctionTool(described.function, require_confirmation=described.when)
+    return FunctionTool(described)
+
+
+_PROMPTER = Prompter()
+
+
+class Scripted:
+    """The same model as ADK's side has."""
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        line = _PROMPTER.line([content.to_dict() for content in request.contents])
+        if line and "blocked" in line[0]:
+            yield ModelResponse(**line[0]["blocked"])
+            return
+        parts = [Part.model_validate(part) for part in line]
+        if request.streaming:
+            for part in parts:
+                for word in (part.text or "").split():
+                    yield ModelResponse(Content.of_text(word, "model"), partial=True)
+        yield ModelResponse(Content(role="model", parts=parts), finish_reason="STOP")
