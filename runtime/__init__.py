@@ -1,0 +1,82 @@
+"""An agent runtime that speaks ADK's tool confirmation, durably and exactly once. It knows nothing of Slack.
+
+The store's libraries take longer to import than all the rest, so they are loaded with the first use of `Runner`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runtime.agent import Agent
+from runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
+from runtime.context import ReadonlyContext, ToolContext
+from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
+from runtime.mcp import HttpConnection, McpToolset, StdioConnection
+from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.scripted import ScriptedModel, call
+from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, Toolset
+from runtime.wire import (
+    REQUEST_CONFIRMATION,
+    ConfirmationRequest,
+    Content,
+    Event,
+    EventActions,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    ToolConfirmation,
+)
+
+if TYPE_CHECKING:
+    from runtime.runner import Run, Runner
+
+__all__ = [
+    "REQUEST_CONFIRMATION",
+    "Agent",
+    "Answer",
+    "Busy",
+    "ConfirmError",
+    "ConfirmationPolicy",
+    "ConfirmationRequest",
+    "Conflict",
+    "Content",
+    "Event",
+    "EventActions",
+    "Forbidden",
+    "FunctionCall",
+    "FunctionResponse",
+    "FunctionTool",
+    "HttpConnection",
+    "Invalid",
+    "McpToolset",
+    "Model",
+    "ModelFailure",
+    "ModelRequest",
+    "ModelResponse",
+    "NotFound",
+    "Part",
+    "ReadonlyContext",
+    "Request",
+    "Run",
+    "Runner",
+    "ScriptedModel",
+    "StdioConnection",
+    "StoreError",
+    "Tool",
+    "ToolConfirmation",
+    "ToolContext",
+    "Toolset",
+    "call",
+    "original_call_from",
+    "read_answer",
+    "requests_in",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Run", "Runner"):
+        from runtime import runner
+
+        found: object = getattr(runner, name)
+        return found
+    raise AttributeError(f"module 'runtime' has no attribute {name!r}")

@@ -1,0 +1,168 @@
+"""An agent: a model, an instruction, tools, and the agents it may hand over to."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from pydantic import BaseModel
+
+from runtime.context import ReadonlyContext, ToolContext
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject
+from runtime.model import Model
+from runtime.tool import FunctionTool, Tool, Toolset, as_tool
+from runtime.wire import TRANSFER_TO_AGENT, USER
+
+Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
+ToolLike = Tool | Toolset | Callable[..., object]
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_PLACE = re.compile(r"\{([A-Za-z_][\w:]*)(\?)?\}")
+
+
+class BadAgent(ConfirmError):
+    """An agent that cannot work; the message says what to change."""
+
+
+class Agent:
+    """`model` is a model's name (`gemini-…`) or any object with the `Model` protocol; without one, the parent's."""
+
+    def __init__(
+        self,
+        name: str,
+        model: str | Model | None = None,
+        *,
+        instruction: Instruction = "",
+        description: str = "",
+        tools: Sequence[ToolLike] = (),
+        sub_agents: Sequence[Agent] = (),
+        generate_content_config: JsonObject | BaseModel | None = None,
+        disallow_transfer_to_parent: bool = False,
+        disallow_transfer_to_peers: bool = False,
+    ) -> None:
+        if not _NAME.fullmatch(name) or name == USER:
+            raise BadAgent(f"{name!r} is no name for an agent: use letters, digits and _, and not 'user'.")
+        self.name = name
+        self._model = model
+        self.instruction = instruction
+        self.description = description
+        self.tools: list[Tool | Toolset] = [t if isinstance(t, Toolset) else as_tool(t) for t in tools]
+        self.sub_agents = list(sub_agents)
+        self.generate_content_config = _config(generate_content_config)
+        self.parent: Agent | None = None
+        self._may_go_up = not disallow_transfer_to_parent
+        self._may_go_across = not disallow_transfer_to_peers
+        for child in self.sub_agents:
+            if child.parent is not None:
+                raise BadAgent(f"{child.name} already belongs to {child.parent.name}: an agent has one parent.")
+            child.parent = self
+        names = [agent.name for agent in self.walk()]
+        if twice := {n for n in names if names.count(n) > 1}:
+            raise BadAgent(f"Two agents are called {sorted(twice)[0]!r}: names must differ within one tree.")
+
+    def __repr__(self) -> str:
+        return f"Agent({self.name})"
+
+    @property
+    def model(self) -> str | Model:
+        if self._model is not None:
+            return self._model
+        if self.parent is not None:
+            return self.parent.model
+        raise BadAgent(f"Agent {self.name} has no model: pass model='gemini-…' or an object with generate().")
+
+    def walk(self) -> Iterator[Agent]:
+        """Itself and all below it."""
+        yield self
+        for child in self.sub_agents:
+            yield from child.walk()
+
+    def find(self, name: str) -> Agent | None:
+        return next((agent for agent in self.walk() if agent.name == name), None)
+
+    @property
+    def root(self) -> Agent:
+        return self.parent.root if self.parent else self
+
+    @property
+    def keeps_the_conversation(self) -> bool:
+        """Whether the next message is for it. One that cannot hand over upwards would keep it for ever."""
+        return self.parent is None or (self._may_go_up and self.parent.keeps_the_conversation)
+
+    def targets(self) -> list[Agent]:
+        """Whom it may hand over to: its children, its parent, its peers."""
+        found = list(self.sub_agents)
+        if self.parent is not None:
+            if self._may_go_up:
+                found.append(self.parent)
+            if self._may_go_across:
+                found.extend(peer for peer in self.parent.sub_agents if peer is not self)
+        return found
+
+    async def resolve_tools(self) -> dict[str, Tool]:
+        """All it can call, by name, toolsets asked."""
+        found: dict[str, Tool] = {}
+        for item in self.tools:
+            for tool in await item.tools() if isinstance(item, Toolset) else [item]:
+                if tool.name in found:
+                    raise BadAgent(f"Agent {self.name} has two tools called {tool.name!r}: rename one of them.")
+                found[tool.name] = tool
+        if self.targets():
+            found[TRANSFER_TO_AGENT] = _transfer_tool(self.targets())
+        return found
+
+    async def instruct(self, context: ReadonlyContext) -> str:
+        """Its instruction for this run: `{key}` stands for the session state's value."""
+        if isinstance(self.instruction, str):
+            text = _PLACE.sub(lambda place: _filled(place, context), self.instruction)
+        else:
+            made = self.instruction(context)
+            text = await made if inspect.isawaitable(made) else made
+        targets = self.targets()
+        return f"{text}\n\n{_handing_over(targets)}".strip() if targets else text
+
+    async def close(self) -> None:
+        for agent in self.walk():
+            for item in agent.tools:
+                if isinstance(item, Toolset):
+                    await item.close()
+
+
+def _config(given: JsonObject | BaseModel | None) -> JsonObject:
+    """A dict, or google-genai's own `GenerateContentConfig`."""
+    if isinstance(given, BaseModel):
+        plain: JsonObject = given.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return plain
+    return dict(given or {})
+
+
+def _filled(place: re.Match[str], context: ReadonlyContext) -> str:
+    """A name without a value stays as it stands (it may be JSON or code), one marked `?` vanishes."""
+    value: Json = context.state.get(place[1])
+    if value is None:
+        return "" if place[2] else place[0]
+    return str(value)
+
+
+def _handing_over(targets: Sequence[Agent]) -> str:
+    listed = "\n".join(f"- {agent.name}: {agent.description or 'no description'}" for agent in targets)
+    return f"When another agent is better suited to answer, call {TRANSFER_TO_AGENT} with its name:\n{listed}"
+
+
+def _transfer_tool(targets: Sequence[Agent]) -> FunctionTool:
+    names = [agent.name for agent in targets]
+
+    def transfer_to_agent(agent_name: str, tool_context: ToolContext) -> JsonObject | None:
+        """Hands the conversation over to another agent.
+
+        Args:
+            agent_name: the agent's name, one of those listed in the instruction.
+        """
+        if agent_name not in names:
+            return {"error": f"There is no agent {agent_name!r} to hand over to; there are: {', '.join(names)}."}
+        tool_context.actions.transfer_to_agent = agent_name
+        return None
+
+    return FunctionTool(transfer_to_agent)

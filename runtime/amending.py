@@ -1,0 +1,46 @@
+"""Whether edited arguments fit a tool's schema, as far as that can be said without a library. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> None:
+    """Raises `Invalid`, which names the argument: one that the tool does not have, or of another type."""
+    properties = (schema or {}).get("properties")
+    if not isinstance(properties, dict):
+        return
+    for name, value in amended.items():
+        if name not in properties:
+            known = ", ".join(properties) or "none"
+            raise Invalid(f"The call {call} has no argument {name!r}; it has {known}. Nothing was stored.")
+        kinds = _kinds(properties[name])
+        if kinds and not any(_is(value, kind) for kind in kinds):
+            raise Invalid(f"{name!r} of the call {call} must be of type {' or '.join(kinds)}. Nothing was stored.")
+
+
+def _kinds(declared: Json) -> list[str]:
+    kind = declared.get("type") if isinstance(declared, dict) else None
+    kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []
+    return [one.lower() for one in kinds if isinstance(one, str) and one.lower() in _KINDS]
+
+
+def _is(value: Json, kind: str) -> bool:
+    if isinstance(value, bool) and kind in ("integer", "number"):
+        return False
+    if isinstance(value, float) and kind == "integer":
+        return value.is_integer()
+    return isinstance(value, _KINDS[kind])

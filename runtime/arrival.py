@@ -1,0 +1,234 @@
+"""A message's way in: who it is for, whether it fits, and the one transaction that stores it and leases its session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from runtime.call import Approve, Call, CallEvent, Deny, Gate, already_answered, step
+from runtime.confirming import Answer
+from runtime.database import Tx
+from runtime.errors import Conflict, Forbidden, Invalid, NotFound
+from runtime.jsontypes import JsonObject
+from runtime.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
+from runtime.message import Incoming
+from runtime.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
+from runtime.sessions import adopt, claim, create, find, write
+from runtime.shared_state import split_temporary
+from runtime.signature import BadArguments
+from runtime.tool import Tool
+from runtime.wire import USER, Content, Event, EventActions, Part, new_invocation_id
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What shall happen to a call, checked against its tool; stored only if the call is still as it was then."""
+
+    call_id: str
+    event: CallEvent
+    answer: Answer | None = None
+    part: Part | None = None
+    asked: int = 0  # how often people had been asked about the call when the answer was read
+    attempt: int | None = None  # the attempt that people's word is about
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A message is stored, and its session leased."""
+
+    before: Stored  # as a warm cache may know it
+    stored: Stored
+    token: str
+    events: tuple[Event, ...]
+    work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order it is to be done
+    temporary: JsonObject
+    speaking: str | None = None  # the invocation that somebody's words began, if it is not at its end yet
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that the transaction needs to let a message in."""
+
+    name: SessionId
+    root: str
+    term: float
+    incoming: Incoming | None = None
+    decisions: tuple[Decision, ...] = ()
+    create: bool = False
+    opened_by: OpenedBy = "anyone"
+    desk: bool = False  # it comes from there
+    resumed: str | None = None  # the invocation to go on with, without a message
+    state_delta: JsonObject | None = None
+    patient: bool = True  # waits while somebody else works on the session
+    invocation_id: str = field(default_factory=new_invocation_id)
+    marked: bool = False  # the same invocation id again is the same message again
+
+    @property
+    def speaks(self) -> bool:
+        """Somebody's words, not answers."""
+        return self.incoming is not None and not self.incoming.answers
+
+
+def look(tx: Tx, name: SessionId, incoming: Incoming, *, desk: bool) -> list[tuple[Answer, Call]] | None:
+    """The calls that a message answers, or the error that its sender gets. None: there is no such session yet."""
+    stored = find(tx, name)
+    if stored is None:
+        return None
+    for foreign in incoming.foreign:
+        if (call := call_asked_by(tx, stored.key, foreign)) is not None:
+            raise Invalid(
+                f"Call {call.id} waits for an answer named adk_request_confirmation; a client cannot give the result "
+                f"of {call.tool} itself."
+            )
+    _check_way(stored, incoming, desk=desk)
+    found = []
+    for answer in incoming.answers:
+        call = call_asked_by(tx, stored.key, answer.id)
+        if call is None or call.request is None:
+            raise NotFound(f"No request {answer.id} waits in this session: nothing was stored.")
+        found.append((answer, call))
+    return found
+
+
+def _check_way(session: Stored, incoming: Incoming | None, *, desk: bool) -> None:
+    if incoming is not None and incoming.answers and session.opened_by == "desk" and not desk:
+        raise Forbidden("This session's requests are decided in Slack: an answer by another way is refused.")
+
+
+def decide(answer: Answer, call: Call, tool: Tool | None, part: Part) -> Decision | None:
+    """What an answer means for its call; None when it was given before. Raises when it does not fit."""
+    if already_answered(call, answer.id, answer.confirmed, answer.payload):
+        return None
+    if not answer.confirmed:
+        return Decision(call.id, Deny(_reason(answer, call, part)), answer, part, len(call.asked))
+    amended = _amended(call, answer, tool) if call.gate is Gate.STATIC else None
+    return Decision(call.id, Approve(answer.payload, amended), answer, part, len(call.asked))
+
+
+def _reason(answer: Answer, call: Call, part: Part) -> str | None:
+    """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
+    said = part.function_response.response if part.function_response else None
+    return None if said and said.get("payload") == call.args else answer.reason
+
+
+def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """A request and its call name the same thing: answers by either id may say it twice, but not differently."""
+    first: dict[str, Decision] = {}
+    for decision in decisions:
+        said = first.setdefault(decision.call_id, decision)
+        if said.event != decision.event:
+            raise Invalid(f"The message answers call {decision.call_id} twice, and differently: send one answer.")
+    return tuple(first.values())
+
+
+def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None:
+    """The call's arguments with what the payload replaces; None when it replaces nothing."""
+    if answer.payload is None:
+        return None
+    if not isinstance(answer.payload, dict):
+        raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
+    args = {**call.args, **answer.payload}
+    changed = {name for name, value in answer.payload.items() if name not in call.args or call.args[name] != value}
+    if not changed:
+        return None
+    if tool is not None:
+        try:
+            tool.check(args, amended=True)
+        except BadArguments as error:
+            # What the model wrote may be spelled loosely; what a person wrote is held to the type.
+            edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
+            if edited:
+                raise BadArguments(call.tool, edited) from error
+            tool.check(args)
+    return args
+
+
+def enter(tx: Tx, entry: Entry) -> Begun | None:
+    """Stores the message and leases its session, or None while somebody else works on it.
+
+    What is owed from before, by a process that died, is part of the work.
+    """
+    if entry.create:
+        create(tx, entry.name, entry.root, {}, entry.opened_by)
+    claimed = claim(tx, entry.name, entry.term)
+    if claimed is None:
+        return None
+    before, token = claimed
+    _check_way(before, entry.incoming, desk=entry.desk)
+    if entry.opened_by == "desk" and before.opened_by != "desk":
+        adopt(tx, before)
+    change = Change()
+    temporary = _admit(tx, entry, before, change)
+    stored = before
+    if change.any:
+        stored = write(tx, before, token, change, change.rows(before.key, before.events))
+    owed = active_invocations(tx, before.key)
+    speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
+    # Whoever has just spoken is answered last, with all that came before.
+    owed.sort(key=lambda invocation: invocation.id == speaking)
+    work = [(i, tuple(read_turn(tx, before.key, i.turn)) if i.turn else ()) for i in owed]
+    return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking)
+
+
+def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
+    """Adds what was said to the change; gives back what is to be known in this run only."""
+    decided = [d for d in entry.decisions if _apply(tx, session, change, d)]
+    if entry.incoming is not None and entry.speaks:
+        if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
+            return {}
+        change.put(Invocation(entry.invocation_id, session.agent, 0, Status.ACTIVE))
+        content, delta = entry.incoming.content, entry.incoming.state_delta
+        return _say(change, entry.invocation_id, content, delta) if content is not None or delta else {}
+    if decided:
+        return _admit_answers(tx, entry, session, change, decided)
+    if entry.resumed is None:
+        return {}
+    if read_invocation(tx, session.key, entry.resumed) is None:
+        raise NotFound(f"No invocation {entry.resumed} in this session: nothing was stored.")
+    return _say(change, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
+
+
+def _apply(tx: Tx, session: Stored, change: Change, decision: Decision) -> bool:
+    call = read_call(tx, session.key, decision.call_id)
+    if call is None:
+        raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
+    if decision.answer is not None and _answered(call, decision.answer, decision.asked):
+        return False
+    if decision.attempt is not None and decision.attempt != call.attempt:
+        raise Conflict(
+            f"Call {call.id} is at attempt {call.attempt} by now, and this is about attempt {decision.attempt}."
+        )
+    change.put(replace(step(call, decision.event, tx.now()), told=False))
+    return True
+
+
+def _answered(call: Call, answer: Answer, asked: int) -> bool:
+    """Whether somebody was faster with the same word. Should the call have asked again since, this answer is none to
+    that: it was given by who saw the request before."""
+    seen = replace(call, asked=call.asked[:asked])
+    return already_answered(seen, answer.id, answer.confirmed, answer.payload)
+
+
+def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decided: Sequence[Decision]) -> JsonObject:
+    """The answers join the invocations that asked, whoever owns the conversation by now."""
+    parts: dict[str, list[Part]] = {}
+    for decision in decided:
+        asking = parts.setdefault(change.calls[decision.call_id].invocation_id, [])
+        asking += [decision.part] if decision.part else []
+    delta = entry.incoming.state_delta if entry.incoming else None
+    temporary: JsonObject = {}
+    for invocation_id, answers in parts.items():
+        if answers:
+            temporary.update(_say(change, invocation_id, Content(role="user", parts=answers), delta))
+            delta = None
+        invocation = read_invocation(tx, session.key, invocation_id)
+        assert invocation is not None
+        change.put(replace(invocation, status=Status.ACTIVE))
+    return temporary
+
+
+def _say(change: Change, invocation_id: str, content: Content | None, delta: JsonObject | None) -> JsonObject:
+    kept, temporary = split_temporary(delta or {})
+    actions = EventActions(state_delta=kept)
+    change.add(Event(invocation_id=invocation_id, author=USER, content=content, actions=actions))
+    return temporary

@@ -1,0 +1,100 @@
+"""Asking a model: one answer out of the pieces it comes in, within the model's patience, or a clear failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+
+from runtime.context import as_json
+from runtime.errors import ConfirmError
+from runtime.execute import was_cancelled
+from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.records import is_storable_id
+from runtime.wire import REQUEST_CONFIRMATION, Content, Part, new_call_id
+
+log = logging.getLogger(__name__)
+
+
+async def ask(
+    model: Model, request: ModelRequest, patience: float, show: Callable[[ModelResponse], None]
+) -> ModelResponse:
+    """The whole answer; `show` gets the partial ones. Raises `ModelFailure` for one that is none, or that does not come
+    within `patience` of the piece before."""
+    answering = model.generate(request)
+    whole = ModelResponse()
+    try:
+        while (response := await _next(answering, patience)) is not None:
+            if response.partial:
+                show(response)
+            else:
+                whole = response
+    finally:
+        if isinstance(answering, AsyncGenerator):
+            await answering.aclose()
+    parts = (whole.content.parts if whole.content else None) or []
+    if whole.error_code or not any(_says_something(part) for part in parts):
+        nothing = "The model answered with nothing. Try again."
+        raise ModelFailure(whole.error_code or "EMPTY_RESPONSE", whole.error_message or nothing)
+    if any(_pretends(part) for part in parts):
+        raise ModelFailure(
+            "FORGED_REQUEST", "The model tried to ask people, or to answer, by itself. Nothing was asked."
+        )
+    return whole
+
+
+async def _next(answering: AsyncIterator[ModelResponse], patience: float) -> ModelResponse | None:
+    try:
+        async with asyncio.timeout(patience) as timer:
+            return await anext(answering, None)
+    except TimeoutError:
+        if not timer.expired():
+            raise  # its own, which may say more
+        raise ModelFailure("MODEL_TIMEOUT", f"The model did not answer within {patience:g} s. Try again.") from None
+    except asyncio.CancelledError as error:
+        if was_cancelled():
+            raise
+        raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from error
+
+
+def why(error: Exception, agent: str) -> tuple[str, str]:
+    """The failure's code and sentence."""
+    if isinstance(error, ModelFailure):
+        return error.code, str(error)
+    if not isinstance(error, ConfirmError):
+        log.error("the model of %s failed", agent, exc_info=error)
+    return type(error).__name__, str(error) or "The model failed."
+
+
+def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
+    """What was said, each call under an id of its own: models give none, or the same one again and again."""
+    if response.content is None:
+        return None
+    used = set(taken)
+    parts: list[Part] = []
+    for part in response.content.parts or ():
+        said = part.function_call
+        if said is None:
+            parts.append(part)
+            continue
+        known = said.id if is_storable_id(said.id) and said.id not in used else new_call_id()
+        used.add(str(known))
+        named = said.model_copy(update={"id": known, "args": as_json(said.args)})
+        parts.append(part.model_copy(update={"function_call": named}))
+    return Content(role="model", parts=parts)
+
+
+def _says_something(part: Part) -> bool:
+    """Thoughts and blanks are no answer."""
+    if part.thought:
+        return False
+    if part.text is not None:
+        return bool(part.text.strip())
+    acts = (part.function_call, part.tool_call, part.tool_response, part.executable_code, part.code_execution_result)
+    return any(act is not None for act in (*acts, part.function_response, part.inline_data, part.file_data))
+
+
+def _pretends(part: Part) -> bool:
+    return part.function_response is not None or (
+        part.function_call is not None and part.function_call.name == REQUEST_CONFIRMATION
+    )

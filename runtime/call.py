@@ -1,0 +1,246 @@
+"""The life of one call: held → ready → running → done | refused; unknown. Pure.
+
+A call that no gate holds begins its life ready. `step` is the only way from one state to the next: an event that the
+state does not allow raises `IllegalStep` and changes nothing. Two facts follow, and the tests prove them for any order
+of events: a held call begins only after a person approved it, and with exactly the arguments that were approved; an
+attempt begins once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from runtime.errors import Conflict
+from runtime.jsontypes import Json, JsonObject, canonical
+
+REJECTED = "tool call was rejected by the user"
+NOBODY_KNOWS = (
+    "The process stopped while this tool ran. Nobody knows whether it took effect: do not simply call it again."
+)
+INTERRUPTED = "The process stopped while this tool ran; its result is lost."
+
+
+class CallState(StrEnum):
+    HELD = "held"  # waits for a person
+    READY = "ready"  # may begin
+    RUNNING = "running"  # the intent is written: from here on it may have taken effect
+    UNKNOWN = "unknown"  # its process died while it ran
+    DONE = "done"  # has its result, an error included
+    REFUSED = "refused"  # never ran in this attempt, and never will
+
+
+class Gate(StrEnum):
+    NONE = "none"
+    STATIC = "static"  # the tool's declaration asks
+    DYNAMIC = "dynamic"  # the tool's body asks
+
+
+SETTLED = frozenset({CallState.DONE, CallState.REFUSED})
+WAITING = frozenset({CallState.HELD, CallState.UNKNOWN})
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as it was put to people, and the answer it got."""
+
+    request_id: str
+    hint: str
+    payload: Json = None
+    payload_schema: JsonObject | None = None
+    confirmed: bool | None = None
+    answer: Json = None  # the answer's payload
+
+    def same_answer(self, confirmed: bool, payload: Json) -> bool:
+        return self.confirmed is confirmed and (not confirmed or canonical(self.answer) == canonical(payload))
+
+
+@dataclass(frozen=True)
+class Call:
+    id: str
+    tool: str
+    args: JsonObject  # as the model asked
+    agent: str
+    invocation_id: str
+    turn: int  # which of the session's turns it belongs to
+    place: int  # its place among the turn's calls
+    gate: Gate = Gate.NONE
+    state: CallState = CallState.READY
+    asked: tuple[Asked, ...] = ()  # the last one is the current request
+    amended: JsonObject | None = None  # what people made of the arguments, when they did
+    approved: str | None = None  # fingerprint of what was approved
+    attempt: int = 0
+    reason: str | None = None
+    result: JsonObject | None = None
+    tool_schema: JsonObject | None = None
+    since: float = 0.0  # when the state was entered
+    begun: float | None = None  # when the tool last began
+    told: bool = field(default=False)  # its result stands in the session's events
+    actions: JsonObject | None = None  # what it does to the session, until that is told
+
+    @property
+    def request(self) -> Asked | None:
+        return self.asked[-1] if self.asked else None
+
+    @property
+    def run_args(self) -> JsonObject:
+        return self.args if self.amended is None else self.amended
+
+    @property
+    def settled(self) -> bool:
+        return self.state in SETTLED
+
+    @property
+    def confirmed_payload(self) -> Json:
+        return self.request.answer if self.request else None
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The gate holds the call: before it began, or, for a dynamic gate, from inside the tool's body."""
+
+    asked: Asked
+    gate: Gate
+    result: JsonObject | None = None  # what the tool's body returned while asking
+
+
+@dataclass(frozen=True)
+class Approve:
+    payload: Json = None
+    amended: JsonObject | None = None
+
+
+@dataclass(frozen=True)
+class Deny:
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Begin:
+    """The intent to run, written immediately before the tool."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    result: JsonObject
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """It cannot run any more: the tool is gone, or its arguments no longer fit."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class Lose:
+    """Its process died while it ran."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """The tool says that running it once more is safe (`idempotent=`), or that nothing happened (`verify=`)."""
+
+
+@dataclass(frozen=True)
+class RunAgain:
+    """People looked, and decided afresh that it shall run again: attempt n + 1."""
+
+
+CallEvent = Ask | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain
+
+
+class IllegalStep(Conflict):
+    """The call's state does not allow this event: nothing was changed."""
+
+    def __init__(self, call: Call, event: CallEvent) -> None:
+        super().__init__(f"Call {call.id} is {call.state}: {type(event).__name__.lower()} is not possible.")
+        self.call, self.event = call, event
+
+
+def fingerprint(tool: str, args: JsonObject) -> str:
+    """Binds what was shown to what runs."""
+    return hashlib.sha256(canonical([tool, args]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def step(call: Call, event: CallEvent, now: float) -> Call:
+    """The call after the event, or `IllegalStep`."""
+    after = _step(call, event)
+    if after is None:
+        raise IllegalStep(call, event)
+    return replace(after, since=now, begun=now if after.state is CallState.RUNNING else after.begun)
+
+
+def _step(call: Call, event: CallEvent) -> Call | None:
+    state = call.state
+    match event:
+        case Ask() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
+            return replace(
+                call,
+                state=CallState.HELD,
+                gate=event.gate,
+                asked=(*call.asked, event.asked),
+                result=event.result,
+                approved=None,
+                # The pass that only asked was no attempt at the effect.
+                attempt=call.attempt - 1 if state is CallState.RUNNING else call.attempt,
+            )
+        case Approve() if state is CallState.HELD:
+            approved = replace(call, amended=event.amended if event.amended is not None else call.amended)
+            return replace(
+                approved,
+                state=CallState.READY,
+                asked=_answered(call, True, event.payload),
+                approved=fingerprint(call.tool, approved.run_args),
+            )
+        case Deny() if state is CallState.HELD:
+            result: JsonObject = (
+                {"error": REJECTED} if event.reason is None else {"error": REJECTED, "reason": event.reason}
+            )
+            return replace(
+                call,
+                state=CallState.REFUSED,
+                asked=_answered(call, False, None),
+                reason=event.reason,
+                result=result,
+            )
+        case Begin() if state is CallState.READY and _may_begin(call):
+            return replace(call, state=CallState.RUNNING, attempt=call.attempt + 1, result=None)
+        case Finish() if state in (CallState.RUNNING, CallState.UNKNOWN):
+            return replace(call, state=CallState.DONE, result=event.result)
+        case Refuse() if state in (CallState.READY, CallState.HELD):
+            return replace(call, state=CallState.REFUSED, reason=event.why, result={"error": event.why})
+        case Lose() if state is CallState.RUNNING:
+            return replace(call, state=CallState.UNKNOWN)
+        case Retry() if state is CallState.RUNNING:
+            return replace(call, state=CallState.READY, attempt=call.attempt - 1)
+        case RunAgain() if state is CallState.UNKNOWN:
+            return replace(call, state=CallState.READY)
+        case Ask() | Approve() | Deny() | Begin() | Finish() | Refuse() | Lose() | Retry() | RunAgain():
+            return None
+    assert_never(event)
+
+
+def _may_begin(call: Call) -> bool:
+    if call.gate is Gate.NONE:
+        return True
+    return call.approved == fingerprint(call.tool, call.run_args)
+
+
+def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[Asked, ...]:
+    return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
+
+
+def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
+    """Whether this very answer was given before. A contradicting one is a `Conflict`; a first one is neither."""
+    asked = next((a for a in reversed(call.asked) if request_id == a.request_id), call.request)
+    if asked is None or asked.confirmed is None:
+        return False
+    if asked.same_answer(confirmed, payload):
+        return True
+    before, now = ("approved" if verdict else "denied" for verdict in (asked.confirmed, confirmed))
+    if before == now:
+        raise Conflict(f"Request {request_id} was already approved with another payload; the first answer stands.")
+    raise Conflict(f"Request {request_id} was already {before}; it cannot be {now} any more. The first answer stands.")

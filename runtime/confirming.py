@@ -1,0 +1,156 @@
+"""Reading and writing the two parts of the protocol: the part that asks (request) and the part that settles (answer).
+
+A client needs one rule: answer with the id of the part that asked. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import (
+    REQUEST_CONFIRMATION,
+    ConfirmationRequest,
+    Content,
+    Dialect,
+    Event,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+)
+
+_ANSWER_KEYS = {"confirmed", "payload", "hint", "reason"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request as a client reads it from an event, whichever dialect it came in."""
+
+    id: str
+    call: FunctionCall
+    hint: str
+    payload: Json
+    author: str
+    invocation_id: str
+    dialect: Dialect
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A person's word on one request. `id` is that of the part that asked (or, tolerated, of the call)."""
+
+    id: str
+    confirmed: bool
+    payload: Json = None
+    reason: str | None = None
+
+    def as_content(self) -> Content:
+        return Content(role="user", parts=[self.as_part()])
+
+    def as_part(self) -> Part:
+        """The bare form, which every ADK implementation takes. A reason travels in the payload, since Python ADK
+        refuses keys it does not know."""
+        response: JsonObject = {"confirmed": self.confirmed}
+        if self.confirmed and self.payload is not None:
+            response["payload"] = self.payload
+        elif not self.confirmed and self.reason:
+            response["payload"] = {"reason": self.reason}
+        return Part(function_response=FunctionResponse(id=self.id, name=REQUEST_CONFIRMATION, response=response))
+
+
+def original_call_from(request: FunctionCall | FunctionResponse) -> FunctionCall:
+    """The call that a request is about. It may stand there typed or as a plain map; otherwise it is an error."""
+    carried = request.args if isinstance(request, FunctionCall) else request.response
+    original: object = (carried or {}).get("originalFunctionCall")
+    if original is None:
+        original = (carried or {}).get("original_function_call")
+    if original is None:
+        raise Invalid("The confirmation request carries no originalFunctionCall: it does not say what it is about.")
+    if not isinstance(original, Mapping):
+        raise Invalid(
+            f"originalFunctionCall must be a function call or a map, not {type(original).__name__}: "
+            "send {id, name, args}."
+        )
+    try:
+        call = FunctionCall.model_validate(original)
+    except ValidationError as error:
+        raise Invalid(f"originalFunctionCall is malformed at {_first(error)}.") from error
+    if not call.name:
+        raise Invalid("originalFunctionCall has no name: it does not say which tool it is about.")
+    return call
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors(include_url=False, include_context=False)[0]
+    return f"{'.'.join(str(step) for step in problem['loc'])}: {problem['msg']}"
+
+
+def requests_in(event: Event) -> Iterator[Request]:
+    """Every request in an event, in either dialect. Partial events and a user's own parts ask nothing."""
+    if event.partial or event.author == "user":
+        return
+    for part in (event.content.parts if event.content else None) or ():
+        asking: FunctionCall | FunctionResponse | None = part.function_call or part.function_response
+        if asking is None or asking.name != REQUEST_CONFIRMATION or not asking.id:
+            continue
+        carried = asking.args if isinstance(asking, FunctionCall) else asking.response
+        call = original_call_from(asking)
+        try:
+            request = ConfirmationRequest.model_validate(carried)
+        except ValidationError as error:
+            raise Invalid(f"The confirmation request {asking.id} is malformed at {_first(error)}.") from error
+        if isinstance(asking, FunctionResponse) and not call.id:
+            call = call.model_copy(update={"id": asking.id})
+        yield Request(
+            id=asking.id,
+            call=call,
+            hint=request.tool_confirmation.hint,
+            payload=request.tool_confirmation.payload,
+            author=event.author,
+            invocation_id=event.invocation_id,
+            dialect="call" if isinstance(asking, FunctionCall) else "response",
+        )
+
+
+def read_answer(part: FunctionResponse) -> Answer:
+    """An answer in any accepted spelling: bare, `{"toolConfirmation": …}`, `{"response": … or its JSON text}`.
+
+    Only the JSON boolean `true` approves. `{}` denies. Whatever else is malformed raises `Invalid`.
+    """
+    if not part.id:
+        raise Invalid("The answer has no id: send the id of the adk_request_confirmation part that asked.")
+    body = _unwrapped(part.response if part.response is not None else {})
+    unknown = sorted(set(body) - _ANSWER_KEYS)
+    if unknown:
+        raise Invalid(f"The answer has the unknown key {unknown[0]!r}: send {{confirmed}} or {{confirmed, payload}}.")
+    confirmed = body.get("confirmed", False)
+    if not isinstance(confirmed, bool):
+        raise Invalid(f"'confirmed' must be true or false, not {json.dumps(confirmed)}: nothing was decided.")
+    payload = body.get("payload")
+    if confirmed:
+        return Answer(part.id, True, payload)
+    reason = body.get("reason")
+    if reason is None and isinstance(payload, dict):
+        reason = payload.get("reason")
+    return Answer(part.id, False, reason=reason if isinstance(reason, str) and reason.strip() else None)
+
+
+def _unwrapped(response: Json) -> JsonObject:
+    if isinstance(response, str):
+        try:
+            response = from_json(response, allow_inf_nan=False)
+        except ValueError as error:
+            raise Invalid("The answer's response is text that is no JSON: send {confirmed}.") from error
+    if not isinstance(response, dict):
+        raise Invalid(f"The answer's response must be an object, not {json.dumps(response)}.")
+    if len(response) == 1:
+        for wrapper in ("toolConfirmation", "tool_confirmation", "response"):
+            if wrapper in response:
+                return _unwrapped(response[wrapper])
+    return response

@@ -1,0 +1,134 @@
+"""What a tool, a predicate or an instruction may see of the run it is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping
+
+from pydantic import BaseModel
+from pydantic_core import from_json, to_json
+
+from runtime.call import Asked
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import EventActions, ToolConfirmation
+
+DEEPEST = 100  # readers of JSON give up somewhere beyond: a value that cannot be read again must not be stored
+
+
+def as_json(value: object) -> Json:
+    """A value as JSON, pydantic models and the like included; what has no JSON form is an error that names it."""
+    try:
+        text = to_json(value, inf_nan_mode="null")
+        plain: Json = from_json(text)
+    except ValueError as error:
+        raise Invalid(f"A value of type {type(value).__name__} cannot be written as JSON: {error}") from error
+    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deep(plain):
+        raise Invalid(f"A value of type {type(value).__name__} is nested deeper than {DEEPEST} levels.")
+    return plain
+
+
+def _is_deep(value: Json) -> bool:
+    level = [value]
+    for _ in range(DEEPEST + 1):
+        level = [inner for outer in level for inner in _within(outer)]
+    return bool(level)
+
+
+def _within(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+class State(MutableMapping[str, Json]):
+    """The session's state; what is written here becomes the event's `stateDelta`.
+
+    Tools that run at the same time share `written`: each sees at once what the others write.
+    """
+
+    def __init__(self, base: JsonObject, delta: JsonObject, written: JsonObject | None = None) -> None:
+        self._base, self._delta = base, delta
+        self._written: JsonObject = {} if written is None else written
+
+    def __getitem__(self, key: str) -> Json:
+        return self._written[key] if key in self._written else self._base[key]
+
+    def __setitem__(self, key: str, value: Json) -> None:
+        self._written[key] = self._delta[key] = as_json(value)
+
+    def __delitem__(self, key: str) -> None:
+        if key not in self:
+            raise KeyError(key)
+        self._written[key] = self._delta[key] = None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_dict())
+
+    def __len__(self) -> int:
+        return len(self.to_dict())
+
+    def to_dict(self) -> JsonObject:
+        return {**self._base, **self._written}
+
+
+class ReadonlyContext:
+    """What an instruction may look at."""
+
+    def __init__(
+        self, *, agent_name: str, invocation_id: str, user_id: str, session_id: str, state: JsonObject
+    ) -> None:
+        self.agent_name = agent_name
+        self.invocation_id = invocation_id
+        self.user_id = user_id
+        self.session_id = session_id
+        self.state = State(state, {})
+
+
+class ToolContext(ReadonlyContext):
+    """What a tool gets as `tool_context` (or any parameter annotated `ToolContext`)."""
+
+    def __init__(
+        self,
+        *,
+        agent_name: str,
+        invocation_id: str,
+        user_id: str,
+        session_id: str,
+        state: JsonObject,
+        function_call_id: str,
+        idempotency_key: str,
+        attempt: int = 0,
+        tool_confirmation: ToolConfirmation | None = None,
+        request_id: str | None = None,
+        written: JsonObject | None = None,
+    ) -> None:
+        super().__init__(
+            agent_name=agent_name, invocation_id=invocation_id, user_id=user_id, session_id=session_id, state=state
+        )
+        self.actions = EventActions()
+        self.state = State(state, self.actions.state_delta, written)
+        self.function_call_id = function_call_id
+        self.idempotency_key = idempotency_key
+        self.attempt = attempt
+        self.tool_confirmation = tool_confirmation
+        self.asked: Asked | None = None
+        self._request_id = request_id
+
+    def request_confirmation(self, *, hint: str = "", payload: object = None) -> None:
+        """Asks people before going on. The tool should then return; it is called again with `tool_confirmation`.
+
+        `payload` is the form that the answer shall fill: JSON, or a pydantic model, whose schema is kept for forms.
+        """
+        if self._request_id is None:
+            raise Invalid("A predicate or an instruction cannot ask for a confirmation; only a tool's body can.")
+        schema: JsonObject | None = None
+        if isinstance(payload, type) and issubclass(payload, BaseModel):
+            schema, payload = payload.model_json_schema(), None
+        elif isinstance(payload, BaseModel):
+            schema = type(payload).model_json_schema()
+        self.asked = Asked(
+            request_id=self._request_id,
+            hint=str(as_json(str(hint))),
+            payload=None if payload is None else as_json(payload),
+            payload_schema=schema,
+        )

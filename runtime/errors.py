@@ -1,0 +1,31 @@
+"""The one root of our exceptions. `str()` of each is a sentence for people; a rim maps the type to its code once."""
+
+from __future__ import annotations
+
+
+class ConfirmError(Exception):
+    """Something a person or a client can do something about; the message says what."""
+
+
+class Invalid(ConfirmError):
+    """The input does not mean anything: nothing was stored."""
+
+
+class NotFound(ConfirmError):
+    """There is no such session, app, request or confirmation."""
+
+
+class Conflict(ConfirmError):
+    """The input contradicts what already happened: nothing was changed."""
+
+
+class Forbidden(ConfirmError):
+    """Whoever asks may not do this by this way in."""
+
+
+class Busy(ConfirmError):
+    """Somebody else is working on it and did not finish in time; trying again is safe."""
+
+
+class StoreError(ConfirmError):
+    """The store did not take it: the transaction as a whole did not happen."""

@@ -1,0 +1,91 @@
+"""What arrives for a session: somebody's words, or answers to requests; never both in one message. Pure."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from runtime.confirming import Answer, read_answer
+from runtime.context import as_json
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.wire import REQUEST_CONFIRMATION, Content, FunctionResponse, Part
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """Without content nothing was said, and the agent goes on with what it knows."""
+
+    content: Content | None
+    answers: tuple[Answer, ...] = ()
+    means_nothing: bool = False  # only responses that are no answers here
+    foreign: tuple[str, ...] = ()  # ids that a client answered as if it were the tool
+    state_delta: JsonObject | None = None
+
+    def content_of(self, answer: Answer) -> Part:
+        parts = self.content.parts if self.content else None
+        return next(p for p in parts or () if p.function_response and p.function_response.id == answer.id)
+
+
+def read_message(message: str | Content | None, state_delta: JsonObject | None = None) -> Incoming:
+    """Raises `Invalid` for what nobody can act on; then nothing is stored."""
+    if message is None:
+        return Incoming(None, state_delta=state_delta)
+    content = _storable(Content.of_text(message) if isinstance(message, str) else message)
+    responses = [p.function_response for p in content.parts or () if p.function_response]
+    if not responses:
+        return _words(content, state_delta)
+    if len(responses) < len(content.parts or ()):
+        raise Invalid("An answer must come alone: send text in a message of its own.")
+    answers: dict[str, Answer] = {}
+    kept: list[Part] = []
+    for response in responses:
+        if response.name != REQUEST_CONFIRMATION or not response.id:
+            _warn(response)
+            continue
+        answer = read_answer(response)
+        if answer.id in answers and answers[answer.id] != answer:
+            raise Invalid(f"The message answers {answer.id} twice, and differently: send one answer.")
+        if answer.id not in answers:
+            kept.append(Part(function_response=response))
+        answers[answer.id] = answer
+    foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, REQUEST_CONFIRMATION))
+    return Incoming(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
+
+
+def _words(content: Content, state_delta: JsonObject | None) -> Incoming:
+    if any(part.function_call for part in content.parts or ()):
+        raise Invalid("A user's message cannot call functions: send text, files, or answers.")
+    return Incoming(content.model_copy(update={"role": "user"}), state_delta=state_delta)
+
+
+def _warn(response: FunctionResponse) -> None:
+    what = "without an id" if not response.id else f"named {response.name!r}"
+    log.warning("dropped a function response %s: only adk_request_confirmation answers anything here", what)
+
+
+def check_state(delta: JsonObject | None) -> None:
+    """Raises `Invalid` for what has no form in JSON."""
+    _check(delta or {}, "state")
+
+
+def _storable(content: Content) -> Content:
+    """The message as it will be read again."""
+    for part in content.parts or ():
+        if part.function_response:
+            _check(part.function_response.response, "answer")
+    try:
+        return Content.model_validate_json(content.to_json())
+    except ValueError as error:
+        raise Invalid(f"The message cannot be written as JSON: {error}. Nothing was stored.") from error
+
+
+def _check(value: Json, what: str) -> None:
+    """What JSON cannot say is refused, since it would be something else when it is read again."""
+    try:
+        as_json(value)
+        canonical(value)  # knows no NaN, which `as_json` makes null
+    except (Invalid, ValueError) as error:
+        raise Invalid(f"The {what} cannot be written as JSON: {error} Nothing was stored.") from error

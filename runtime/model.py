@@ -1,0 +1,52 @@
+"""What the runner needs of a language model: one method."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
+from runtime.tool import Declaration
+from runtime.wire import Content
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """One question to a model. `contents` is only lent: read it, do not keep or change it."""
+
+    model: str
+    contents: Sequence[Content]
+    instruction: str = ""
+    tools: Sequence[Declaration] = ()
+    config: JsonObject = field(default_factory=dict)
+    streaming: bool = False
+
+
+@dataclass(frozen=True)
+class ModelResponse:
+    """A piece of the answer (`partial`) or the answer as a whole, which always comes last."""
+
+    content: Content | None = None
+    partial: bool = False
+    finish_reason: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    usage: JsonObject | None = None
+    model_version: str | None = None
+
+
+class ModelFailure(ConfirmError):
+    """The model failed for good. `code` is short and stable; the message says what to do."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@runtime_checkable
+class Model(Protocol):
+    def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        """Yields partial responses if `request.streaming`, then exactly one whole one. Raises `ModelFailure`."""
+        ...

@@ -1,0 +1,124 @@
+"""Who may speak to the API at all.
+
+On loopback a page in somebody's browser could reach it: by its own origin, or by a name that it has pointed here (DNS
+rebinding). So the Host must be this machine's, and the Origin ours or one that was named. Off loopback every request
+must bear the token.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from runtime.errors import ConfirmError, Forbidden
+
+TOKEN_VARIABLE = "ADK_CONFIRM_API_TOKEN"  # noqa: S105  (its name, not its value)
+OPEN_TO_PROBES = "/health"
+
+_ORIGIN = re.compile(r"https?://[^/\s@?#*]+")
+
+
+class Unauthorized(ConfirmError):
+    """The request does not bear the token."""
+
+
+class BadGuard(ConfirmError):
+    """The API would not be safe like this; the message says what to set."""
+
+
+@dataclass(frozen=True)
+class Guard:
+    """`host` is the address that the server listens on; `origins` are those of pages that may use it."""
+
+    host: str = "127.0.0.1"
+    token: str | None = None
+    origins: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, host: str, token: str | None, origins: Collection[str] = ()) -> Guard:
+        """Raises `BadGuard`."""
+        if not is_loopback(host) and not token:
+            raise BadGuard(
+                f"{host} can be reached from other machines, and whoever reaches the API decides. Set {TOKEN_VARIABLE} "
+                "to a secret that every request must bear, or listen on 127.0.0.1."
+            )
+        for origin in origins:
+            if not _ORIGIN.fullmatch(origin):
+                raise BadGuard(f"{origin!r} is no origin: give the page's address without its path, http://host:port.")
+        return cls(host, token or None, frozenset(origin.lower() for origin in origins))
+
+    def check(self, request: web.Request) -> None:
+        """Raises `Forbidden` or `Unauthorized`."""
+        if is_loopback(self.host):
+            self._check_host(request)
+        origin = request.headers.get(hdrs.ORIGIN)
+        if origin is not None and not self.allows(origin) and origin.lower() != f"{request.scheme}://{request.host}":
+            raise Forbidden(f"The origin {origin[:200]!r} may not use this API: start it with --allow-origin.")
+        preflight = request.method == hdrs.METH_OPTIONS
+        if self.token is not None and not preflight and request.path != OPEN_TO_PROBES:
+            self._check_token(request, self.token)
+
+    def allows(self, origin: str) -> bool:
+        return origin.lower() in self.origins
+
+    def _check_host(self, request: web.Request) -> None:
+        hosts = request.headers.getall(hdrs.HOST, [])
+        if not hosts:
+            return  # no browser leaves it out
+        host = _without_port(hosts[0])
+        named = {urlsplit(origin).hostname for origin in self.origins}
+        if len(hosts) > 1 or not (is_loopback(host) or host in named):
+            raise Forbidden("This API answers to localhost only: the request's Host is another.")
+
+    def _check_token(self, request: web.Request, token: str) -> None:
+        kind, _, given = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+        same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), token.encode())
+        if kind.lower() != "bearer" or not same:
+            raise Unauthorized(f"Send the header 'Authorization: Bearer …' with the value of {TOKEN_VARIABLE}.")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address, or the name can only mean this machine."""
+    bare = host.strip("[]").lower().rstrip(".")
+    if bare == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(bare).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    """An address that is not well-formed comes back whole, and so is nobody's."""
+    found = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(:\d{1,5})?", host)
+    return found[1].lower() if found else host
+
+
+# For pages from another origin
+
+
+def cors_headers(guard: Guard, request: web.Request) -> dict[str, str]:
+    """What lets the page of an allowed origin read the answer."""
+    origin = request.headers.get(hdrs.ORIGIN)
+    if origin is None or not guard.allows(origin):
+        return {}
+    return {hdrs.ACCESS_CONTROL_ALLOW_ORIGIN: origin, hdrs.VARY: hdrs.ORIGIN}
+
+
+def preflight(guard: Guard, request: web.Request) -> web.Response | None:
+    """The answer to a browser that asks before it sends; None for all other requests."""
+    asked = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_METHOD)
+    if request.method != hdrs.METH_OPTIONS or asked is None or not (headers := cors_headers(guard, request)):
+        return None
+    headers[hdrs.ACCESS_CONTROL_ALLOW_METHODS] = "GET, POST, PATCH, PUT, DELETE"
+    headers[hdrs.ACCESS_CONTROL_ALLOW_HEADERS] = request.headers.get(hdrs.ACCESS_CONTROL_REQUEST_HEADERS, "")
+    headers[hdrs.ACCESS_CONTROL_MAX_AGE] = "600"
+    if request.headers.get("Access-Control-Request-Private-Network") == "true":
+        headers["Access-Control-Allow-Private-Network"] = "true"
+    return web.Response(status=204, headers=headers)

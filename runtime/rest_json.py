@@ -1,0 +1,105 @@
+"""JSON from clients, read strictly. It has more ways to be wrong than to be right: too deep, a name twice (which value
+was meant?), numbers that no JSON has, halves of characters. Each is said in a sentence. Pure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+
+DEEPEST = 64
+
+_HALF_A_PAIR = re.compile(r"[\ud800-\udfff]")
+_LONGEST_ECHO = 200
+
+
+class BadBody(Invalid):
+    """The request does not fit; `details` lists where and why, in FastAPI's shape."""
+
+    def __init__(self, *details: JsonObject) -> None:
+        super().__init__("; ".join(f"{_dotted(detail['loc'])}: {detail['msg']}" for detail in details))
+        self.details: list[Json] = [*details]
+
+
+def detail(kind: str, loc: tuple[str | int, ...], message: str, value: object = None) -> JsonObject:
+    """One entry of a `BadBody`."""
+    return {"type": kind, "loc": list(loc), "msg": message, "input": _echo(value)}
+
+
+def parse(text: str) -> Json:
+    """The value, or `BadBody`."""
+    try:
+        value: Json = json.loads(text, object_pairs_hook=_once_each, parse_constant=_number, parse_float=_finite)
+    except json.JSONDecodeError as error:
+        wrong = detail("json_invalid", ("body", error.pos), "JSON decode error", {})
+        raise BadBody({**wrong, "ctx": {"error": error.msg}}) from error
+    except RecursionError as error:
+        raise BadBody(_too_deep()) from error
+    except ValueError as error:  # ours, and that of a number with thousands of digits
+        raise BadBody(detail("json_invalid", ("body",), f"JSON decode error: {error}")) from error
+    _check_values(value)
+    return value
+
+
+def _once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {_shown(twice)} stands twice in one object: which value is meant?")
+    return made
+
+
+def _number(constant: str) -> Json:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _finite(literal: str) -> float:
+    value = float(literal)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{_shown(literal)} is too large a number")
+    return value
+
+
+def _check_values(value: Json) -> None:
+    """Not too deep, and nothing in it that cannot be written again."""
+    level: list[Json] = [value]
+    for _ in range(DEEPEST):
+        inner: list[Json] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner.extend(one.keys())
+                inner.extend(one.values())
+            elif isinstance(one, list):
+                inner.extend(one)
+            elif isinstance(one, str) and _HALF_A_PAIR.search(one):
+                raise BadBody(detail("string_unicode", ("body",), "A text holds half of a surrogate pair"))
+        level = inner
+        if not level:
+            return
+    raise BadBody(_too_deep())
+
+
+def _too_deep() -> JsonObject:
+    return detail("recursion_loop", ("body",), f"The body is nested too deeply: {DEEPEST} levels are the most")
+
+
+def _echo(value: object) -> Json:
+    """What was sent, as far as it helps to find it."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return None
+    echoed: Json = json.loads(text) if len(text) <= _LONGEST_ECHO else f"{text[:_LONGEST_ECHO]}…"
+    return echoed
+
+
+def _shown(text: str) -> str:
+    return json.dumps(text if len(text) <= 60 else f"{text[:59]}…")
+
+
+def _dotted(loc: Json) -> str:
+    return ".".join(str(step) for step in loc) if isinstance(loc, list) else str(loc)

@@ -1,0 +1,325 @@
+"""An app that runs: messages in, events out, sessions to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Literal, Self
+
+from runtime.agent import Agent
+from runtime.arrival import Decision, Entry, decide, look, one_a_call
+from runtime.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain
+from runtime.confirming import Answer
+from runtime.database import Database, Tx
+from runtime.errors import Invalid, NotFound, StoreError
+from runtime.jsontypes import JsonObject
+from runtime.lookup import abandoned, active, read_calls, read_events, unknown_since
+from runtime.message import Incoming, check_state, read_message
+from runtime.models import Models
+from runtime.records import Change, OpenedBy, SessionId, Stored
+from runtime.recovery import Recovery, TakeUp
+from runtime.run import Run
+from runtime.sequencer import Sequencer
+from runtime.sessions import create_with, delete_session, find, list_sessions, update_state
+from runtime.shared_state import split_temporary
+from runtime.store import bring_up_to_date, open_store
+from runtime.wire import USER, Content, Dialect, Event, EventActions, SessionRecord
+from runtime.work import Setting
+
+__all__ = ["Run", "Runner", "Word"]
+
+LEASE_TERM = 30.0
+POLL = 5.0
+UNKNOWN_FOR = 24 * 3600.0
+STATE_PATIENCE = 60.0
+
+Word = Literal["it happened", "it did not", "run again", "nobody knows"]
+
+_WORDS: dict[Word, CallEvent] = {
+    "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),
+    "it did not": Finish({"error": "It did not take effect: people looked. Nothing ran."}),
+    "run again": RunAgain(),
+    "nobody knows": Finish({"error": NOBODY_KNOWS}),
+}
+_MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
+
+
+class Runner:
+    """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
+
+    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: str | Database = "sqlite://",
+        *,
+        app_name: str | None = None,
+        dialect: Dialect = "call",
+        clock: Callable[[], float] | None = None,
+        lease_term: float = LEASE_TERM,
+        model_patience: float = 60.0,
+        most_model_calls: int = 500,
+    ) -> None:
+        self.agent = agent
+        self.app_name = app_name or agent.name
+        self._store, self._dialect, self._clock = store, dialect, clock
+        self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
+        self._models = Models()
+        self._opening = asyncio.Lock()
+        self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
+        self._sequencer = Sequencer(self._setting)
+        self._recovery = Recovery(self._find_owed)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Database:
+        """Opens the store and brings its schema up to date; `run` does it by itself."""
+        return (await self._setting()).database
+
+    async def close(self, *, patience: float = 10.0) -> None:
+        """Lets runs end that end soon; what is left is owed, and taken up by the next process."""
+        await self._sequencer.close(patience)
+        await self.agent.close()
+        await self._models.close()
+        opened, self._opened = self._opened, None
+        if opened is not None and not isinstance(self._store, Database):
+            await opened[1].database.close()
+
+    # Talking
+
+    async def run(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: str | Content | None = None,
+        state_delta: JsonObject | None = None,
+        invocation_id: str | None = None,
+        streaming: bool = False,
+    ) -> AsyncIterator[Event]:
+        """Says something in a session, which is made if there is none, and yields what follows."""
+        run = await self.start(
+            user_id=user_id,
+            session_id=session_id,
+            message=message,
+            state_delta=state_delta,
+            invocation_id=invocation_id,
+            streaming=streaming,
+            create=True,
+        )
+        async for event in run:
+            yield event
+
+    async def start(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: str | Content | None = None,
+        state_delta: JsonObject | None = None,
+        invocation_id: str | None = None,
+        streaming: bool = False,
+        create: bool = False,
+        opened_by: OpenedBy = "anyone",
+        desk: bool = False,
+        mark: str | None = None,
+    ) -> Run:
+        """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
+
+        Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
+        process that died has left it. With a `mark` the same words again are not said again: what they began goes on,
+        if a crash had stopped it. `desk` says that the answer comes from the desk, the only one whose answers count in
+        a session that it opened.
+        """
+        name = self._name(user_id, session_id)
+        check_state(state_delta)
+        if message is None and invocation_id is not None:
+            entry = replace(self._entry(name), resumed=invocation_id, state_delta=state_delta)
+            return await self._sequencer.enter(entry, streaming=streaming)
+        incoming = read_message(message, state_delta)
+        if incoming.answers or incoming.foreign or incoming.means_nothing:
+            return await self._answer(name, incoming, create=create, desk=desk, streaming=streaming)
+        entry = replace(self._entry(name), incoming=incoming, create=create, opened_by=opened_by)
+        if mark is not None:
+            entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{name}{mark}')}", marked=True)
+        return await self._sequencer.enter(entry, streaming=streaming)
+
+    async def settle(
+        self, *, user_id: str, session_id: str, call_id: str, word: Word, attempt: int | None = None
+    ) -> Run:
+        """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now."""
+        decision = Decision(call_id, _WORDS[word], attempt=attempt)
+        return await self._sequencer.enter(replace(self._entry(self._name(user_id, session_id)), decisions=(decision,)))
+
+    async def take_up(self, *, user_id: str, session_id: str) -> Run:
+        """Goes on with what a process that died has left of the session; if nothing is left, there is nothing to do."""
+        name = self._name(user_id, session_id)
+        if await (await self.open()).read(active, name):
+            return await self._sequencer.enter(self._entry(name))
+        return _nothing()
+
+    async def attend(self, *, every: float = POLL) -> None:
+        """Takes up, until cancelled, what processes that died have left, here or elsewhere."""
+        await self._recovery.forever(every)
+
+    async def recover(self) -> list[Run]:
+        """Starts what is owed and worked on by nobody; ends the waiting of calls that stayed unknown for a day."""
+        return await self._recovery.once()
+
+    # Sessions
+
+    async def create_session(
+        self,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        state: JsonObject | None = None,
+        events: Sequence[Event] = (),
+    ) -> SessionRecord:
+        """A `Conflict` if there is one of that name."""
+        name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
+        check_state(state)
+        history = Change()
+        for number, event in enumerate(events, 1):
+            try:
+                history.add(event)
+            except ValueError as error:
+                raise Invalid(f"Event {number} cannot be written as JSON: {error}. No session was made.") from error
+        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history)
+        return _record(stored, list(events))
+
+    async def get_session(self, *, user_id: str, session_id: str) -> SessionRecord | None:
+        def read(tx: Tx) -> SessionRecord | None:
+            stored = find(tx, self._name(user_id, session_id))
+            return None if stored is None else _record(stored, read_events(tx, stored.key))
+
+        return await (await self.open()).read(read)
+
+    async def list_sessions(self, *, user_id: str) -> list[SessionRecord]:
+        """Without their events."""
+        stored = await (await self.open()).read(list_sessions, self.app_name, user_id)
+        return [_record(session, []) for session in stored]
+
+    async def update_state(self, *, user_id: str, session_id: str, delta: JsonObject) -> SessionRecord:
+        name = self._name(user_id, session_id)
+        check_state(delta)
+        kept, _ = split_temporary(delta)
+        event = Event(invocation_id=f"p-{uuid.uuid4()}", author=USER, actions=EventActions(state_delta=kept))
+        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event)
+        return _record(stored, await (await self.open()).read(read_events, stored.key))
+
+    async def delete_session(self, *, user_id: str, session_id: str) -> bool:
+        return await (await self.open()).run(delete_session, self._name(user_id, session_id))
+
+    async def opened_by(self, *, user_id: str, session_id: str) -> OpenedBy | None:
+        """Whose answers count in it: anyone's, or only the desk's. None: there is no such session."""
+        stored = await (await self.open()).read(find, self._name(user_id, session_id))
+        return None if stored is None else stored.opened_by
+
+    async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
+        """The session's calls and what became of them, in the order they were made."""
+
+        def read(tx: Tx) -> list[Call]:
+            stored = find(tx, self._name(user_id, session_id))
+            return [] if stored is None else read_calls(tx, stored.key)
+
+        return await (await self.open()).read(read)
+
+    # What these need
+
+    async def _answer(self, name: SessionId, incoming: Incoming, *, create: bool, desk: bool, streaming: bool) -> Run:
+        database = await self.open()
+        found = await database.read(look, name, incoming, desk=desk)
+        if found is None and (incoming.answers or not create):
+            raise NotFound(f"Session not found: {name.id}")
+        decisions = one_a_call([d for d in [await self._decide(incoming, *one) for one in found or ()] if d])
+        if decisions:
+            entry = replace(self._entry(name), incoming=incoming, decisions=decisions, desk=desk)
+            return await self._sequencer.enter(entry, streaming=streaming)
+        # Nothing new was said. What a process that died left of it is taken up; else there is nothing to do.
+        asking = [call.invocation_id for _, call in found or ()]
+        owed = await database.read(active, name, asking)
+        if owed:
+            return await self._sequencer.enter(self._entry(name), streaming=streaming)
+        return _nothing()
+
+    async def _decide(self, incoming: Incoming, answer: Answer, call: Call) -> Decision | None:
+        owner = self.agent.find(call.agent)
+        tool = (await owner.resolve_tools()).get(call.tool) if owner and answer.payload is not None else None
+        return decide(answer, call, tool, incoming.content_of(answer))
+
+    async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
+        database = await self.open()
+        dead = await database.read(abandoned, [self.app_name])
+        owed = [self._entry(name) for name in dead]
+        for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR):
+            decision = Decision(call_id, _WORDS["nobody knows"], attempt=attempt)
+            owed.append(replace(self._entry(name), decisions=(decision,)))
+        return [
+            (entry.name, partial(self._sequencer.enter, replace(entry, patient=False)))
+            for entry in owed
+            if not self._sequencer.is_busy_with(entry.name)
+        ]
+
+    def _name(self, user_id: str, session_id: str) -> SessionId:
+        return SessionId(self.app_name, user_id, session_id)
+
+    def _entry(self, name: SessionId) -> Entry:
+        return Entry(name, self.agent.name, self._term)
+
+    async def _setting(self) -> Setting:
+        loop = asyncio.get_running_loop()
+        if self._opened is not None and self._opened[0] is not loop:
+            raise StoreError("This Runner works in another event loop: close it there, or make one for each loop.")
+        async with self._opening:
+            if self._opened is None:
+                self._opened = loop, await self._open_setting()
+        return self._opened[1]
+
+    async def _open_setting(self) -> Setting:
+        if isinstance(self._store, Database):
+            database = self._store
+            await bring_up_to_date(database)
+        else:
+            database = await open_store(self._store, self._clock)
+        return Setting(
+            database=database,
+            root=self.agent,
+            resolve=self._models.resolve,
+            clock=self._clock or time.time,
+            lease_term=self._term,
+            dialect=self._dialect,
+            patience=self._model_patience,
+            most_model_calls=self._most_model_calls,
+        )
+
+
+def _nothing() -> Run:
+    run = Run()
+    run.end()
+    return run
+
+
+def _record(stored: Stored, events: list[Event]) -> SessionRecord:
+    return SessionRecord(
+        id=stored.name.id,
+        app_name=stored.name.app,
+        user_id=stored.name.user_id,
+        state={**stored.shared, **stored.state},
+        events=events,
+        last_update_time=stored.updated,
+    )

@@ -1,0 +1,98 @@
+"""The API as a process: from agents to a listening server, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from runtime.agent import Agent
+from runtime.errors import ConfirmError
+from runtime.rest import make_app
+from runtime.rest_guard import Guard
+from runtime.runner import Runner
+from runtime.store import open_store
+from runtime.tool import end_threads
+from runtime.wire import Dialect
+
+_LAST_ANSWERS = 1.0  # for answers on their way out when everything else has stopped
+
+
+class CannotServe(ConfirmError):
+    """The server did not start; the message says what stands in its way."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What shall be served, and where."""
+
+    agents: Sequence[Agent]
+    guard: Guard
+    port: int
+    store: str
+    dialect: Dialect = "call"
+
+
+def serve_until_stopped(serving: Serving) -> int:
+    """Blocks until SIGINT or SIGTERM; then stops within ten seconds. The exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    asyncio.run(_until_stopped(serving))
+    if not end_threads(patience=0.5):
+        # A tool that is still at it would hold the process for as long as it likes. Its call is on record as running.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+async def _until_stopped(serving: Serving) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving_at(serving) as (url, store):
+        names = ", ".join(agent.name for agent in serving.agents)
+        print(f"Serving {names} at {url}, with the store {store}.", flush=True)
+        await stop.wait()
+        print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+
+
+@asynccontextmanager
+async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
+    """The addresses of the server and of its store, while it listens. Raises `CannotServe` and `StoreError`."""
+    database = await open_store(serving.store)
+    try:
+        runners = [Runner(agent, database, dialect=serving.dialect) for agent in serving.agents]
+        served = web.AppRunner(make_app(runners, serving.guard), access_log=None, shutdown_timeout=_LAST_ANSWERS)
+        try:
+            await served.setup()
+            yield await _listen(served, serving.guard.host, serving.port), database.url
+        finally:
+            await served.cleanup()
+    finally:
+        await database.close()
+
+
+async def _listen(served: web.AppRunner, host: str, port: int) -> str:
+    try:
+        await web.TCPSite(served, host, port).start()
+    except OSError as error:
+        raise CannotServe(_why_not(error, host, port)) from error
+    taken: int = served.addresses[0][1]
+    return f"http://{f'[{host}]' if ':' in host else host}:{taken}"
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with --port."
+    return f"{host} is no address of this machine, or cannot be listened on: {error.strerror or error}."

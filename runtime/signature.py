@@ -1,0 +1,238 @@
+"""A Python function as a tool: its declaration for the model, and its arguments from JSON and back."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import docstring_parser
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import GenerateJsonSchema
+
+from runtime.context import ReadonlyContext
+from runtime.errors import ConfirmError, Invalid
+from runtime.jsontypes import JsonObject
+from runtime.wire import json_text
+
+CONTEXT_NAME = "tool_context"
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class _Schemas(GenerateJsonSchema):
+    """A default without a JSON form is simply not told to the model."""
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
+
+
+class BadArguments(Invalid):
+    """The arguments do not fit the tool; `fields` names each that does not."""
+
+    def __init__(self, tool: str, fields: Mapping[str, str]) -> None:
+        self.fields = dict(fields)
+        listed = "; ".join(f"{name}: {problem}" for name, problem in fields.items())
+        super().__init__(f"The arguments of {tool} do not fit: {listed}.")
+
+
+class BadTool(ConfirmError):
+    """A function that cannot be a tool; the message says why."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function takes, apart from its context."""
+
+    name: str
+    description: str
+    function: Callable[..., object]
+
+    @classmethod
+    def of(cls, function: Callable[..., object]) -> Signature:
+        bare = _bare(function)
+        name = str(getattr(bare, "__name__", "__call__"))
+        name = type(function).__name__ if name == "__call__" else name
+        return cls(name, inspect.cleandoc(inspect.getdoc(bare) or ""), function)
+
+    @cached_property
+    def _parameters(self) -> tuple[inspect.Parameter, ...]:
+        try:
+            return tuple(inspect.signature(self.function).parameters.values())
+        except (TypeError, ValueError) as error:
+            raise BadTool(f"{self.name} has no readable signature; wrap it in a function that has one.") from error
+
+    @cached_property
+    def _hints(self) -> dict[str, object]:
+        """The types of its arguments. Those of its context and its result are often known to type checkers only."""
+        bare = _bare(self.function)
+        source: object = bare.__init__ if isinstance(bare, type) else bare  # type: ignore[misc]  # a class is called
+        stand_in = types.FunctionType(_no_op.__code__, getattr(inspect.unwrap(bare), "__globals__", {}))
+        written: dict[str, object] = getattr(source, "__annotations__", {})
+        stand_in.__annotations__ = {k: v for k, v in written.items() if k not in ("return", CONTEXT_NAME)}
+        try:
+            return typing.get_type_hints(stand_in, include_extras=True)
+        except NameError as error:
+            raise BadTool(f"{self.name}: {error}; import the annotation's type where the tool is defined.") from error
+
+    @cached_property
+    def context_name(self) -> str | None:
+        """The parameter that takes the context: annotated `ToolContext`, or of that name."""
+        for parameter in self._parameters:
+            if parameter.name == CONTEXT_NAME or _is_context(self._hints.get(parameter.name)):
+                return parameter.name
+        return None
+
+    @property
+    def takes_anything(self) -> bool:
+        return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self._parameters)
+
+    @cached_property
+    def model(self) -> type[BaseModel]:
+        """The arguments as one pydantic model: validation and JSON schema from the same source."""
+        documented = {p.arg_name: p.description or "" for p in docstring_parser.parse(self.description).params}
+        fields: dict[str, tuple[object, object]] = {}
+        for parameter in self._parameters:
+            if parameter.name == self.context_name or parameter.kind in _VARIADIC:
+                continue
+            default = ... if parameter.default is inspect.Parameter.empty else parameter.default
+            annotation = self._hints.get(parameter.name, typing.Any)
+            said = documented.get(parameter.name)
+            about: dict[str, typing.Any] = {"description": said} if said else {}
+            # The alias keeps names that pydantic reserves, like `schema` or `_x`, out of its way.
+            fields[f"arg_{parameter.name}"] = (annotation, Field(default, alias=parameter.name, **about))
+        try:
+            return create_model(  # type: ignore[no-any-return, call-overload]  # the fields are only known now
+                self.name, __config__=ConfigDict(arbitrary_types_allowed=False), **fields
+            )
+        except PydanticUserError as error:
+            raise self._no_json(error) from error
+
+    def _no_json(self, error: PydanticUserError) -> BadTool:
+        message = error.message.splitlines()[0].rstrip(".")
+        why = f" ({message})" if message.startswith("Please") else ""
+        for name in (p.name for p in self._parameters if p.name in self._hints and p.name != self.context_name):
+            kind: typing.Any = self._hints[name]
+            try:
+                TypeAdapter(kind).json_schema()
+            except PydanticUserError:
+                shown = kind.__name__ if isinstance(kind, type) else str(kind)
+                return BadTool(
+                    f"{self.name}: the argument {name} is of type {shown}, which has no JSON form{why}; use plain "
+                    "types, dataclasses or pydantic models."
+                )
+        return BadTool(f"{self.name} takes arguments that have no JSON form: {message}.")
+
+    @cached_property
+    def schema(self) -> JsonObject:
+        try:
+            schema: JsonObject = self.model.model_json_schema(by_alias=True, schema_generator=_Schemas)
+        except PydanticUserError as error:
+            raise self._no_json(error) from error
+        schema.pop("title", None)
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            for value in properties.values():
+                if isinstance(value, dict):
+                    value.pop("title", None)
+        return schema
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The arguments it takes, apart from its context."""
+        return frozenset(str(field.alias) for field in self.model.model_fields.values())
+
+    @cached_property
+    def defaults(self) -> dict[str, object]:
+        """What it takes for the arguments that are left out."""
+        return {
+            p.name: p.default
+            for p in self._parameters
+            if p.default is not inspect.Parameter.empty and p.name in self.names
+        }
+
+    @cached_property
+    def is_async(self) -> bool:
+        return inspect.iscoroutinefunction(_bare(self.function))
+
+    def callable_with(self, arguments: Mapping[str, object]) -> Callable[[], object]:
+        """The function with its arguments, positional-only ones in their places."""
+        only = [p for p in self._parameters if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+        while only and only[-1].name not in arguments:
+            only.pop()
+        positional = [arguments.get(p.name, p.default) for p in only]
+        taken = {p.name for p in only}
+        named = {name: value for name, value in arguments.items() if name not in taken}
+        return functools.partial(self.function, *positional, **named)
+
+    def bind(self, args: JsonObject, *, strict: bool = False) -> dict[str, object]:
+        """Keyword arguments from JSON, in the declared types. `strict` takes no text for a number: people's edits."""
+        try:
+            if strict:
+                bound = self.model.model_validate_json(json_text(args), strict=True)
+            else:
+                bound = self.model.model_validate(args)
+        except ValidationError as error:
+            raise BadArguments(self.name, _problems(error)) from error
+        values: dict[str, object] = {}
+        for name, field in self.model.model_fields.items():
+            if field.alias in args:
+                values[field.alias] = _as_given(args[field.alias], getattr(bound, name))
+        if self.takes_anything:
+            values.update({name: value for name, value in args.items() if name not in values})
+        return values
+
+    def unknown(self, args: JsonObject) -> list[str]:
+        """Names that the function does not take."""
+        if self.takes_anything:
+            return []
+        return sorted(set(args) - self.names)
+
+
+def _bare(function: Callable[..., object]) -> Callable[..., object]:
+    """What carries the name, the annotations and the docstring: a partial's function, a callable object's method."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if inspect.isroutine(function) or isinstance(function, type):
+        return function
+    method: Callable[..., object] = type(function).__call__.__get__(function)
+    return method
+
+
+def _no_op() -> None: ...
+
+
+def _is_context(annotation: object) -> bool:
+    """`ToolContext`, or a union with it."""
+    if isinstance(annotation, type):
+        return issubclass(annotation, ReadonlyContext)
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType, typing.Annotated):
+        return any(_is_context(part) for part in typing.get_args(annotation))
+    return False
+
+
+def _as_given(given: object, bound: object) -> object:
+    """An int is a good float (PEP 484) and stays the number that people saw: 1500, not 1500.0."""
+    if isinstance(bound, float) and isinstance(given, int) and not isinstance(given, bool):
+        return given
+    return bound
+
+
+def _problems(error: ValidationError) -> dict[str, str]:
+    problems: dict[str, str] = {}
+    for detail in error.errors(include_url=False, include_context=False):
+        where = ".".join(str(step) for step in detail["loc"]) or "arguments"
+        missing = detail["type"] == "missing"
+        got = "" if missing else f", not {_shown(detail['input'])}"
+        problems.setdefault(where, "is missing" if missing else f"{detail['msg']}{got}")
+    return problems
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,76 @@
+"""From `module:name` to the agent that is meant. Whatever is wrong with it is one sentence."""
+
+from __future__ import annotations
+
+import importlib
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from runtime.agent import Agent
+from runtime.errors import ConfirmError
+
+_USUAL_NAMES = ("agent", "root_agent")
+_OURS = Path(__file__).resolve().parent.parent
+_OUR_PACKAGES = ("bot", "runtime", "blocks", "examples")
+
+
+class BadTarget(ConfirmError):
+    """No agent can be had by this name; the message says what to change."""
+
+
+def load_agent(target: str) -> Agent:
+    """The `Agent` at `module:name`; without a name, the module's `agent` or `root_agent`. Raises `BadTarget`."""
+    found = load_object(target)
+    if isinstance(found, Agent):
+        return found
+    kind = type(found)
+    if kind.__module__.startswith("google.adk"):
+        raise BadTarget(f"{target} is an agent of google-adk: an Agent of adk-confirm's own runtime is needed here.")
+    raise BadTarget(f"{target} is of the type {kind.__name__}: an Agent (from runtime import Agent) is needed here.")
+
+
+def load_object(target: str) -> object:
+    """Whatever is at `module:name`. Raises `BadTarget`."""
+    module_name, colon, name = target.partition(":")
+    if not all(step.isidentifier() for step in module_name.split(".")) or (colon and not name.isidentifier()):
+        raise BadTarget(f"{target!r} is no target: write module:name, for example examples.oncall:agent.")
+    module = _load(module_name)
+    for wanted in (name,) if name else _USUAL_NAMES:
+        if hasattr(module, wanted):
+            found: object = getattr(module, wanted)
+            return found
+    agents = sorted(key for key, value in vars(module).items() if isinstance(value, Agent))
+    hint = f"it has {', '.join(agents)}" if agents else "it has no agent at all"
+    raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}; {hint}.")
+
+
+def _load(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise BadTarget(_not_there(name, error.name)) from error
+        raise BadTarget(f"{name} needs the module {error.name!r}, which is not installed.") from error
+    except Exception as error:
+        raise BadTarget(f"{name} could not be imported: {_what(error)}.") from error
+
+
+def _not_there(name: str, missing: str) -> str:
+    first = name.partition(".")[0]
+    if first in _OUR_PACKAGES and missing != first:
+        return (
+            f"There is no module {missing!r}: the package {first!r} is adk-confirm's own, and found before any other "
+            "of that name. Rename yours."
+        )
+    return f"There is no module {missing!r} here ({Path.cwd()}), in PYTHONPATH, or installed."
+
+
+def _what(error: Exception) -> str:
+    """The error in one line, with the place in the user's code where it came from."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
+    text = str(error).splitlines()[0] if str(error) else ""
+    said = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, SyntaxError) or not frames or Path(frames[-1].filename).parent == _OURS / "runtime":
+        return said.rstrip(".")
+    return f"{said.rstrip('.')} ({frames[-1].filename}, line {frames[-1].lineno})"

@@ -1,0 +1,242 @@
+"""Tools: what the model may call, and the gate in front of it.
+
+A gate is part of a tool's declaration (`require_confirmation=`) or of its body (`tool_context.request_confirmation`).
+A tool never sees who approved, and never runs unless the runner says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from runtime.context import ToolContext, as_json
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject
+from runtime.signature import BadArguments, BadTool, Signature
+
+__all__ = [
+    "BadArguments",
+    "BadTool",
+    "ConfirmationPolicy",
+    "Declaration",
+    "FunctionTool",
+    "Tool",
+    "ToolOutcomeUnknown",
+    "Toolset",
+    "as_tool",
+    "default_hint",
+    "end_threads",
+]
+
+Predicate = Callable[..., object]
+
+# A slow synchronous tool must neither stop the event loop nor starve the others.
+_THREAD_NAME = "adk-confirm-tool"
+_THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix=_THREAD_NAME)
+
+
+def end_threads(*, patience: float) -> bool:
+    """For a process about to stop: no synchronous tool starts any more. Whether those that ran have ended."""
+    _THREADS.shutdown(wait=False, cancel_futures=True)
+    until = time.monotonic() + patience
+    running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
+    for thread in running:
+        thread.join(max(0.0, until - time.monotonic()))
+    return not any(thread.is_alive() for thread in running)
+
+
+class ToolOutcomeUnknown(ConfirmError):
+    """Raised by a tool whose connection broke after the call was sent: it may have taken effect."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A tool as the model is told about it."""
+
+    name: str
+    description: str
+    schema: JsonObject
+
+
+@runtime_checkable
+class Tool(Protocol):
+    """Anything that the model can call."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def declaration(self) -> Declaration: ...
+    @property
+    def hint(self) -> str | None: ...
+    @property
+    def idempotent(self) -> bool: ...
+
+    async def gated(self, args: JsonObject, context: ToolContext) -> bool:
+        """Whether people are asked before this call runs. Evaluated once a call."""
+        ...
+
+    def check(self, args: JsonObject, *, amended: bool = False) -> None:
+        """Raises `BadArguments` when the tool cannot run with these."""
+        ...
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json: ...
+
+    async def verify(self, args: JsonObject, context: ToolContext) -> Json:
+        """After a crash: what the effect came to (`True` or a result), `False` if it did not happen, `None` if the
+        tool cannot tell."""
+        ...
+
+
+@runtime_checkable
+class Toolset(Protocol):
+    """Tools that are found out at run time."""
+
+    async def tools(self) -> Sequence[Tool]: ...
+    async def close(self) -> None: ...
+
+
+class FunctionTool:
+    """A Python function, sync or async, as a tool.
+
+    `require_confirmation` is a bool, or a predicate over the call's arguments (and the context, if it names it).
+    `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
+    `verify=` is a function of the same arguments that says whether the effect happened.
+    """
+
+    def __init__(
+        self,
+        func: Callable[..., object],
+        *,
+        require_confirmation: bool | Predicate = False,
+        hint: str | None = None,
+        idempotent: bool = False,
+        verify: Callable[..., object] | None = None,
+    ) -> None:
+        self.func = func
+        self.hint = hint
+        self.idempotent = idempotent
+        self._signature = Signature.of(func)
+        if not self.name.isidentifier():
+            raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
+        self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
+        self._verify = self._beside(verify, "verify") if verify else None
+        self._gate = (
+            self._beside(require_confirmation, "require_confirmation")
+            if callable(require_confirmation)
+            else bool(require_confirmation)
+        )
+
+    def __repr__(self) -> str:
+        return f"FunctionTool({self.name})"
+
+    @property
+    def name(self) -> str:
+        return self._signature.name
+
+    async def gated(self, args: JsonObject, context: ToolContext) -> bool:
+        if isinstance(self._gate, bool):
+            return self._gate
+        verdict = await self._asked(self._gate, args, context)
+        if verdict is None:
+            raise BadTool(f"{self._gate.name} returned nothing: a predicate says True or False.")
+        return bool(verdict)
+
+    def check(self, args: JsonObject, *, amended: bool = False) -> None:
+        self._signature.bind(args, strict=amended)
+        unknown = self._signature.unknown(args) if amended else []
+        if unknown:
+            known = ", ".join(sorted(self._signature.names)) or "none"
+            raise BadArguments(self.name, dict.fromkeys(unknown, f"is not an argument (there are: {known})"))
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:
+        value = await _called(self._signature, self._signature.bind(args), context)
+        result = as_json(value)
+        # ADK shows the model a map as it is, and all else below `result`: also what only becomes a map here.
+        return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
+
+    async def verify(self, args: JsonObject, context: ToolContext) -> Json:
+        if self._verify is None:
+            return None
+        return as_json(await self._asked(self._verify, args, context))
+
+    def _beside(self, function: Predicate, role: str) -> Signature:
+        """A function of the tool's own arguments, all of them or some."""
+        beside = Signature.of(function)
+        strange = sorted(beside.names - beside.defaults.keys() - self._signature.names)
+        if strange and not self._signature.takes_anything:
+            known = ", ".join(sorted(self._signature.names)) or "none"
+            raise BadTool(f"{role} of {self.name} takes {strange[0]}, which is no argument of it (there are: {known}).")
+        return beside
+
+    async def _asked(self, beside: Signature, args: JsonObject, context: ToolContext) -> object:
+        """Sees the arguments as the tool would, defaults included."""
+        values = {**self._signature.defaults, **self._signature.bind(args)}
+        taken = values if beside.takes_anything else {k: v for k, v in values.items() if k in beside.names}
+        return await _called(beside, taken, context)
+
+
+async def _called(signature: Signature, values: dict[str, object], context: ToolContext) -> object:
+    """Async functions on the loop, sync ones in a thread, each with the context if it asks for it."""
+    arguments = dict(values)
+    if signature.context_name:
+        arguments[signature.context_name] = context
+    call = signature.callable_with(arguments)
+    if signature.is_async:
+        result = call()
+    else:
+        run = contextvars.copy_context().run
+        result = await asyncio.get_running_loop().run_in_executor(_THREADS, functools.partial(run, _in_thread, call))
+    return await result if inspect.isawaitable(result) else result
+
+
+def _in_thread(call: Callable[[], object]) -> object:
+    try:
+        return call()
+    except StopIteration as error:  # no future can carry it: whoever waits for the call would wait for ever
+        raise RuntimeError("the function raised StopIteration") from error
+
+
+def as_tool(thing: Tool | Callable[..., object]) -> Tool:
+    """A plain function is a tool too."""
+    if isinstance(thing, Tool):
+        return thing
+    if callable(thing):
+        return FunctionTool(thing)
+    raise BadTool(f"{thing!r} is no tool: give a function, a FunctionTool or a toolset.")
+
+
+def default_hint(tool: str) -> str:
+    return f"Approve execution of tool {tool}?"
+
+
+@dataclass(frozen=True)
+class ConfirmationPolicy:
+    """Which tools of a toolset people are asked about."""
+
+    everything: bool = False
+    names: frozenset[str] = frozenset()
+
+    @classmethod
+    def none(cls) -> ConfirmationPolicy:
+        return cls()
+
+    @classmethod
+    def all(cls) -> ConfirmationPolicy:
+        return cls(everything=True)
+
+    @classmethod
+    def named(cls, names: Iterable[str]) -> ConfirmationPolicy:
+        if isinstance(names, str):
+            raise BadTool(f"ConfirmationPolicy.named takes a set of names: {{{names!r}}}, not {names!r}.")
+        return cls(names=frozenset(names))
+
+    def holds(self, tool: str) -> bool:
+        return self.everything or tool in self.names

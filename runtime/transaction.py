@@ -1,0 +1,145 @@
+"""What a transaction function gets, and what an engine has to do with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, overload
+
+from sqlalchemy import Connection, CursorResult, Executable, Select, func, select
+from sqlalchemy.sql.selectable import TypedReturnsRows
+
+from runtime.errors import Busy, StoreError
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+SelectT = TypeVar("SelectT", bound=Select[*tuple[Any, ...]])
+
+Dialect = Literal["sqlite", "postgresql"]
+Parameters = Mapping[str, object] | Sequence[Mapping[str, object]]
+
+_DATABASE_CLOCK = select(func.extract("epoch", func.clock_timestamp()))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """With `queue` transactions under way, callers wait outside for `patience` seconds, then get `Busy`."""
+
+    queue: int = 4096
+    patience: float = 10.0
+
+
+class OutcomeUnknown(StoreError):
+    """The connection broke in the very moment of the commit: look before trying again."""
+
+
+class Tx:
+    """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
+
+    __slots__ = ("_clock", "connection", "dialect", "topics")
+
+    def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
+        self.connection = connection
+        self.dialect = dialect
+        self.topics: set[str] = set()
+        self._clock = clock
+
+    @overload
+    def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
+
+    @overload
+    def execute(
+        self, statement: Executable, parameters: Parameters | None = None
+    ) -> CursorResult[*tuple[Any, ...]]: ...
+
+    def execute(self, statement: Executable, parameters: Parameters | None = None) -> CursorResult[*tuple[Any, ...]]:
+        return self.connection.execute(statement, parameters)
+
+    def now(self) -> float:
+        """Seconds since the epoch. Ask after the root row is locked: before that, others may still act."""
+        if self._clock is not None:
+            return self._clock()
+        return float(self.connection.execute(_DATABASE_CLOCK).scalar_one())
+
+    def notify(self, topic: str) -> None:
+        """Wakes who waits for the topic, in this process and (PostgreSQL) in others, once this is committed."""
+        self.topics.add(topic)
+
+
+class Engine(Protocol):
+    """One kind of database: how a function becomes a transaction there."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    async def write(self, work: Callable[[Tx], R]) -> R: ...
+
+    async def read(self, work: Callable[[Tx], R]) -> R: ...
+
+    async def settle_in(self, work: Callable[[Tx], None]) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class Job(Generic[R]):
+    """A function on its way through an engine, and what became of it."""
+
+    __slots__ = ("error", "future", "result", "topics", "work")
+
+    def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R]) -> None:
+        self.work = work
+        self.future = future
+        self.result: R | None = None
+        self.error: BaseException | None = None
+        self.topics: set[str] = set()
+
+    def run(self, tx: Tx) -> None:
+        """Whatever the function raises is its caller's business, not the engine's."""
+        try:
+            self.result = self.work(tx)
+        except StopIteration as error:
+            self.error = RuntimeError("a transaction function raised StopIteration")  # no future can carry it
+            self.error.__cause__ = error
+        except BaseException as error:  # noqa: BLE001  (handed on to the caller, unchanged)
+            self.error = error
+        else:
+            self.topics = tx.topics
+
+    def fail(self, error: BaseException) -> None:
+        self.result, self.error, self.topics = None, error, set()
+
+    def settle(self) -> None:
+        """Answers the caller, unless it was cancelled meanwhile: what was done stays done."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]  # R itself may be None
+
+
+class Gate:
+    """A bounded queue: beyond its length callers wait outside, and after a while are told to come back."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._room = asyncio.Semaphore(limits.queue)
+        self._patience = limits.patience
+
+    async def enter(self) -> None:
+        if not self._room.locked():
+            await self._room.acquire()
+            return
+        try:
+            async with asyncio.timeout(self._patience):
+                await self._room.acquire()
+        except TimeoutError:
+            raise Busy("The store has too much to do at once. Nothing was stored; try again soon.") from None
+
+    def leave(self) -> None:
+        self._room.release()
+
+
+def for_update(statement: SelectT, *, skip_locked: bool = False) -> SelectT:
+    """Locks the rows it reads until the transaction ends. SQLite has one writer: there it changes nothing."""
+    return statement.with_for_update(skip_locked=skip_locked)

@@ -1,0 +1,52 @@
+"""Runs of one session wait for each other: in one process, and one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+
+@dataclass
+class _Holder:
+    run: object
+    task: asyncio.Task[object] | None
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def gone(self, task: asyncio.Task[object] | None) -> bool:
+        """Its run broke off: the task is over, or runs this very moment what comes after it."""
+        return self.task is None or self.task is task or self.task.done()
+
+
+class Turns:
+    """A turn ends when its run says so, or, for one that just breaks off, with the task that it ran in."""
+
+    def __init__(self) -> None:
+        self._holders: dict[Hashable, _Holder] = {}
+
+    async def take(self, key: Hashable, run: object) -> bool:
+        """Returns when it is this run's turn; whether it had to wait for it."""
+        here, task = (asyncio.get_running_loop(), key), asyncio.current_task()
+        waited = False
+        while (holder := self._holders.get(here)) is not None and holder.run is not run and not holder.gone(task):
+            await holder.left.wait()
+            waited = True
+        if holder is not None and holder.run is run:
+            return False
+        if holder is not None:
+            self._end(here, holder)
+        mine = self._holders[here] = _Holder(run, task)
+        if task is not None:
+            task.add_done_callback(lambda _: self._end(here, mine))
+        return waited
+
+    def leave(self, key: Hashable, run: object) -> None:
+        here = (asyncio.get_running_loop(), key)
+        holder = self._holders.get(here)
+        if holder is not None and holder.run is run:
+            self._end(here, holder)
+
+    def _end(self, here: Hashable, holder: _Holder) -> None:
+        if self._holders.get(here) is holder:
+            del self._holders[here]
+        holder.left.set()

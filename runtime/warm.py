@@ -1,0 +1,55 @@
+"""Sessions kept warm: what the model was shown, ready to be added to, so that a long history is not read again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from runtime.records import SessionId, Stored
+from runtime.view import View
+from runtime.wire import Event
+
+MOST_SESSIONS = 1024
+MOST_EVENTS = 400_000
+
+
+@dataclass
+class Live:
+    """A session in memory, as of `stored.version`."""
+
+    stored: Stored
+    views: dict[str, View] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        for view in self.views.values():
+            view.add(event)
+
+
+class Warm:
+    """The most recently used sessions, bounded by number and by the events they hold."""
+
+    def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
+        self._most_sessions, self._most_events = most_sessions, most_events
+        self._kept: OrderedDict[SessionId, Live] = OrderedDict()
+        self._events = 0
+
+    def take(self, stored: Stored) -> Live:
+        """The session if it is still as we know it; else as cold as a new one. Put it back when its run went well."""
+        live = self._kept.pop(stored.name, None)
+        if live is not None:
+            self._events -= live.stored.events
+            if _identity(live.stored) == _identity(stored):
+                return Live(stored, live.views)
+        return Live(stored)
+
+    def put(self, live: Live) -> None:
+        self._kept[live.stored.name] = live
+        self._events += live.stored.events
+        while len(self._kept) > self._most_sessions or (self._events > self._most_events and len(self._kept) > 1):
+            _, dropped = self._kept.popitem(last=False)
+            self._events -= dropped.stored.events
+
+
+def _identity(stored: Stored) -> tuple[int, int, float]:
+    """A database may give the key of a deleted session to the next one."""
+    return stored.key, stored.version, stored.created

@@ -1,0 +1,232 @@
+"""ADK's JSON: the messages and events that a runtime and a front end exchange.
+
+Written in camelCase, read in camelCase and snake_case. What ADK sends beyond these fields is ignored on reading, so
+that a newer server does not break an older client. Nothing here imports google's packages.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic.alias_generators import to_camel
+
+from runtime.jsontypes import Json, JsonObject
+
+REQUEST_CONFIRMATION = "adk_request_confirmation"
+TRANSFER_TO_AGENT = "transfer_to_agent"
+USER = "user"
+
+Dialect = Literal["call", "response"]
+
+
+def new_call_id() -> str:
+    return f"adk-{uuid.uuid4()}"
+
+
+def new_invocation_id() -> str:
+    return f"e-{uuid.uuid4()}"
+
+
+def new_event_id() -> str:
+    return str(uuid.uuid4())
+
+
+class Wire(BaseModel):
+    """The base of all that travels: camelCase aliases, either spelling accepted."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+        ser_json_inf_nan="null",
+    )
+
+    def to_json(self) -> str:
+        return self.model_dump_json(by_alias=True, exclude_none=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON value, for those who build it into a larger one."""
+        return self.model_dump(by_alias=True, exclude_none=True, mode="json")
+
+
+class Blob(Wire):
+    mime_type: str | None = None
+    data: bytes | None = None
+    display_name: str | None = None
+
+
+class FileData(Wire):
+    mime_type: str | None = None
+    file_uri: str | None = None
+    display_name: str | None = None
+
+
+class FunctionCall(Wire):
+    id: str | None = None
+    name: str | None = None
+    args: JsonObject | None = None
+
+    @field_validator("args", mode="before")
+    @classmethod
+    def _typed_values_as_maps(cls, args: object) -> object:
+        """A request may be built with its original call typed; on the wire it is a map."""
+        if isinstance(args, dict) and any(isinstance(value, BaseModel) for value in args.values()):
+            return {
+                k: v.model_dump(by_alias=True, exclude_none=True) if isinstance(v, BaseModel) else v
+                for k, v in args.items()
+            }
+        return args
+
+    @property
+    def arguments(self) -> JsonObject:
+        return self.args or {}
+
+
+class FunctionResponse(Wire):
+    id: str | None = None
+    name: str | None = None
+    response: JsonObject | None = None
+    will_continue: bool | None = None
+    scheduling: str | None = None
+    parts: list[JsonObject] | None = None
+
+
+class Part(Wire):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: bytes | None = None
+    inline_data: Blob | None = None
+    file_data: FileData | None = None
+    function_call: FunctionCall | None = None
+    function_response: FunctionResponse | None = None
+    executable_code: JsonObject | None = None
+    code_execution_result: JsonObject | None = None
+    video_metadata: JsonObject | None = None
+    tool_call: JsonObject | None = None
+    tool_response: JsonObject | None = None
+    media_resolution: JsonObject | None = None
+    part_metadata: JsonObject | None = None
+
+
+class Content(Wire):
+    role: str | None = None
+    parts: list[Part] | None = None
+
+    @classmethod
+    def of_text(cls, text: str, role: str = "user") -> Content:
+        return cls(role=role, parts=[Part(text=text)])
+
+    @property
+    def text(self) -> str:
+        """What a person would read: the text parts, thoughts left out."""
+        return "".join(p.text for p in self.parts or () if p.text and not p.thought)
+
+    def calls(self) -> Iterator[FunctionCall]:
+        return (p.function_call for p in self.parts or () if p.function_call)
+
+    def responses(self) -> Iterator[FunctionResponse]:
+        return (p.function_response for p in self.parts or () if p.function_response)
+
+
+class ToolConfirmation(Wire):
+    """One request (`confirmed` false, with a hint) or one answer, as a tool sees it."""
+
+    hint: str = ""
+    confirmed: bool = False
+    payload: Json | None = None
+
+
+class ConfirmationRequest(Wire):
+    """What a request carries, in either dialect."""
+
+    original_function_call: FunctionCall
+    tool_confirmation: ToolConfirmation
+
+    def as_part(self, request_id: str, dialect: Dialect) -> Part:
+        if dialect == "call":
+            return Part(function_call=FunctionCall(id=request_id, name=REQUEST_CONFIRMATION, args=self.to_dict()))
+        return Part(
+            function_response=FunctionResponse(
+                id=request_id, name=REQUEST_CONFIRMATION, response=self.to_dict(), will_continue=True
+            )
+        )
+
+
+class EventActions(Wire):
+    skip_summarization: bool | None = None
+    state_delta: JsonObject = Field(default_factory=dict)
+    artifact_delta: dict[str, int] = Field(default_factory=dict)
+    transfer_to_agent: str | None = None
+    escalate: bool | None = None
+    requested_auth_configs: JsonObject = Field(default_factory=dict)
+    requested_tool_confirmations: dict[str, ToolConfirmation] = Field(default_factory=dict)
+    end_of_agent: bool | None = None
+    agent_state: JsonObject | None = None
+
+
+class NodeInfo(Wire):
+    path: str = ""
+
+
+class Event(Wire):
+    """One step of a session, as it is stored and as it travels."""
+
+    content: Content | None = None
+    partial: bool | None = None
+    turn_complete: bool | None = None
+    finish_reason: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    interrupted: bool | None = None
+    custom_metadata: JsonObject | None = None
+    usage_metadata: JsonObject | None = None
+    model_version: str | None = None
+    invocation_id: str = ""
+    author: str = ""
+    actions: EventActions = Field(default_factory=EventActions)
+    node_info: NodeInfo = Field(default_factory=NodeInfo)
+    long_running_tool_ids: list[str] | None = None
+    branch: str | None = None
+    id: str = Field(default_factory=new_event_id)
+    timestamp: float = Field(default_factory=time.time)
+
+    def calls(self) -> Iterator[FunctionCall]:
+        return self.content.calls() if self.content else iter(())
+
+    def responses(self) -> Iterator[FunctionResponse]:
+        return self.content.responses() if self.content else iter(())
+
+    @property
+    def text(self) -> str:
+        return self.content.text if self.content else ""
+
+    def is_final_response(self) -> bool:
+        """Whether nothing more follows from this event by itself (ADK's helper of the same name)."""
+        if self.actions.skip_summarization or self.long_running_tool_ids:
+            return True
+        if self.error_code and not self.partial and not any(self.calls()):
+            return True
+        return not (any(self.calls()) or any(self.responses()) or self.partial)
+
+
+class SessionRecord(Wire):
+    """A session as the REST API shows it."""
+
+    id: str
+    app_name: str
+    user_id: str
+    state: JsonObject = Field(default_factory=dict)
+    events: list[Event] = Field(default_factory=list)
+    last_update_time: float = 0.0
+
+
+def json_text(value: Json) -> str:
+    """JSON as it is stored: kept as text, since a database's own JSON types rewrite numbers."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

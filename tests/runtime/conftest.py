@@ -1,0 +1,52 @@
+"""The runner's tests on both databases. A runner sees the sessions of its own app only: tests share one PostgreSQL
+database, each with an app of its own, which saves a database and its migration per test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runtime import Agent, Runner
+from tests.support.postgres import PostgresServer
+
+_apps = count(1)
+
+MakeRunner = Callable[..., Runner]
+
+
+@pytest.fixture(scope="session")
+def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.database() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store for runners, on either database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'runner.db'}"
+    url: str = request.getfixturevalue("shared_postgres")
+    return url
+
+
+@pytest.fixture
+def app() -> str:
+    return f"app{next(_apps)}"
+
+
+@pytest.fixture
+async def run(store: str, app: str) -> AsyncIterator[MakeRunner]:
+    """Makes a runner of the test's app on its store; closed at the end."""
+    async with AsyncExitStack() as stack:
+
+        def make(agent: Agent, **settings: Any) -> Runner:
+            runner = Runner(agent, store, app_name=app, **settings)
+            stack.push_async_callback(runner.close)
+            return runner
+
+        yield make

@@ -1,0 +1,300 @@
+"""Requests and answers, in every spelling that the ADK implementations use, and the malformed ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from google.genai import types
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, canonical
+from runtime.wire import ConfirmationRequest, Content, Event, FunctionCall, FunctionResponse, ToolConfirmation
+
+NAME = "adk_request_confirmation"
+CALL = {"id": "call-1", "name": "transfer_money", "args": {"amount": 100}}
+ASKED = {"originalFunctionCall": CALL, "toolConfirmation": {"hint": "Approve this transfer?", "confirmed": False}}
+
+
+def answered(response: Any, id_: str | None = "r-1") -> Answer:
+    return read_answer(FunctionResponse.model_construct(id=id_, name=NAME, response=response))
+
+
+def event(*parts: Any, **more: Any) -> Event:
+    return Event.model_validate(
+        {"author": "bank", "invocationId": "e-1", "content": {"role": "model", "parts": list(parts)}, **more}
+    )
+
+
+def request(dialect: str = "call", id_: str = "r-1") -> dict[str, Any]:
+    if dialect == "call":
+        return {"functionCall": {"id": id_, "name": NAME, "args": ASKED}}
+    return {"functionResponse": {"id": id_, "name": NAME, "response": ASKED, "willContinue": True}}
+
+
+# Answers
+
+
+BARE: list[tuple[Any, Answer]] = [
+    ({"confirmed": True}, Answer("r-1", True)),
+    ({"confirmed": False}, Answer("r-1", False)),
+    ({"confirmed": True, "payload": {"approved_days": 3}}, Answer("r-1", True, {"approved_days": 3})),
+    ({"confirmed": True, "payload": 0}, Answer("r-1", True, 0)),
+    ({"confirmed": True, "payload": [1, None]}, Answer("r-1", True, [1, None])),
+    ({"confirmed": True, "payload": None}, Answer("r-1", True)),
+    ({"confirmed": True, "hint": "whatever"}, Answer("r-1", True)),
+    ({"confirmed": False, "reason": "No money."}, Answer("r-1", False, reason="No money.")),
+    ({"confirmed": False, "payload": {"reason": "No money."}}, Answer("r-1", False, reason="No money.")),
+    ({"confirmed": False, "payload": {"amount": 5}}, Answer("r-1", False)),
+    ({"confirmed": False, "payload": "no"}, Answer("r-1", False)),
+    ({"confirmed": False, "reason": "  "}, Answer("r-1", False)),
+    ({"confirmed": False, "reason": 5}, Answer("r-1", False)),
+    ({"payload": {"amount": 5}}, Answer("r-1", False)),
+    ({}, Answer("r-1", False)),
+]
+WRAPPED: dict[str, Callable[[Any], Any]] = {
+    "bare": lambda body: body,
+    "toolConfirmation": lambda body: {"toolConfirmation": body},
+    "tool_confirmation": lambda body: {"tool_confirmation": body},
+    "response": lambda body: {"response": body},
+    "JSON text": lambda body: {"response": json.dumps(body)},
+    "both": lambda body: {"response": {"toolConfirmation": body}},
+}
+
+
+@pytest.mark.parametrize("wrapping", WRAPPED)
+@pytest.mark.parametrize(("body", "answer"), BARE)
+def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, answer: Answer) -> None:
+    assert answered(WRAPPED[wrapping](body)) == answer
+
+
+def test_an_answer_without_a_response_denies() -> None:
+    assert answered(None) == Answer("r-1", False)
+
+
+@pytest.mark.parametrize(
+    ("response", "sentence"),
+    [
+        ({"confirmed": "true"}, "'confirmed' must be true or false, not \"true\": nothing was decided."),
+        ({"confirmed": 1}, "'confirmed' must be true or false, not 1: nothing was decided."),
+        ({"confirmed": None}, "'confirmed' must be true or false, not null: nothing was decided."),
+        ({"confirmed": [True]}, "'confirmed' must be true or false, not [true]: nothing was decided."),
+        (
+            {"confirmed": True, "originalFunctionCall": CALL},
+            "The answer has the unknown key 'originalFunctionCall': send {confirmed} or {confirmed, payload}.",
+        ),
+        (
+            {"confirmed": True, "toolConfirmation": {"confirmed": True}},
+            "The answer has the unknown key 'toolConfirmation': send {confirmed} or {confirmed, payload}.",
+        ),
+        ({"response": "yes"}, "The answer's response is text that is no JSON: send {confirmed}."),
+        ({"response": '{"confirmed": NaN}'}, "The answer's response is text that is no JSON: send {confirmed}."),
+        (
+            {"response": '{"confirmed": true, "payload": Infinity}'},
+            "The answer's response is text that is no JSON: send {confirmed}.",
+        ),
+        ({"response": "true"}, "The answer's response must be an object, not true."),
+        ({"toolConfirmation": [True]}, "The answer's response must be an object, not [true]."),
+        ({"toolConfirmation": None}, "The answer's response must be an object, not null."),
+    ],
+)
+def test_a_malformed_answer_decides_nothing_and_says_why(response: Any, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        answered(response)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize("missing", [None, ""])
+def test_an_answer_without_an_id_answers_nothing(missing: str | None) -> None:
+    with pytest.raises(Invalid, match="has no id: send the id of the adk_request_confirmation part that asked"):
+        answered({"confirmed": True}, missing)
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=12), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(["confirmed", "payload", "reason", "hint", "response", "toolConfirmation"]) | st.text(max_size=5)
+
+
+@given(st.dictionaries(keys, values, max_size=4))
+def test_only_the_json_boolean_true_approves(body: dict[str, Any]) -> None:
+    try:
+        answer = answered(body)
+    except Invalid:
+        return
+    if answer.confirmed:
+        inner: Any = body
+        while len(inner) == 1 and not inner.get("confirmed"):
+            inner = next(iter(inner.values()))
+            inner = json.loads(inner) if isinstance(inner, str) else inner
+        assert inner["confirmed"] is True
+
+
+@given(st.booleans(), values, st.none() | st.text(min_size=1).filter(str.strip))
+def test_what_is_said_is_what_is_heard(confirmed: bool, payload: Json, reason: str | None) -> None:
+    said = Answer("r-1", confirmed, payload, None) if confirmed else Answer("r-1", False, reason=reason)
+    content = said.as_content()
+    assert content.role == "user"
+    [part] = content.responses()
+    assert (part.id, part.name) == ("r-1", NAME)
+    assert set(part.response or {}) <= {"confirmed", "payload"}, "Python ADK refuses other keys"
+    heard = read_answer(FunctionResponse.model_validate_json(part.to_json()))
+    assert (heard.confirmed, heard.reason) == (said.confirmed, said.reason)
+    assert canonical(heard.payload) == canonical(said.payload)
+
+
+def test_an_answer_is_spelled_as_every_adk_takes_it() -> None:
+    yes, no, why = Answer("r", True, {"days": 3}), Answer("r", False), Answer("r", False, reason="No.")
+    assert [next(iter(a.as_content().responses())).response for a in (yes, no, why)] == [
+        {"confirmed": True, "payload": {"days": 3}},
+        {"confirmed": False},
+        {"confirmed": False, "payload": {"reason": "No."}},
+    ]
+
+
+# The call that a request is about
+
+
+@pytest.mark.parametrize(
+    "carrying",
+    [
+        FunctionCall(name=NAME, args=ASKED),
+        FunctionCall(name=NAME, args={"original_function_call": CALL}),
+        FunctionCall.model_validate({"name": NAME, "args": {"originalFunctionCall": FunctionCall(**CALL)}}),
+        FunctionCall.model_validate({"name": NAME, "args": {"originalFunctionCall": types.FunctionCall(**CALL)}}),
+        FunctionResponse(name=NAME, response=ASKED),
+    ],
+    ids=["map", "snake", "typed", "google's own type", "response dialect"],
+)
+def test_the_original_call_is_found_typed_or_as_a_map(carrying: FunctionCall | FunctionResponse) -> None:
+    assert original_call_from(carrying) == FunctionCall(id="call-1", name="transfer_money", args={"amount": 100})
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (None, "The confirmation request carries no originalFunctionCall: it does not say what it is about."),
+        ({}, "The confirmation request carries no originalFunctionCall: it does not say what it is about."),
+        (
+            {"originalFunctionCall": None},
+            "The confirmation request carries no originalFunctionCall: it does not say what it is about.",
+        ),
+        (
+            {"originalFunctionCall": "transfer_money"},
+            "originalFunctionCall must be a function call or a map, not str: send {id, name, args}.",
+        ),
+        (
+            {"originalFunctionCall": [CALL]},
+            "originalFunctionCall must be a function call or a map, not list: send {id, name, args}.",
+        ),
+        (
+            {"originalFunctionCall": {"name": "transfer_money", "args": "amount=100"}},
+            "originalFunctionCall is malformed at args: Input should be a valid dictionary.",
+        ),
+        (
+            {"originalFunctionCall": {"name": 5}},
+            "originalFunctionCall is malformed at name: Input should be a valid string.",
+        ),
+        ({"originalFunctionCall": {}}, "originalFunctionCall has no name: it does not say which tool it is about."),
+    ],
+)
+def test_a_missing_or_malformed_original_call_is_an_error(args: Any, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        original_call_from(FunctionCall(name=NAME, args=args))
+    assert str(caught.value) == sentence
+
+
+# Requests in events, as each implementation sends them
+
+
+FOUND = Request(
+    id="r-1",
+    call=FunctionCall(id="call-1", name="transfer_money", args={"amount": 100}),
+    hint="Approve this transfer?",
+    payload=None,
+    author="bank",
+    invocation_id="e-1",
+    dialect="call",
+)
+
+
+def test_python_go_and_java_ask_with_a_call_of_its_own_id() -> None:
+    assert list(requests_in(event(request(), longRunningToolIds=["r-1"]))) == [FOUND]
+
+
+def test_js_asks_as_the_user_with_its_map_beside() -> None:
+    asking = event(request(), actions={"skipSummarization": True, "requestedToolConfirmations": {}})
+    assert asking.content is not None
+    asking.content.role = "user"
+    assert list(requests_in(asking)) == [FOUND]
+
+
+def test_adk_rs_asks_with_a_response_of_the_calls_id() -> None:
+    [found] = requests_in(event(request("response", "call-1"), longRunningToolIds=["call-1"]))
+    assert (found.id, found.call.id, found.dialect) == ("call-1", "call-1", "response")
+    nameless = {"originalFunctionCall": {"name": "transfer_money"}, "toolConfirmation": {"hint": "?"}}
+    part = {"functionResponse": {"id": "call-7", "name": NAME, "response": nameless}}
+    [found] = requests_in(event(part))
+    assert found.call.id == "call-7", "there the request's id is the call's"
+
+
+def test_several_requests_keep_their_order_between_other_parts() -> None:
+    parts = [{"text": "I need"}, request(id_="r-1"), {"functionCall": {"id": "x", "name": "other"}}, request(id_="r-2")]
+    assert [found.id for found in requests_in(event(*parts))] == ["r-1", "r-2"]
+
+
+def test_the_payload_comes_along() -> None:
+    asked = ConfirmationRequest(
+        original_function_call=FunctionCall(name="request_time_off", args={"days": 5}),
+        tool_confirmation=ToolConfirmation(hint="How many?", payload={"approved_days": 0}),
+    )
+    [found] = requests_in(Event(author="hr", content=Content(parts=[asked.as_part("r-9", "call")])))
+    assert (found.hint, found.payload) == ("How many?", {"approved_days": 0})
+
+
+@pytest.mark.parametrize(
+    "silent",
+    [
+        event(request(), partial=True),
+        event(request(), author="user"),
+        event({"functionCall": {"name": NAME, "args": ASKED}}),
+        event({"functionCall": {"id": "r-1", "name": "transfer_money", "args": ASKED}}),
+        event({"functionResponse": {"id": "call-1", "name": "transfer_money", "response": {"error": "confirm"}}}),
+        Event(author="bank"),
+        Event(author="bank", content=Content()),
+    ],
+    ids=["partial", "the user's own", "no id", "another name", "placeholder", "no content", "no parts"],
+)
+def test_nothing_else_asks(silent: Event) -> None:
+    assert list(requests_in(silent)) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (
+            {"originalFunctionCall": CALL},
+            "The confirmation request r-1 is malformed at toolConfirmation: Field required.",
+        ),
+        (
+            {"originalFunctionCall": CALL, "toolConfirmation": {"confirmed": "perhaps"}},
+            "The confirmation request r-1 is malformed at toolConfirmation.confirmed: Input should be a valid boolean, "
+            "unable to interpret input.",
+        ),
+        (
+            {"toolConfirmation": {"hint": "?"}},
+            "The confirmation request carries no originalFunctionCall: it does not say what it is about.",
+        ),
+    ],
+)
+def test_a_malformed_request_is_an_error_not_a_silence(args: Any, sentence: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        list(requests_in(event({"functionCall": {"id": "r-1", "name": NAME, "args": args}})))
+    assert str(caught.value) == sentence

@@ -1,0 +1,115 @@
+"""A whole agent on Gemini: whatever people and tools do, what Gemini is sent is what Gemini takes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtime import Agent, FunctionTool, Runner
+from runtime.jsontypes import JsonObject
+from tests.support.dialogue import Chat
+from tests.support.gemini import Chunks, FakeGemini, blocked, call, piece, refuse, say
+
+# The SDK's own sessions: aiohttp discourages deriving from its class, and the SDK does.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+MODEL = "gemini-2.5-flash"
+
+
+@pytest.fixture
+async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
+    async with FakeGemini() as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        monkeypatch.setenv("GEMINI_API_KEY", server.key)
+        monkeypatch.delenv("GOOGLE_API_KEY", raising=False)
+        yield server
+
+
+def reimburse(purpose: str, amount: float) -> JsonObject:
+    """Reimburses an employee."""
+    return {"paid": amount}
+
+
+def lookup(city: str) -> str:
+    """Looks a city up."""
+    return f"{city} is fine"
+
+
+@pytest.fixture
+async def chat(gemini: FakeGemini) -> AsyncIterator[Chat]:
+    held = FunctionTool(reimburse, require_confirmation=True)
+    async with Runner(Agent("hr", MODEL, instruction="Be kind.", tools=[held, lookup])) as runner:
+        yield Chat(runner)
+
+
+async def test_a_confirmation_from_end_to_end(gemini: FakeGemini, chat: Chat) -> None:
+    gemini.will(call("reimburse", purpose="trip", amount=1500), say("Paid."))
+    heard = await chat.say("I paid 1500 for the trip")
+    assert heard.request.call.arguments == {"purpose": "trip", "amount": 1500}
+    assert len(gemini.heard) == 1
+    heard = await chat.approve(heard.request)
+    assert heard.lines == ['hr got reimburse: {"paid":1500}', "hr says Paid."]
+    asked = {"functionCall": {"name": "reimburse", "args": {"purpose": "trip", "amount": 1500}}}
+    result = {"functionResponse": {"name": "reimburse", "response": {"paid": 1500}}}
+    assert gemini.heard[1]["contents"] == [
+        {"role": "user", "parts": [{"text": "I paid 1500 for the trip"}]},
+        {"role": "model", "parts": [asked]},
+        {"role": "user", "parts": [result]},
+    ]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_parallel_calls_and_chat_in_between(gemini: FakeGemini, chat: Chat, streaming: bool) -> None:
+    calls = [
+        {"functionCall": {"name": "reimburse", "args": {"purpose": "a", "amount": 1}}},
+        {"functionCall": {"name": "lookup", "args": {"city": "Oslo"}, "id": "theirs"}},
+        {"functionCall": {"name": "reimburse", "args": {"purpose": "b", "amount": 2}}},
+    ]
+    pieces = [piece(one) for one in calls] if streaming else [piece(*calls)]
+    gemini.will(Chunks([*pieces, piece(finish="STOP")]), say("Still waiting."), say("All done."))
+    asked = await chat.say("Two trips", streaming=streaming)
+    assert asked.result("lookup") == {"result": "Oslo is fine"}
+    assert (await chat.say("And?", streaming=streaming)).texts == ["Still waiting."]
+    await chat.deny(asked.request_for("reimburse", purpose="a"), "no money")
+    heard = await chat.approve(asked.request_for("reimburse", purpose="b"))
+    assert heard.texts == ["All done."]
+    results = [part["functionResponse"] for part in gemini.heard[-1]["contents"][-1]["parts"]]
+    assert [result["response"] for result in results] == [
+        {"error": "tool call was rejected by the user", "reason": "no money"},
+        {"result": "Oslo is fine"},
+        {"paid": 2},
+    ]
+    assert [result.get("id") for result in results] == [None, "theirs", None]
+
+
+async def test_an_agent_hands_over_to_another(gemini: FakeGemini) -> None:
+    child = Agent("paymaster", description="Pays.", tools=[FunctionTool(reimburse, require_confirmation=True)])
+    gemini.will(
+        call("transfer_to_agent", agent_name="paymaster"),
+        call("reimburse", purpose="trip", amount=1),
+        say("Paid."),
+    )
+    async with Runner(Agent("hr", MODEL, sub_agents=[child])) as runner:
+        chat = Chat(runner)
+        heard = await chat.approve((await chat.say("Pay me")).request)
+        assert heard.lines == ['paymaster got reimburse: {"paid":1}', "paymaster says Paid."]
+
+
+async def test_a_blocked_answer_is_said_and_the_session_goes_on(gemini: FakeGemini, chat: Chat) -> None:
+    gemini.will(blocked("PROHIBITED_CONTENT"), say("Hello again."))
+    assert (await chat.say("Something awful")).lines == [
+        "hr fails PROHIBITED_CONTENT: The request was blocked before the model answered (PROHIBITED_CONTENT): "
+        "put it differently."
+    ]
+    assert (await chat.say("Sorry")).texts == ["Hello again."]
+
+
+async def test_trouble_with_the_key_or_the_settings_is_said(gemini: FakeGemini) -> None:
+    gemini.will(refuse(400, "INVALID_ARGUMENT", "API key not valid. Please pass a valid API key."))
+    async with Runner(Agent("hr", MODEL)) as runner:
+        assert (await Chat(runner).say("Hello")).errors == ["API_KEY_INVALID"]
+    async with Runner(Agent("hr", MODEL, generate_content_config={"temprature": 1})) as runner:
+        assert (await Chat(runner).say("Hello")).lines == [
+            "hr fails BAD_CONFIG: generate_content_config does not fit Gemini: it has no 'temprature'."
+        ]

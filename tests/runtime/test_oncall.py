@@ -1,0 +1,130 @@
+"""The example agent: said, clicked, seen; and what its tools wrote down."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from examples import offline
+from examples.oncall import agent as oncall
+from runtime import Agent, Runner
+from runtime.jsontypes import JsonObject
+from tests.support.served import browsing, served
+from tests.support.twins.client import Client, texts
+
+
+@pytest.fixture
+async def ada(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
+    agent = Agent("oncall", offline.offline(), instruction=oncall.instruction, tools=oncall.tools)
+    async with served(Runner(agent)) as url, browsing(url) as http:
+        client = Client(http, "oncall")
+        await client.create()
+        yield client
+
+
+def log(tmp_path: Path) -> list[dict[str, Any]]:
+    path = tmp_path / "log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [{k: v for k, v in json.loads(line).items() if k not in ("session", "call")} for line in lines]
+
+
+async def said(client: Client, text: str) -> list[str]:
+    return texts(await client.send({"role": "user", "parts": [{"text": text}]}))
+
+
+async def approved(client: Client, number: int = -1, **answer: object) -> list[str]:
+    return texts(await client.answer((client.request_id(number), {"confirmed": True, **answer})))
+
+
+async def test_what_is_small_is_paid_at_once_and_what_is_large_when_people_say_so(ada: Client, tmp_path: Path) -> None:
+    assert await said(ada, "reimburse 40 for the taxi") == ["I reimbursed 40 for the taxi."]
+    assert await said(ada, "Please reimburse 1500 for the team dinner.") == []
+    assert [line["amount"] for line in log(tmp_path)] == [40]
+    assert await approved(ada) == ["I reimbursed 1500 for the team dinner."]
+    assert log(tmp_path)[1] == {"tool": "reimburse", "purpose": "the team dinner", "amount": 1500}
+
+
+async def test_what_an_approver_has_changed_is_what_is_said(ada: Client, tmp_path: Path) -> None:
+    await said(ada, "reimburse 1500 for the team dinner")
+    assert await approved(ada, payload={"amount": 1200}) == ["I reimbursed 1200 for the team dinner."]
+    assert [line["amount"] for line in log(tmp_path)] == [1200]
+
+
+async def test_a_denial_is_said_with_its_reason(ada: Client, tmp_path: Path) -> None:
+    await said(ada, "deploy checkout 2.4.1 to prod")
+    denial = {"confirmed": False, "payload": {"reason": "Not before the release freeze ends"}}
+    [sentence] = texts(await ada.answer((ada.request_id(), denial)))
+    assert sentence.startswith("The deployment of checkout 2.4.1 was denied, so I did nothing.")
+    assert "The reason: Not before the release freeze ends. Tell me what would fit" in sentence
+    await said(ada, "deploy checkout 2.4.1 to staging")
+    assert texts(await ada.answer((ada.request_id(), {"confirmed": False}))) == [
+        "The deployment of checkout 2.4.1 was denied, so I did nothing."
+    ]
+    assert log(tmp_path) == []
+
+
+async def test_days_off_are_granted_as_far_as_the_manager_says(ada: Client, tmp_path: Path) -> None:
+    assert await said(ada, "I need 3 days off") == []
+    assert ada.asked[0]["args"]["toolConfirmation"]["payload"] == {"approved_days": 3}
+    assert await approved(ada, payload={"approved_days": 2}) == ["You have 2 days off."]
+    await said(ada, "I need a day off")
+    assert await approved(ada, payload={"approved_days": 0}) == ["No days off were approved."]
+    await said(ada, "I need 2 days off")
+    assert await approved(ada) == ["You have 2 days off."]
+    assert [line["days"] for line in log(tmp_path)] == [2, 0, 2]
+
+
+async def test_several_wishes_at_once_are_several_requests(ada: Client, tmp_path: Path) -> None:
+    wish = "reimburse 1,500 for food and drinks, and deploy checkout 2.4.1 to prod and what runs as search?"
+    assert await said(ada, wish) == []
+    names = [part["args"]["originalFunctionCall"]["name"] for part in ada.asked]
+    assert names == ["reimburse", "deploy"]
+    assert await approved(ada, 1) == []
+    assert await approved(ada, 0) == [
+        "I reimbursed 1500 for food and drinks. checkout 2.4.1 is on prod now. search runs in version 1.9.3."
+    ]
+    assert [line["tool"] for line in log(tmp_path)] == ["deploy", "reimburse"]
+
+
+async def test_a_refund_has_lines(ada: Client, tmp_path: Path) -> None:
+    await said(ada, "refund Ada 12.50 for the broken mug")
+    assert await approved(ada) == ["Ada got 12.5 back."]
+    [line] = log(tmp_path)
+    assert line["lines"] == [{"item": "the broken mug", "amount": 12.5}]
+
+
+async def test_what_it_cannot_do_it_says(ada: Client) -> None:
+    [sentence] = await said(ada, "Sing me a song")
+    assert "reimburse 1500 for the team dinner" in sentence
+    assert await said(ada, "look up payroll") == [
+        "lookup did not work: Nothing is known about payroll. Known are: checkout, search, billing, on-call."
+    ]
+    assert await said(ada, "who is on call?") == ["On call: the people of the user group @oncall, this week."]
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("<@U1> reimburse $1,234.50 for a keyboard!", [("reimburse", {"purpose": "a keyboard", "amount": 1234.5})]),
+        ("Reimburse 2.000 € for travel", [("reimburse", {"purpose": "travel", "amount": 2000})]),
+        ("deploy api-v2 v10.0.1", [("deploy", {"service": "api-v2", "version": "10.0.1", "env": "prod"})]),
+        ("i’d say: one day off", [("request_time_off", {"days": 1})]),
+        ("reimburse for nothing", []),
+        ("", []),
+    ],
+)
+def test_how_sentences_are_understood(text: str, calls: list[tuple[str, JsonObject]]) -> None:
+    assert [(call.name, call.args) for call in offline.understand(text)] == calls
+
+
+def test_with_a_key_it_thinks_with_gemini(monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("GOOGLE_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.delenv(key, raising=False)
+    assert not isinstance(offline.model(), str)
+    monkeypatch.setenv("GEMINI_API_KEY", "x")
+    assert offline.model() == "gemini-2.5-flash"

@@ -1,0 +1,254 @@
+"""The contract of ADK's HTTP API: what any ADK client may rely on. Where something is stored, on both databases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.served import browsing
+from tests.support.twins.client import Client
+from tests.support.twins.ours import our_server
+from tests.support.twins.scenes import call, say, script
+
+RUN = {"appName": "clerk", "userId": "ada", "sessionId": "s"}
+
+
+@pytest.fixture
+async def ada(database_url: str) -> AsyncIterator[Client]:
+    async with our_server(database_url) as url, browsing(url) as http:
+        yield Client(http)
+
+
+@pytest.fixture
+async def quick() -> AsyncIterator[Client]:
+    """In memory, for what is not about storing."""
+    async with our_server() as url, browsing(url) as http:
+        yield Client(http)
+
+
+def words(text: str) -> dict[str, object]:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+async def test_what_there_is(quick: Client) -> None:
+    assert await quick.request("GET", "/health") == (200, {"status": "ok"})
+    _, version = await quick.request("GET", "/version")
+    assert version["language"] == "python"
+    assert {"version", "language_version"} <= version.keys()
+    assert await quick.request("GET", "/list-apps") == (200, ["clerk", "front", "keeper"])
+    assert await quick.request("GET", "/list-apps?relative_path=./") == (200, ["clerk", "front", "keeper"])
+    _, listed = await quick.request("GET", "/list-apps?detailed=true")
+    assert [app["rootAgentName"] for app in listed["apps"]] == ["clerk", "front", "keeper"]
+
+
+async def test_what_an_app_consists_of(quick: Client) -> None:
+    _, info = await quick.request("GET", "/apps/front/app-info")
+    assert (info["name"], info["rootAgentName"], info["language"]) == ("front", "front", "python")
+    assert sorted(info["agents"]) == ["copilot", "front", "payer", "pilot"]
+    assert info["agents"]["front"]["subAgents"] == ["payer", "pilot"]
+    [declared] = info["agents"]["front"]["tools"][0]["functionDeclarations"]
+    assert declared["name"] == "lookup"
+    assert declared["parametersJsonSchema"]["required"] == ["topic"]
+    assert await quick.request("GET", "/apps/nobody/app-info") == (404, {"detail": "Agent not found: nobody"})
+
+
+async def test_a_session_is_made_looked_at_and_removed(ada: Client) -> None:
+    status, made = await ada.request("POST", ada.sessions, json={"sessionId": "s", "state": {"a": 1}})
+    assert status == 200
+    assert {**made, "lastUpdateTime": 0} == {
+        "id": "s", "appName": "clerk", "userId": "ada", "state": {"a": 1}, "events": [], "lastUpdateTime": 0,
+    }  # fmt: skip
+    assert await ada.look() == made
+    _, listed = await ada.request("GET", ada.sessions)
+    assert listed == [made]
+    assert await ada.request("DELETE", f"{ada.sessions}/s") == (200, None)
+    assert await ada.request("GET", f"{ada.sessions}/s") == (404, {"detail": "Session not found: s"})
+    assert await ada.request("DELETE", f"{ada.sessions}/s") == (404, {"detail": "Session not found: s"})
+    assert await ada.request("GET", ada.sessions) == (200, [])
+
+
+async def test_a_session_without_a_name_gets_one(ada: Client) -> None:
+    _, without_body = await ada.request("POST", ada.sessions)
+    _, empty = await ada.request("POST", ada.sessions, json={})
+    _, blank = await ada.request("POST", ada.sessions, json={"sessionId": "  "})
+    assert len({session["id"] for session in (without_body, empty, blank)}) == 3
+    _, padded = await ada.request("POST", ada.sessions, json={"session_id": " mine "})
+    assert padded["id"] == "mine"
+
+
+async def test_a_session_by_its_path_takes_its_body_as_state(ada: Client) -> None:
+    _, made = await ada.request("POST", f"{ada.sessions}/one", json={"k": 1, "state": {"x": 2}})
+    assert made["state"] == {"k": 1, "state": {"x": 2}}
+    _, bare = await ada.request("POST", f"{ada.sessions}/two")
+    assert bare["state"] == {}
+    status, refused = await ada.request("POST", f"{ada.sessions}/one", json={})
+    assert (status, refused) == (409, {"detail": "Session already exists: one"})
+    status, refused = await ada.request("POST", ada.sessions, json={"sessionId": "one"})
+    assert (status, refused) == (409, {"detail": "Session already exists: one"})
+
+
+async def test_state_belongs_to_the_session_the_user_or_the_app(ada: Client) -> None:
+    await ada.create(state={"a": 1, "user:b": 2, "app:c": 3, "temp:d": 4})
+    _, hers = await ada.request("POST", ada.sessions, json={})
+    assert hers["state"] == {"user:b": 2, "app:c": 3}
+    _, his = await ada.request("POST", "/apps/clerk/users/bob/sessions", json={})
+    assert his["state"] == {"app:c": 3}
+    _, elsewhere = await ada.request("POST", "/apps/front/users/ada/sessions", json={})
+    assert elsewhere["state"] == {}
+
+
+async def test_state_is_patched_as_an_event_of_its_own(ada: Client) -> None:
+    await ada.create(state={"a": 1})
+    status, patched = await ada.request("PATCH", f"{ada.sessions}/s", json={"stateDelta": {"a": 2, "n": None}})
+    assert (status, patched["state"]) == (200, {"a": 2, "n": None})
+    [event] = patched["events"]
+    assert (event["author"], event["actions"]["stateDelta"]) == ("user", {"a": 2, "n": None})
+    assert event["invocationId"].startswith("p-")
+    _, again = await ada.request("PATCH", f"{ada.sessions}/s", json={"state_delta": {"a": 3}})
+    assert again["state"] == {"a": 3, "n": None}
+    assert await ada.look() == again
+    missing = await ada.request("PATCH", f"{ada.sessions}/other", json={"stateDelta": {}})
+    assert missing == (404, {"detail": "Session not found: other"})
+
+
+async def test_nobody_finds_another_users_session(ada: Client) -> None:
+    await ada.create()
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/calls")):
+        path = f"/apps/clerk/users/bob/sessions/s{path}"
+        status, refused = await ada.request(method, path, json={"stateDelta": {}})
+        assert (status, refused) == (404, {"detail": "Session not found: s"})
+    for endpoint in ("/run", "/run_sse"):
+        body = {**RUN, "userId": "bob", "newMessage": words("hello")}
+        assert await ada.request("POST", endpoint, json=body) == (404, {"detail": "Session not found: s"})
+
+
+async def test_a_session_may_begin_with_what_was_said_elsewhere(ada: Client) -> None:
+    said = {"author": "user", "content": words("hello")}
+    called = {"functionCall": {"id": "c1", "name": "lookup", "args": {"topic": "x"}}}
+    await ada.create(events=[said, {"author": "clerk", "content": {"role": "model", "parts": [called]}}])
+    assert [event["author"] for event in (await ada.look())["events"]] == ["user", "clerk"]
+
+
+@pytest.mark.parametrize(
+    ("event", "wrong"),
+    [
+        ({"longRunningToolIds": ["x"]}, "long-running tool IDs"),
+        ({"actions": {"stateDelta": {"a": 1}}}, "event actions"),
+        (
+            {"content": {"parts": [{"functionCall": {"id": "x", "name": "adk_request_confirmation", "args": {}}}]}},
+            "ADK protocol function calls",
+        ),
+    ],
+)
+async def test_it_may_not_begin_with_what_only_a_run_brings_about(
+    quick: Client, event: dict[str, object], wrong: str
+) -> None:
+    body = {"sessionId": "s", "events": [{"author": "user", "content": words("hi")}, {"author": "clerk", **event}]}
+    status, refused = await quick.request("POST", quick.sessions, json=body)
+    assert (status, refused) == (400, {"detail": f"Session initialization event 1 cannot include {wrong}."})
+    assert await quick.request("GET", quick.sessions) == (200, [])
+
+
+async def test_a_run_answers_with_its_events(ada: Client) -> None:
+    await ada.create()
+    asked, told, said = await ada.say(call("lookup", topic="t"), say("Found."))
+    assert asked["content"]["parts"][0]["functionCall"]["args"] == {"topic": "t"}
+    assert told["content"]["parts"][0]["functionResponse"]["response"] == {"topic": "t", "found": True}
+    assert said["content"] == {"role": "model", "parts": [{"text": "Found."}]}
+    first, *rest = (await ada.look())["events"]
+    assert (first["author"], first["content"]["role"]) == ("user", "user")
+    assert rest == [asked, told, said]
+
+
+async def test_a_stream_is_one_data_line_an_event_and_no_mark_at_its_end(quick: Client) -> None:
+    await quick.create()
+    body = {**RUN, "newMessage": words(script(say("One two."))), "streaming": True}
+    async with quick.http.post("/run_sse", json=body) as response:
+        assert (response.status, response.content_type) == (200, "text/event-stream")
+        text = await response.text()
+    assert text.endswith("}\n\n")
+    lines = text.split("\n\n")[:-1]
+    assert all(line.startswith("data: {") and "\n" not in line for line in lines)
+    one, two, whole = (json.loads(line.removeprefix("data: ")) for line in lines)
+    assert [event["content"]["parts"][0]["text"] for event in (one, two, whole)] == ["One", "two.", "One two."]
+    assert [event.get("partial") for event in (one, two, whole)] == [True, True, None]
+    assert one["id"] == two["id"] == whole["id"]
+    assert [event["id"] for event in (await quick.look())["events"]][1:] == [whole["id"]]
+
+
+@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
+async def test_pieces_come_only_to_those_who_want_them(quick: Client, endpoint: str) -> None:
+    await quick.create()
+    body = {**RUN, "newMessage": words(script(say("One two."))), "streaming": endpoint == "/run"}
+    _, events = await quick.request("POST", endpoint, json=body)
+    assert [event["content"]["parts"] for event in events] == [[{"text": "One two."}]]
+
+
+@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
+async def test_either_spelling_is_read(quick: Client, endpoint: str) -> None:
+    await quick.create()
+    body = {
+        "app_name": "clerk",
+        "user_id": "ada",
+        "session_id": "s",
+        "new_message": {"role": "user", "parts": [{"inline_data": {"mime_type": "text/plain", "data": "aGk="}}]},
+        "state_delta": {"seen": True},
+    }
+    status, events = await quick.request("POST", endpoint, json=body)
+    assert (status, len(events)) == (200, 1)
+    session = await quick.look()
+    assert session["events"][0]["content"]["parts"] == [{"inlineData": {"mimeType": "text/plain", "data": "aGk="}}]
+    assert session["state"] == {"seen": True}
+
+
+@pytest.mark.parametrize("endpoint", ["/run", "/run_sse"])
+async def test_what_is_not_there_is_said_before_the_stream(quick: Client, endpoint: str) -> None:
+    await quick.create()
+    message = {"newMessage": words("hello")}
+    no_app = await quick.request("POST", endpoint, json={**RUN, **message, "appName": "nobody"})
+    assert no_app == (404, {"detail": "Agent not found: nobody"})
+    no_session = await quick.request("POST", endpoint, json={**RUN, **message, "sessionId": "other"})
+    assert no_session == (404, {"detail": "Session not found: other"})
+    status, refused = await quick.request("POST", endpoint, json={**RUN, **message, "appName": None})
+    assert (status, "appName" in refused["detail"]) == (400, True)
+    resumed = await quick.request("POST", endpoint, json={**RUN, "invocationId": "e-none"})
+    assert resumed[0] == 404
+    assert (await quick.look())["events"] == []
+
+
+async def test_paths_and_methods_that_are_not_there(quick: Client) -> None:
+    assert await quick.request("GET", "/nothing") == (404, {"detail": "Not Found"})
+    assert await quick.request("GET", "/run") == (405, {"detail": "Method Not Allowed"})
+    assert await quick.request("GET", "/apps/nobody/users/ada/sessions") == (404, {"detail": "Agent not found: nobody"})
+    await quick.create()
+    _, listed = await quick.request("GET", f"{quick.sessions}/")
+    assert [session["id"] for session in listed] == ["s"]
+
+
+async def test_ids_that_need_quoting_find_their_way(ada: Client) -> None:
+    odd = "a b/c?d#é%2F"
+    _, made = await ada.request("POST", ada.sessions, json={"sessionId": odd})
+    assert made["id"] == odd
+    status, found = await ada.request("GET", f"{ada.sessions}/a%20b%2Fc%3Fd%23%C3%A9%252F")
+    assert (status, found["id"]) == (200, odd)
+
+
+async def test_a_model_that_fails_is_an_event_and_the_session_goes_on(quick: Client) -> None:
+    await quick.create()
+    for nothing in ([], [say(" \n")], [{"text": "Hm.", "thought": True}]):
+        [failed] = await quick.say(nothing)
+        assert failed["errorCode"] == "EMPTY_RESPONSE"
+        assert failed["errorMessage"]
+    [said] = await quick.say(say("Here again."))
+    assert said["content"]["parts"] == [{"text": "Here again."}]
+
+
+async def test_without_words_the_agent_goes_on_with_what_it_knows(quick: Client) -> None:
+    await quick.create()
+    await quick.say(say("One."), say("Two."), say("Three."))
+    [two] = await quick.send(None)
+    [three] = await quick.send({"role": "user", "parts": []}, stateDelta={"a": 1})
+    assert [event["content"]["parts"][0]["text"] for event in (two, three)] == ["Two.", "Three."]
+    assert (await quick.look())["state"] == {"a": 1}

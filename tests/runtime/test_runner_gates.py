@@ -1,0 +1,480 @@
+"""Gates: who is asked before a tool runs, with what words, and what an answer makes of the call."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from pydantic import BaseModel
+
+from runtime import Agent, FunctionTool, Invalid, ScriptedModel, ToolConfirmation, ToolContext, call
+from runtime.jsontypes import JsonObject
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, shown
+
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    log.clear()
+
+
+def reimburse(purpose: str, amount: float) -> JsonObject:
+    """Pays an employee back."""
+    log.append((purpose, amount))
+    return {"status": "ok", "amount": amount}
+
+
+async def areimburse(purpose: str, amount: float) -> JsonObject:
+    """Pays an employee back."""
+    return reimburse(purpose, amount)
+
+
+def request_time_off(days: int, tool_context: ToolContext) -> JsonObject:
+    """Asks for days off."""
+    confirmation = tool_context.tool_confirmation
+    if not confirmation:
+        tool_context.request_confirmation(hint="How many days?", payload={"approved_days": 0})
+        return {"status": "Manager approval is required."}
+    assert isinstance(confirmation.payload, dict)
+    approved = confirmation.payload["approved_days"]
+    assert isinstance(approved, int)
+    log.append((days, approved))
+    return {"approved_days": min(approved, days)}
+
+
+def clerk(*tools: object, script: tuple[object, ...]) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(*script)  # type: ignore[arg-type]  # lines of any kind
+    return Agent("clerk", model, tools=tools), model  # type: ignore[arg-type]  # tools of any kind
+
+
+TRIP = call("reimburse", purpose="trip", amount=1500)
+
+
+async def test_a_gated_tool_waits_for_a_person_and_then_runs_once(run: MakeRunner) -> None:
+    agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
+    chat = Chat(run(agent))
+
+    heard = await chat.say("The trip was 1500")
+    assert heard.lines == [
+        'clerk calls reimburse {"amount":1500,"purpose":"trip"}',
+        "clerk asks reimburse: Approve execution of tool reimburse?",
+        'clerk got reimburse: {"error":"This tool call requires confirmation, please approve or reject."}',
+    ]
+    assert log == []
+    request = heard.request
+    assert request.call.arguments == {"purpose": "trip", "amount": 1500}
+    assert request.id != request.call.id
+    asking = heard.events[1]
+    assert asking.long_running_tool_ids == [request.id]
+    assert heard.events[2].actions.skip_summarization is True
+    assert list(heard.events[2].actions.requested_tool_confirmations) == [request.call.id]
+    assert len({event.invocation_id for event in heard.events}) == 1
+
+    heard = await chat.approve(request)
+    assert heard.lines == ['clerk got reimburse: {"amount":1500,"status":"ok"}', "clerk says Paid."]
+    assert {event.invocation_id for event in heard.events} == {asking.invocation_id}
+    assert log == [("trip", 1500)]
+    assert shown(model.requests[-1]) == [
+        "user: The trip was 1500",
+        'model calls reimburse {"amount":1500,"purpose":"trip"}',
+        'user got reimburse: {"amount":1500,"status":"ok"}',
+    ]
+
+
+async def test_the_same_approval_again_changes_nothing(run: MakeRunner) -> None:
+    agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    await chat.approve(request)
+    before = await chat.history()
+
+    assert (await chat.approve(request)).events == []
+    assert await chat.history() == before
+    assert log == [("trip", 1500)]
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("reason", [None, "Too much"])
+async def test_a_denied_call_never_runs_and_the_model_is_told_why(run: MakeRunner, reason: str | None) -> None:
+    agent, model = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+
+    heard = await chat.deny(request, reason)
+    told = {"error": "tool call was rejected by the user"} | ({"reason": reason} if reason else {})
+    assert heard.result("reimburse") == told
+    assert heard.texts == ["Sorry."]
+    assert model.requests[-1][-1].parts is not None
+    (response,) = model.requests[-1][-1].responses()
+    assert response.response == told
+    assert log == []
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"confirmed": False, "reason": "Too much"},
+        {"confirmed": False, "payload": {"reason": "Too much"}},
+        {"toolConfirmation": {"confirmed": False, "reason": "Too much"}},
+        {"response": '{"confirmed": false, "payload": {"reason": "Too much"}}'},
+    ],
+)
+async def test_a_reason_reaches_the_model_in_every_spelling(run: MakeRunner, response: JsonObject) -> None:
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    heard = await chat.respond(request.id, response)
+    assert heard.result("reimburse") == {"error": "tool call was rejected by the user", "reason": "Too much"}
+    assert log == []
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"confirmed": True},
+        {"toolConfirmation": {"confirmed": True}},
+        {"tool_confirmation": {"confirmed": True, "hint": "shown as asked"}},
+        {"response": {"confirmed": True}},
+        {"response": '{"confirmed": true}'},
+    ],
+)
+async def test_an_approval_counts_in_every_spelling(run: MakeRunner, response: JsonObject) -> None:
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    assert (await chat.respond(request.id, response)).texts == ["Paid."]
+    assert log == [("trip", 1500)]
+
+
+# Predicates
+
+
+def over_1000(amount: float) -> bool:
+    log.append("asked")
+    return amount > 1000
+
+
+async def aover_1000(amount: float, tool_context: ToolContext) -> bool:
+    log.append(f"asked for {tool_context.user_id}")
+    return amount > 1000
+
+
+def anything_goes(**args: object) -> bool:
+    log.append(f"asked with {sorted(args)}")
+    return args["amount"] != 10
+
+
+@pytest.mark.parametrize("predicate", [over_1000, aover_1000, anything_goes])
+@pytest.mark.parametrize("tool", [reimburse, areimburse])
+async def test_a_predicate_decides_once_who_is_asked(run: MakeRunner, predicate: object, tool: object) -> None:
+    gated = FunctionTool(tool, require_confirmation=predicate, hint="Approve this?")  # type: ignore[arg-type]
+    name = gated.name
+    agent, _ = clerk(
+        gated, script=([call(name, purpose="tea", amount=10), call(name, purpose="trip", amount=1500)], "Paid.")
+    )
+    chat = Chat(run(agent))
+
+    heard = await chat.say("Tea and a trip")
+    assert [request.hint for request in heard.requests] == ["Approve this?"]
+    assert heard.request.call.arguments["purpose"] == "trip"
+    assert log[-1] == ("tea", 10)
+    asked = len(log) - 1
+    assert asked == 2
+
+    await chat.approve(heard.request)
+    assert log[asked:] == [("tea", 10), ("trip", 1500)]
+
+
+async def test_a_denied_call_stays_denied_though_the_predicate_would_let_it_through_by_now(run: MakeRunner) -> None:
+    strict = [True]
+
+    def predicate(amount: float) -> bool:
+        return strict[0]
+
+    gated = FunctionTool(reimburse, require_confirmation=predicate)
+    agent, _ = clerk(gated, script=(TRIP, "Sorry."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    strict[0] = False
+    await chat.deny(request)
+    assert log == []
+
+
+def raises(amount: float) -> bool:
+    raise LookupError("the rate table is away")
+
+
+def ends_the_process(amount: float) -> bool:
+    raise SystemExit(3)
+
+
+def finds_nothing(amount: float) -> bool:
+    return bool(next(iter(())))
+
+
+@pytest.mark.parametrize(
+    ("predicate", "why"),
+    [
+        (raises, "LookupError: the rate table is away"),
+        (ends_the_process, "SystemExit: 3"),
+        (finds_nothing, "StopIteration"),
+    ],
+)
+async def test_a_predicate_that_fails_lets_nothing_through(run: MakeRunner, predicate: object, why: str) -> None:
+    gated = FunctionTool(reimburse, require_confirmation=predicate)  # type: ignore[arg-type]
+    agent, model = clerk(gated, script=(TRIP, "I could not ask."))
+    heard = await Chat(run(agent)).say("The trip was 1500")
+    assert heard.requests == []
+    assert heard.texts == ["I could not ask."]
+    assert "The gate of reimburse failed, so nothing ran: " in str(heard.result("reimburse")["error"])
+    assert why in shown(model.requests[-1])[-1]
+    assert log == []
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_a_predicate_that_hangs_lets_nothing_through(run: MakeRunner, kind: str) -> None:
+    may_end = threading.Event()
+
+    async def hangs(amount: float) -> bool:
+        await asyncio.Event().wait()
+        return False
+
+    def stands_still(amount: float) -> bool:
+        may_end.wait()
+        return False
+
+    gated = FunctionTool(reimburse, require_confirmation=hangs if kind == "async" else stands_still)
+    agent, _ = clerk(gated, script=(TRIP, "I could not ask."))
+    heard = await Chat(run(agent, model_patience=0.1)).say("The trip was 1500")
+    may_end.set()
+    assert "The gate of reimburse failed, so nothing ran: TimeoutError" in str(heard.result("reimburse"))
+    assert heard.texts == ["I could not ask."]
+    assert log == []
+
+
+@pytest.mark.parametrize("gate", ["static", "dynamic"])
+async def test_a_hint_that_cannot_be_stored_harms_nobody(run: MakeRunner, gate: str) -> None:
+    def pay(tool_context: ToolContext) -> str:
+        if gate == "dynamic":
+            tool_context.request_confirmation(hint="half a pair \ud800")
+        return "asked"
+
+    agent, _ = clerk(
+        FunctionTool(pay, require_confirmation=gate == "static", hint="half a pair \ud800"),
+        script=(call("pay"), "Well."),
+    )
+    chat = Chat(run(agent))
+    heard = await chat.say("Pay")
+    if gate == "static":
+        assert heard.request.hint == "half a pair ?"
+        assert (await chat.approve(heard.request)).texts == ["Well."]
+    else:
+        assert list(heard.result("pay")) == ["error"]
+        assert heard.texts == ["Well."]
+
+
+# Amended arguments
+
+
+@pytest.mark.parametrize(
+    ("payload", "ran"),
+    [
+        ({"amount": 1200}, ("trip", 1200)),
+        ({"amount": 1200, "purpose": "train"}, ("train", 1200)),
+        ({"purpose": "trip", "amount": 1500}, ("trip", 1500)),  # the call's own, as ADK's web page sends them
+        ({}, ("trip", 1500)),
+        (None, ("trip", 1500)),
+    ],
+)
+async def test_who_approves_may_amend_the_arguments(
+    run: MakeRunner, payload: JsonObject | None, ran: tuple[str, float]
+) -> None:
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
+    runner = run(agent)
+    chat = Chat(runner)
+    request = (await chat.say("The trip was 1500")).request
+    assert (await chat.approve(request, payload)).texts == ["Paid."]
+    assert log == [ran]
+
+    (recorded,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    assert recorded.args == {"purpose": "trip", "amount": 1500}
+    assert recorded.run_args == {"purpose": ran[0], "amount": ran[1]}
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "problem"),
+    [
+        ({"sum": 5}, "sum", "is not an argument (there are: amount, purpose)"),
+        ({"amount": "1200"}, "amount", "valid number"),
+        ({"amount": None}, "amount", "valid number"),
+        ({"purpose": 7}, "purpose", "valid string"),
+        ({"amount": [1]}, "amount", "valid number"),
+        ("1200", "payload", "must be an object"),
+        ([1200], "payload", "must be an object"),
+    ],
+)
+async def test_an_amendment_that_does_not_fit_is_refused_and_the_request_still_waits(
+    run: MakeRunner, payload: JsonObject, field: str, problem: str
+) -> None:
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Paid."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    before = await chat.history()
+
+    with pytest.raises(Invalid, match=field) as refused:
+        await chat.approve(request, payload)
+    assert problem in str(refused.value)
+    assert await chat.history() == before
+    assert log == []
+
+    await chat.approve(request)
+    assert log == [("trip", 1500)]
+
+
+async def test_adks_web_page_denies_with_the_calls_own_arguments(run: MakeRunner) -> None:
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
+    chat = Chat(run(agent))
+    request = (await chat.say("The trip was 1500")).request
+    heard = await chat.respond(request.id, {"confirmed": False, "payload": request.call.arguments})
+    assert heard.result("reimburse") == {"error": "tool call was rejected by the user"}
+    assert log == []
+
+
+async def test_an_argument_called_reason_is_no_reason_for_a_denial(run: MakeRunner) -> None:
+    def take_leave(days: int, reason: str) -> str:
+        log.append(reason)
+        return "done"
+
+    agent, _ = clerk(
+        FunctionTool(take_leave, require_confirmation=True),
+        script=(call("take_leave", days=2, reason="a wedding"), "Sorry."),
+    )
+    chat = Chat(run(agent))
+    request = (await chat.say("I need two days")).request
+    heard = await chat.respond(request.id, {"confirmed": False, "payload": request.call.arguments})
+    assert heard.result("take_leave") == {"error": "tool call was rejected by the user"}
+    assert log == []
+
+
+# Dynamic gates
+
+
+async def test_a_tool_asks_by_itself_and_gets_what_people_filled_in(run: MakeRunner) -> None:
+    agent, model = clerk(request_time_off, script=(call("request_time_off", days=5), "Three days."))
+    chat = Chat(run(agent))
+
+    heard = await chat.say("I need five days")
+    assert heard.lines == [
+        'clerk calls request_time_off {"days":5}',
+        "clerk asks request_time_off: How many days?",
+        'clerk got request_time_off: {"status":"Manager approval is required."}',
+    ]
+    assert heard.request.payload == {"approved_days": 0}
+    assert len(model.requests) == 1
+
+    heard = await chat.approve(heard.request, {"approved_days": 3})
+    assert heard.lines == ['clerk got request_time_off: {"approved_days":3}', "clerk says Three days."]
+    assert log == [(5, 3)]
+
+
+async def test_a_denied_dynamic_gate_does_not_run_the_body_again(run: MakeRunner) -> None:
+    agent, _ = clerk(request_time_off, script=(call("request_time_off", days=5), "Sorry."))
+    chat = Chat(run(agent))
+    heard = await chat.deny((await chat.say("I need five days")).request, "Release week")
+    assert heard.result("request_time_off") == {"error": "tool call was rejected by the user", "reason": "Release week"}
+    assert log == []
+
+
+class Leave(BaseModel):
+    approved_days: int = 0
+    comment: str = ""
+
+
+@pytest.mark.parametrize("payload", [Leave(approved_days=1), Leave])
+async def test_a_payload_may_be_a_pydantic_model_and_its_schema_is_kept(run: MakeRunner, payload: object) -> None:
+    def leave(days: int, tool_context: ToolContext) -> JsonObject:
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(payload=payload)
+            return {"status": "waiting"}
+        return {"payload": tool_context.tool_confirmation.payload}
+
+    agent, _ = clerk(leave, script=(call("leave", days=5), "Done."))
+    runner = run(agent)
+    chat = Chat(runner)
+    heard = await chat.say("I need five days")
+    assert heard.request.hint == "Approve execution of tool leave?"
+    assert heard.request.payload == ({"approved_days": 1, "comment": ""} if payload is not Leave else None)
+    (held,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    assert held.request is not None
+    assert held.request.payload_schema == Leave.model_json_schema()
+
+    heard = await chat.approve(heard.request, {"approved_days": 2, "comment": "ok"})
+    assert heard.result("leave") == {"payload": {"approved_days": 2, "comment": "ok"}}
+
+
+def hire(name: str, tool_context: ToolContext) -> JsonObject:
+    """Asks twice: for the salary, then for the date."""
+    confirmation = tool_context.tool_confirmation
+    if confirmation is None:
+        tool_context.request_confirmation(hint="What salary?")
+        return {"status": "waiting for a salary"}
+    if confirmation.hint == "What salary?":
+        log.append(f"salary {confirmation.payload}")
+        tool_context.request_confirmation(hint="From when?")
+        return {"status": "waiting for a date"}
+    log.append(f"hired {confirmation.payload}")
+    return {"status": "hired"}
+
+
+async def test_a_tool_may_ask_again_on_resume(run: MakeRunner) -> None:
+    agent, model = clerk(hire, script=(call("hire", name="Bo"), "Bo starts."))
+    chat = Chat(run(agent))
+    first = (await chat.say("Hire Bo")).request
+
+    heard = await chat.approve(first, 100)
+    assert heard.lines == ["clerk asks hire: From when?", 'clerk got hire: {"status":"waiting for a date"}']
+    second = heard.request
+    assert second.id != first.id
+    assert second.call.id == first.call.id
+
+    assert (await chat.approve(first, 100)).events == []  # the first answer again is none to the second request
+    assert log == ["salary 100"]
+
+    heard = await chat.approve(second, "May")
+    assert heard.lines == ['clerk got hire: {"status":"hired"}', "clerk says Bo starts."]
+    assert log == ["salary 100", "hired May"]
+    assert len(model.requests) == 2
+
+
+async def test_a_statically_gated_tool_may_look_at_its_approval(run: MakeRunner) -> None:
+    def deploy(version: str, tool_context: ToolContext) -> str:
+        log.append(tool_context.tool_confirmation)
+        return "deployed"
+
+    gated = FunctionTool(deploy, require_confirmation=True, hint="Deploy?")
+    agent, _ = clerk(gated, script=(call("deploy", version="1"), "Done."))
+    chat = Chat(run(agent))
+    await chat.approve((await chat.say("Deploy")).request, {"version": "2"})
+    assert log == [ToolConfirmation(hint="Deploy?", confirmed=True, payload={"version": "2"})]
+
+
+async def test_a_static_gate_and_the_tools_own_question_come_one_after_the_other(run: MakeRunner) -> None:
+    def deploy(version: str, tool_context: ToolContext) -> str:
+        if tool_context.tool_confirmation and tool_context.tool_confirmation.hint == "Deploy?":
+            tool_context.request_confirmation(hint="Now?")
+            return "waiting"
+        log.append(version)
+        return "deployed"
+
+    gated = FunctionTool(deploy, require_confirmation=True, hint="Deploy?")
+    agent, _ = clerk(gated, script=(call("deploy", version="1"), "Done."))
+    chat = Chat(run(agent))
+    first = (await chat.say("Deploy")).request
+    second = (await chat.approve(first, {"version": "2"})).request
+    assert second.hint == "Now?"
+    assert log == []
+    assert (await chat.approve(second)).texts == ["Done."]
+    assert log == ["2"]

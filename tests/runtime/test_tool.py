@@ -1,0 +1,371 @@
+"""Functions as tools: gates, checks, runs and what they return."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from runtime.context import State, ToolContext, as_json
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.signature import BadArguments, BadTool
+from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, as_tool, default_hint
+
+
+def context(state: JsonObject | None = None, **changes: Any) -> ToolContext:
+    known: dict[str, Any] = {
+        "agent_name": "hr",
+        "invocation_id": "e-1",
+        "user_id": "u",
+        "session_id": "s",
+        "state": state or {},
+        "function_call_id": "c-1",
+        "idempotency_key": "key",
+        "request_id": "r-1",
+    }
+    return ToolContext(**{**known, **changes})
+
+
+def reimburse(purpose: str, amount: float = 100) -> JsonObject:
+    """Reimburses."""
+    return {"paid": amount, "for": purpose}
+
+
+def tool(function: Callable[..., object] = reimburse, **options: Any) -> FunctionTool:
+    return FunctionTool(function, **options)
+
+
+# What it is
+
+
+def test_a_function_is_a_tool() -> None:
+    made = as_tool(reimburse)
+    assert isinstance(made, Tool)
+    assert (made.name, made.declaration.name, made.declaration.description) == ("reimburse", "reimburse", "Reimburses.")
+    assert (made.hint, made.idempotent) == (None, False)
+    assert as_tool(made) is made
+    assert default_hint("reimburse") == "Approve execution of tool reimburse?"
+
+
+@pytest.mark.parametrize("thing", ["reimburse", 5, None, object()])
+def test_other_things_are_none(thing: Any) -> None:
+    with pytest.raises(BadTool, match="is no tool: give a function, a FunctionTool or a toolset"):
+        as_tool(thing)
+
+
+def test_a_function_without_a_name_of_its_own_is_refused_where_it_is_given() -> None:
+    with pytest.raises(BadTool, match=r"A tool cannot be called <lambda>: write a function with a name of its own\."):
+        tool(lambda amount: amount)
+
+
+def test_a_type_without_a_json_form_is_refused_where_it_is_given() -> None:
+    def deploy(when: threading.Thread) -> None: ...
+
+    with pytest.raises(BadTool, match="deploy: the argument when is of type Thread, which has no JSON form"):
+        tool(deploy)
+
+
+# The gate
+
+
+async def over_1000(amount: float, tool_context: ToolContext) -> bool:
+    return amount > 1000 and tool_context.session_id == "s"
+
+
+def over_1000_sync(amount: float) -> bool:
+    return amount > 1000
+
+
+def everything(**arguments: Any) -> bool:
+    return arguments == {"purpose": "trip", "amount": 1500}
+
+
+class Threshold:
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+
+    async def __call__(self, amount: float) -> bool:
+        return amount > self.limit
+
+
+@pytest.mark.parametrize(
+    ("gate", "amount", "held"),
+    [
+        (False, 5, False),
+        (True, 5, True),
+        (over_1000, 1500, True),
+        (over_1000, 500, False),
+        (over_1000_sync, 1500, True),
+        (over_1000_sync, "1500", True),
+        (lambda amount: amount > 1000, 1500, True),
+        (functools.partial(Threshold.__call__, Threshold(2000)), 1500, False),
+        (Threshold(1000), 1500, True),
+        (everything, 1500, True),
+        (lambda purpose, tool_context: purpose == tool_context.state["key"], 1, True),
+        (lambda: True, 1, True),
+        (lambda amount, at_night=True: at_night and amount == 1, 1, True),
+    ],
+)
+async def test_a_gate_is_a_bool_or_a_predicate_sync_or_async(gate: Any, amount: Json, held: bool) -> None:
+    made = tool(require_confirmation=gate)
+    assert await made.gated({"purpose": "trip", "amount": amount}, context({"key": "trip"})) is held
+
+
+async def test_a_predicate_sees_what_the_tool_will_see() -> None:
+    seen: list[object] = []
+
+    def predicate(purpose: str, amount: float) -> bool:
+        seen.append((purpose, amount))
+        return True
+
+    assert await tool(require_confirmation=predicate).gated({"purpose": "trip"}, context())
+    assert seen == [("trip", 100)], "the default is what runs"
+
+
+async def test_a_predicate_that_says_nothing_lets_nothing_through() -> None:
+    def forgetful(amount: float) -> None:
+        _ = amount > 1000
+
+    with pytest.raises(BadTool, match="forgetful returned nothing: a predicate says True or False"):
+        await tool(require_confirmation=forgetful).gated({"purpose": "p"}, context())
+
+
+async def test_a_predicate_cannot_ask_people() -> None:
+    def asking(tool_context: ToolContext) -> bool:
+        tool_context.request_confirmation(hint="?")
+        return False
+
+    with pytest.raises(Invalid, match="cannot ask for a confirmation; only a tool's body can"):
+        await tool(require_confirmation=asking).gated({"purpose": "p"}, context(request_id=None))
+
+
+@pytest.mark.parametrize("role", ["require_confirmation", "verify"])
+def test_a_predicate_of_other_arguments_is_refused_where_it_is_given(role: str) -> None:
+    def misspelled(amuont: float) -> bool:
+        return amuont > 1000
+
+    with pytest.raises(BadTool) as caught:
+        tool(**{role: misspelled})
+    assert str(caught.value) == (
+        f"{role} of reimburse takes amuont, which is no argument of it (there are: amount, purpose)."
+    )
+
+
+# Arguments
+
+
+def test_a_models_arguments_are_checked_loosely_and_peoples_strictly() -> None:
+    made = tool()
+    made.check({"purpose": "trip", "amount": "1500"})
+    made.check({"purpose": "trip", "whatever": 1})
+    made.check({"purpose": "trip", "amount": 1500}, amended=True)
+    cases: list[tuple[JsonObject, bool, dict[str, str]]] = [
+        ({"amount": 5}, False, {"purpose": "is missing"}),
+        ({"purpose": "p", "amount": "5"}, True, {"amount": "Input should be a valid number, not '5'"}),
+        (
+            {"purpose": "p", "x": 1, "a": 2},
+            True,
+            dict.fromkeys("ax", "is not an argument (there are: amount, purpose)"),
+        ),
+    ]
+    for args, amended, fields in cases:
+        with pytest.raises(BadArguments) as caught:
+            made.check(args, amended=amended)
+        assert caught.value.fields == fields
+        assert str(caught.value).startswith("The arguments of reimburse do not fit: ")
+
+
+def test_a_function_without_arguments_has_none_to_amend() -> None:
+    def ping() -> str:
+        return "pong"
+
+    with pytest.raises(BadArguments, match=r"x: is not an argument \(there are: none\)"):
+        tool(ping).check({"x": 1}, amended=True)
+
+
+# Runs
+
+
+async def test_it_runs_with_its_arguments_and_context() -> None:
+    async def later(days: int, ctx: ToolContext) -> JsonObject:
+        await asyncio.sleep(0)
+        ctx.state["days"] = days
+        return {"call": ctx.function_call_id, "key": ctx.idempotency_key, "user": ctx.user_id}
+
+    here = context()
+    assert await tool(later).run({"days": "3", "unknown": 1}, here) == {"call": "c-1", "key": "key", "user": "u"}
+    assert here.actions.state_delta == {"days": 3}
+    assert await tool().run({"purpose": "trip", "amount": 1500}, here) == {"paid": 1500, "for": "trip"}
+
+
+async def test_a_slow_function_stops_nobody_and_keeps_its_context_variables() -> None:
+    who: contextvars.ContextVar[str] = contextvars.ContextVar("who")
+    both_run = threading.Barrier(2, timeout=20)
+
+    def slow() -> str:
+        both_run.wait()
+        return f"{who.get()} {threading.current_thread() is threading.main_thread()}"
+
+    who.set("me")
+    made = tool(slow)
+    first, second = await asyncio.gather(made.run({}, context()), made.run({}, context()))
+    assert first == second == "me False"
+
+
+async def test_what_a_sync_function_hands_back_to_await_is_awaited() -> None:
+    async def inner() -> str:
+        return "done"
+
+    def outer() -> Any:
+        return inner()
+
+    assert await tool(outer).run({}, context()) == "done"
+
+
+async def test_what_it_raises_is_its_callers_business() -> None:
+    def broken() -> None:
+        raise KeyError("gone")
+
+    with pytest.raises(KeyError, match="gone"):
+        await tool(broken).run({}, context())
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Paid(BaseModel):
+    amount: decimal.Decimal
+    on: datetime.date = Field(serialization_alias="paidOn")
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+    color: Color
+
+
+def numbers() -> Iterator[int]:
+    yield from (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (None, None),
+        ({"a": [1, 2.5, None, True, "x"]}, {"a": [1, 2.5, None, True, "x"]}),
+        ("text", "text"),
+        (10**40, 10**40),
+        (
+            Paid(amount=decimal.Decimal("1.10"), on=datetime.date(2026, 1, 2)),
+            {"result": {"amount": "1.10", "paidOn": "2026-01-02"}},
+        ),
+        (Point(1, Color.RED), {"result": {"x": 1, "color": "red"}}),
+        ([Point(1, Color.RED)], [{"x": 1, "color": "red"}]),
+        ((1, {2}), [1, [2]]),
+        ({1: "a", Color.RED: "b"}, {"1": "a", "red": "b"}),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (datetime.timedelta(hours=1), "PT1H"),
+        (b"text", "text"),
+        (float("nan"), None),
+        (numbers(), [1, 2]),
+    ],
+)
+async def test_whatever_has_a_json_form_is_a_result(value: object, result: Json) -> None:
+    def give() -> object:
+        return value
+
+    assert await tool(give).run({}, context()) == result
+
+
+def circle() -> object:
+    ring: list[object] = []
+    ring.append(ring)
+    return ring
+
+
+@pytest.mark.parametrize("value", [object(), threading.Lock(), b"\xff", "\ud800", ValueError("x"), circle()])
+def test_what_has_none_is_named(value: object) -> None:
+    with pytest.raises(Invalid, match=f"A value of type {type(value).__name__} cannot be written as JSON: "):
+        as_json(value)
+
+
+# After a crash
+
+
+async def test_only_verify_says_whether_it_happened() -> None:
+    async def happened(purpose: str, tool_context: ToolContext) -> JsonObject:
+        return {"paid": tool_context.idempotency_key, "for": purpose}
+
+    assert await tool().verify({"purpose": "trip"}, context()) is None
+    made = tool(verify=happened, idempotent=True)
+    assert made.idempotent
+    assert await made.verify({"purpose": "trip"}, context()) == {"paid": "key", "for": "trip"}
+    assert await tool(verify=lambda amount: amount == 100).verify({"purpose": "trip"}, context()) is True
+    assert await tool(verify=lambda: False).verify({"purpose": "trip"}, context()) is False
+
+
+# The context
+
+
+def test_asking_keeps_the_hint_the_payload_and_its_schema() -> None:
+    class TimeOff(BaseModel):
+        approved_days: int = 0
+
+    for payload, kept, titled in (
+        ({"approved_days": 0}, {"approved_days": 0}, None),
+        (TimeOff(approved_days=2), {"approved_days": 2}, "TimeOff"),
+        (TimeOff, None, "TimeOff"),
+        (None, None, None),
+        ([1, (2,)], [1, [2]], None),
+    ):
+        here = context()
+        here.request_confirmation(hint="How many days?", payload=payload)
+        assert here.asked is not None
+        assert (here.asked.request_id, here.asked.hint, here.asked.payload) == ("r-1", "How many days?", kept)
+        assert (here.asked.payload_schema or {}).get("title") == titled
+    with pytest.raises(Invalid, match=r"A value of type .* cannot be written as JSON"):
+        context().request_confirmation(payload=threading.Lock())
+
+
+def test_state_reads_through_and_writes_a_delta() -> None:
+    delta: JsonObject = {}
+    base: JsonObject = {"a": 1, "b": {"c": 2}}
+    state = State(base, delta)
+    state["x"] = 5
+    state["a"] = (1, 2)  # type: ignore[assignment]  # JSON by the time it is there
+    del state["b"]
+    assert delta == {"x": 5, "a": [1, 2], "b": None}
+    assert base == {"a": 1, "b": {"c": 2}}
+    assert state.get("nothing", "else") == "else"
+    assert dict(state) == state.to_dict() == {"a": [1, 2], "b": None, "x": 5}
+    assert len(state) == 3
+    with pytest.raises(KeyError):
+        del state["nothing"]
+    with pytest.raises(Invalid):
+        state["bad"] = object()  # type: ignore[assignment]  # what a tool may try
+
+
+# Policies
+
+
+def test_a_policy_holds_none_all_or_the_named() -> None:
+    assert not ConfirmationPolicy.none().holds("a")
+    assert ConfirmationPolicy.all().holds("a")
+    named = ConfirmationPolicy.named(["a", "b", "a"])
+    assert (named.holds("a"), named.holds("c"), named.names) == (True, False, frozenset("ab"))
+    assert named == ConfirmationPolicy.named({"b", "a"})
+    with pytest.raises(BadTool, match=r"takes a set of names: \{'delete_file'\}, not 'delete_file'"):
+        ConfirmationPolicy.named("delete_file")
