@@ -1,0 +1,116 @@
+"""The card: what will run, who may say so, and the buttons that can be used now. Always drawn whole, from its row."""
+
+from __future__ import annotations
+
+from slack_sdk.models.blocks import Block, ButtonElement
+
+from blocks import words
+from blocks.content import CARD, Content, asked, content
+from blocks.faces import heading, notices, outcome, small_facts, standing, title
+from blocks.ids import Action, CardMark, Ref, block_id, checked_id
+from blocks.kit import Message, actions, button, confirm, drawn, header, small_print
+from blocks.rich import Line, rich, say, text
+from blocks.text import MESSAGE_TEXT
+from blocks.view import CardView, Face
+
+
+def card(view: CardView) -> Message:
+    """The message that shows a confirmation in one place."""
+    what = content(view, CARD)
+    became, cut = outcome(view, CARD)
+    cut = cut or what.cut
+    votes, wrong = standing(view), notices(view)
+    small = small_facts(view) + [Line(say(note)) for note in _cut_note(view, what, cut)]
+    ref = Ref(view.id, view.revision)
+
+    def named(part: str) -> str:
+        return block_id(part, ref, view.version)
+
+    blocks: list[Block] = [header(heading(view), named("title"))]
+    if became:
+        blocks += [rich(became, named("outcome")), *small_print([asked(view)], named("asked"))]
+    for part, pieces in (
+        ("ask", what.intro),
+        ("what", what.arguments),
+        ("votes", votes),
+        ("notices", wrong),
+    ):
+        if pieces:
+            blocks.append(rich(pieces, named(part)))
+    blocks += small_print(small, named("facts"))
+    blocks += actions(buttons(view, blind=what.blind, cut=cut), named("buttons"))
+    over = [asked(view)] if became else []
+    head = [Line(title(view)), *became, *over, *what.intro]
+    return Message(
+        text=text(head, what.arguments, [*votes, *wrong, *small], MESSAGE_TEXT),
+        blocks=drawn(blocks),
+        metadata=CardMark(view.id, view.revision, view.version).metadata(),
+    )
+
+
+def _cut_note(view: CardView, what: Content, cut: bool) -> list[str]:
+    if what.blind and view.face is Face.WAITING:
+        return [words.CUT]
+    return [words.CUT_SETTLED] if cut else []
+
+
+def approve_opens(view: CardView, *, blind: bool) -> bool:
+    """Whether Approve opens a view: the whole to be seen, a payload to be filled in, or a grant to be offered."""
+    return blind or view.wants_payload or view.grant_offer is not None
+
+
+def buttons(view: CardView, *, blind: bool, cut: bool) -> list[ButtonElement]:
+    """Only what can be used now. Slack shows them to everybody; who may press them is decided when they do."""
+    row = deciding(view, blind=blind, cut=cut)
+    if view.face is Face.WAITING and view.withdrawable:
+        row.append(withdraw_button(view))
+    if view.grant:
+        row.append(revoke_button(view.grant.id, view.grant.tool))
+    return row
+
+
+def deciding(view: CardView, *, blind: bool, cut: bool) -> list[ButtonElement]:
+    """The buttons of whoever may decide."""
+    value = Ref(view.id, view.revision).encode()
+    row: list[ButtonElement] = []
+    if view.face is Face.WAITING:
+        row += [_approve(view, value, blind=blind)]
+        row += [button(Action.DENY, words.DENY, value, about=view.tool, style="danger")]
+        if view.editable and not view.wants_payload:  # there, Approve opens the form
+            row.append(button(Action.EDIT, words.EDIT, value, about=view.tool))
+    elif view.face is Face.UNKNOWN:
+        row += _settling(view, value, blind=blind)
+    if cut:
+        row.append(button(Action.SEE, words.SEE_EVERYTHING, value, about=view.tool))
+    return row
+
+
+def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
+    if approve_opens(view, blind=blind):
+        return button(Action.APPROVE_OPEN, words.APPROVE, value, about=view.tool, style="primary")
+    sure = confirm(words.CONFIRM_APPROVE, words.APPROVE) if view.confirm_dialog else None
+    return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
+
+
+def withdraw_button(view: CardView) -> ButtonElement:
+    sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger")
+    value = Ref(view.id, view.revision).encode()
+    return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
+
+
+def revoke_button(grant: str, tool: str) -> ButtonElement:
+    sure = confirm(words.CONFIRM_REVOKE, words.REVOKE, "danger")
+    return button(Action.REVOKE, words.REVOKE, checked_id(grant), about=tool, sure=sure)
+
+
+def _settling(view: CardView, value: str, *, blind: bool) -> list[ButtonElement]:
+    about = view.tool
+    yes, no = confirm(words.CONFIRM_HAPPENED, words.HAPPENED), confirm(words.CONFIRM_NOT_HAPPENED, words.NOT_HAPPENED)
+    again = confirm(words.CONFIRM_RUN_AGAIN, words.RUN_AGAIN, "danger")
+    return [
+        button(Action.HAPPENED, words.HAPPENED, value, about=about, sure=yes),
+        button(Action.NOT_HAPPENED, words.NOT_HAPPENED, value, about=about, sure=no),
+        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, value, about=about)
+        if blind
+        else button(Action.RUN_AGAIN, words.RUN_AGAIN, value, about=about, sure=again),
+    ]

@@ -1,0 +1,265 @@
+"""The face of each state: the title, what there is to say about it, and the facts around the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blocks import words
+from blocks.content import TOOL_IN_TITLE, WHOLE, Room
+from blocks.rich import Box, Group, Line, Piece, Quote, Say, Span, User, When, code, line, listed, name, say
+from blocks.text import plain, seen
+from blocks.values import quick, shown
+from blocks.view import (
+    ABSENT,
+    AnsweredOutside,
+    Approvers,
+    Argument,
+    CardView,
+    Face,
+    Grant,
+    Notice,
+    Parked,
+    Paused,
+    Unreachable,
+    Verdict,
+)
+
+_OPEN = (Face.WAITING, Face.UNKNOWN)
+_PEOPLE = 8
+
+
+def title(view: CardView) -> tuple[Span, ...]:
+    return say(_title(view), tool=name(view.tool, TOOL_IN_TITLE))
+
+
+def heading(view: CardView) -> str:
+    """The title for a header block, which takes plain text and interprets none of it."""
+    return _title(view).replace("{tool}", plain(view.tool, TOOL_IN_TITLE))
+
+
+def _title(view: CardView) -> str:
+    if view.face is Face.WAITING and view.attempt > 1:
+        return words.TITLE_AGAIN
+    if view.face is Face.APPROVED and Paused() in view.notices:
+        return words.TITLE_PAUSED
+    if view.face is Face.SETTLED and view.happened is None:
+        return words.TITLE_NOBODY_KNOWS
+    return words.TITLES[view.face]
+
+
+# -- what became of it
+
+
+def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+    """What there is to say about the state, and whether some of it had to be cut."""
+    pieces: list[Piece] = [Line(_sentence(view))] if view.face is not Face.WAITING else []
+    cut = False
+    for text, as_code in _told(view, room):
+        done = seen(text, room.result, room.lines, keep="\n\t")
+        pieces.append(Box(done.text) if as_code else Quote(done.text))
+        cut = cut or not done.whole
+    if view.face is Face.UNKNOWN:
+        checks, shortened = _checks(view, room)
+        pieces.extend(checks)
+        cut = cut or shortened
+    return pieces, cut
+
+
+def _told(view: CardView, room: Room) -> list[tuple[str, bool]]:
+    """The texts that an agent, a tool or a person left behind: (text, as code)."""
+    match view.face:
+        case Face.DONE | Face.SETTLED | Face.ELSEWHERE if view.result is not ABSENT:
+            return [(shown(view.result, room.enough).text, True)]
+        case Face.FAILED if view.error:
+            return [(view.error, True)]
+        case Face.DENIED | Face.REFUSED | Face.WITHDRAWN | Face.ELSEWHERE | Face.SETTLED if view.reason:
+            return [(view.reason, False)]
+    return []
+
+
+def _sentence(view: CardView) -> tuple[Span, ...]:
+    people = by(view.decided_by)
+    approved = say(" " + words.APPROVED_BY, people=people) if view.decided_by else ()
+    match view.face:
+        case Face.APPROVED:
+            begin = say(words.APPROVED_BY, people=people) + (() if view.notices else say(words.APPROVED_WAITS))
+            return begin + (say(words.APPROVED_START_BY, when=When(view.start_by)) if view.start_by else ())
+        case Face.RUNNING:
+            begun = say(words.RUNNING_SINCE, when=When(view.started_at)) if view.started_at else say(words.RUNNING)
+            return begun + approved
+        case Face.DONE:
+            nothing = say(" " + words.NO_RESULT) if view.result is ABSENT else ()
+            return say(words.DONE, took=_took(view)) + nothing + approved
+        case Face.FAILED:
+            return say(words.FAILED, took=_took(view)) + approved
+        case Face.DENIED:
+            return say(words.DENIED_BY, people=people) if view.decided_by else say(words.DENIED)
+        case Face.EXPIRED:
+            votes = words.votes(len(_users(view, Verdict.APPROVE)), view.quorum)
+            template = words.EXPIRED if view.expires_at is None else words.EXPIRED_AT
+            return say(template, votes=votes, when=When(view.expires_at or 0))
+        case Face.LAPSED:
+            template = words.LAPSED if view.start_by is None else words.LAPSED_AT
+            return say(template, people=people, when=When(view.start_by or 0))
+        case Face.WITHDRAWN:
+            return say(words.WITHDRAWN_BY, people=people) if view.decided_by else say(words.WITHDRAWN)
+        case Face.ELSEWHERE:
+            return say(words.ELSEWHERE[view.outside])
+        case Face.UNKNOWN:
+            template = words.UNKNOWN if view.started_at is None else words.UNKNOWN_SINCE
+            return say(template, when=When(view.started_at or 0)) + approved
+        case Face.SETTLED:
+            if view.happened is None:
+                return say(words.NOBODY_KNOWS)
+            return say(words.SETTLED[view.happened], people=people)
+    return say(words.REFUSED) + approved
+
+
+def _took(view: CardView) -> str:
+    return "" if view.duration is None else words.TOOK.format(duration=words.duration(view.duration))
+
+
+_CHECKS = 5
+
+
+def _checks(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+    if not view.checks:
+        return [Line(say(words.CHECK_ITSELF))], False
+    most = len(view.checks) if room is WHOLE else _CHECKS
+    told = [seen(check, room.hint) for check in view.checks[:most]]
+    cut = len(view.checks) > most or not all(check.whole for check in told)
+    return [Line(say(words.CHECK)), *(Quote(check.text) for check in told)], cut
+
+
+# -- the facts around it
+
+
+def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
+    """Votes so far of those needed, who may decide (so many of them by name), until when: while it is open."""
+    return [Line(row)] if (row := _voting(view, most)) else []
+
+
+def notices(view: CardView) -> list[Line]:
+    """What somebody should know whatever the state: a grant that goes on, and what is wrong."""
+    lines = [granted(view.grant)] if view.grant else []
+    return [*lines, *map(_notice, view.notices)]
+
+
+def small_facts(view: CardView) -> list[Line]:
+    """What was edited, what is hidden, which attempt this is."""
+    return [Line(row)] if (row := _around(view)) else []
+
+
+def _voting(view: CardView, most: int) -> tuple[Span, ...]:
+    if view.face not in _OPEN:
+        return ()
+    parts = [_votes(view)] if view.face is Face.WAITING or view.votes else []
+    parts.append(_who(view, most))
+    if view.expires_at and view.face is Face.WAITING:
+        parts.append(say(words.UNTIL, when=When(view.expires_at)))
+    return _dotted(parts)
+
+
+def _votes(view: CardView) -> tuple[Span, ...]:
+    verdict = Verdict.RUN_AGAIN if view.face is Face.UNKNOWN else Verdict.APPROVE
+    users = _users(view, verdict)
+    count = (words.votes_again if verdict is Verdict.RUN_AGAIN else words.votes)(len(users), view.quorum)
+    bold = (Say(count, bold=True),)
+    return say(words.VOTES_BY, votes=bold, people=by(users)) if users else bold
+
+
+def _users(view: CardView, verdict: Verdict) -> list[str]:
+    return [vote.user for vote in view.votes if vote.verdict is verdict]
+
+
+def _who(view: CardView, most: int) -> tuple[Span, ...]:
+    named = approvers(view.approvers, most)
+    if not named:
+        return say(words.NOBODY_MAY_DECIDE)
+    row = say(words.MAY_DECIDE, approvers=named)
+    if view.escalated_to and (leads := approvers(view.escalated_to, most)):
+        row += say(", " + words.ESCALATED_TO, approvers=leads)
+    return row
+
+
+def approvers(who: Approvers, most: int = _PEOPLE) -> tuple[Span, ...]:
+    """`@oncall, @lead or whoever my.rota:on_call names`; empty when nobody is named."""
+    named: list[Sequence[Span]] = [(Group(group),) for group in who.groups]
+    named += [(User(user),) for user in who.users]
+    for email in who.emails:
+        known = (User(email.user),) if email.user else (code(email.address), Say(words.UNRESOLVED))
+        named.append(known)
+    named += [say(words.CALLABLE, name=code(function)) for function in who.callables]
+    if len(named) > most:
+        named = [*named[:most], say(words.more(len(named) - most))]
+    return _joined(named, words.OR)
+
+
+def by(users: Sequence[str]) -> tuple[Span, ...]:
+    if not users:
+        return say(words.SOMEBODY)
+    spans: list[Span] = [User(user) for user in users[:_PEOPLE]]
+    if len(users) > _PEOPLE:
+        spans.append(Say(words.more(len(users) - _PEOPLE)))
+    return listed(spans)
+
+
+def _joined(groups: Sequence[Sequence[Span]], last: str) -> tuple[Span, ...]:
+    row: list[Span] = []
+    for index, group in enumerate(groups):
+        if index:
+            row.append(Say(last if index == len(groups) - 1 else ", "))
+        row.extend(group)
+    return tuple(row)
+
+
+def _dotted(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
+    return tuple(span for index, part in enumerate(parts) for span in ((Say(words.DOT), *part) if index else part))
+
+
+def _around(view: CardView) -> tuple[Span, ...]:
+    parts: list[Sequence[Span]] = []
+    if view.edited_by:
+        parts.append(say(words.EDITED_BY, who=User(view.edited_by), revision=str(view.revision)))
+    elif view.diff:
+        parts.append(say(words.EDITED, revision=str(view.revision)))
+    if view.attempt > 1:
+        parts.append(say(words.ATTEMPT, number=str(view.attempt)))
+    if view.hidden:
+        parts.append(say(words.hidden(view.hidden)))
+    return _dotted(parts)
+
+
+def granted(grant: Grant) -> Line:
+    calls = calls_like(grant.tool, grant.on)
+    return line(words.GRANT, grant=code(grant.id, 64), who=by(grant.by), calls=calls, when=When(grant.until))
+
+
+def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
+    """`calls of deploy with service checkout`: what a grant covers. The call that it came with shows it in full."""
+    named = code(tool)
+    bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _valued(a)) for a in on[:_BOUND]]
+    if on[_BOUND:]:
+        bound.append(say(words.more(len(on) - _BOUND)))
+    return say(words.CALLS_WITH, tool=named, on=_joined(bound, words.AND)) if bound else say(words.CALLS, tool=named)
+
+
+_BOUND = 5
+
+
+def _valued(argument: Argument) -> Span:
+    if argument.masked:
+        return Say(words.HIDDEN_VALUE)
+    return code(quick(argument.value, 200))
+
+
+def _notice(notice: Notice) -> Line:
+    match notice:
+        case Paused():
+            return line(words.PAUSED)
+        case Unreachable(until):
+            return line(words.UNREACHABLE, when=When(until))
+        case Parked():
+            return line(words.PARKED)
+        case AnsweredOutside():
+            return line(words.ANSWERED_OUTSIDE)

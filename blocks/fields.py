@@ -1,0 +1,201 @@
+"""One field of a form, both ways: how its value is drawn as an input, and how what comes back is read.
+
+Every kind keeps to one rule: what is entered is compared with what was drawn, and only a difference is a change. So a
+value that nobody touched stays the very value it was, whatever a text box can say of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import Protocol
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import (
+    InputInteractiveElement,
+    NumberInputElement,
+    PlainTextInputElement,
+)
+
+from blocks import words
+from blocks.ids import Action
+from blocks.strict_json import NotJson, parse_json
+from blocks.text import INPUT, fit, units
+from blocks.values import json_text, same
+from blocks.view import ABSENT, Absent
+
+ACTION = Action.FIELD.value
+Entry = Mapping[str, object]
+
+
+class Untouched(Enum):
+    """Nothing was entered that the form did not show already."""
+
+    UNTOUCHED = "untouched"
+
+
+UNTOUCHED = Untouched.UNTOUCHED
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A sentence for the field."""
+
+    sentence: str
+
+
+Read = JsonValue | Untouched | Wrong
+
+
+class Kind(Protocol):
+    """How one kind of value is drawn and read."""
+
+    def draw(self) -> InputInteractiveElement: ...
+
+    def read(self, entry: Entry) -> Read: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string, letter by letter. Empty means null where null is allowed."""
+
+    current: str | None
+    nullable: bool
+    multiline: bool
+
+    def draw(self) -> InputInteractiveElement:
+        return text_input(as_lines(self.current or ""), multiline=self.multiline)
+
+    def read(self, entry: Entry) -> Read:
+        text = string(entry, "value")
+        if isinstance(text, Wrong) or as_typed(text) == as_typed(self.current or ""):
+            return text if isinstance(text, Wrong) else UNTOUCHED
+        if self.current and "\r\n" in self.current:
+            text = as_lines(text).replace("\n", "\r\n")
+        return None if not text and self.nullable else text
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
+_PLAIN_DIGITS = 15  # beyond these a client that counts in doubles would change the number
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number that stays one: `1.0` left alone stays `1.0`, and a float that is changed stays a float."""
+
+    current: int | float | None
+    nullable: bool
+    whole: bool
+    least: int | float | None = None
+    most: int | float | None = None
+
+    def draw(self) -> InputInteractiveElement:
+        drawn = "" if self.current is None else plain_number(self.current, whole=self.whole)
+        limits = [_limit(self.least), _limit(self.most)]
+        if max(map(len, [drawn, *(limit or "" for limit in limits)])) > _PLAIN_DIGITS:
+            return text_input(drawn, multiline=False)
+        inside = self.current is None or _inside(self.current, self.least, self.most)
+        return NumberInputElement(
+            action_id=ACTION,
+            is_decimal_allowed=not self.whole,
+            initial_value=drawn or None,
+            min_value=limits[0] if inside else None,
+            max_value=limits[1] if inside else None,
+        )
+
+    def read(self, entry: Entry) -> Read:
+        text = string(entry, "value")
+        if isinstance(text, Wrong):
+            return text
+        text = text.strip()
+        if not text:
+            if self.current is None:
+                return UNTOUCHED
+            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
+        if not (_WHOLE if self.whole else _NUMBER).fullmatch(text):
+            return Wrong(words.FIELD_WHOLE if self.whole else words.FIELD_NUMBER)
+        if self.current is not None and Decimal(text) == Decimal(repr(self.current)):
+            return UNTOUCHED
+        return self._number(text)
+
+    def _number(self, text: str) -> Read:
+        integral = _WHOLE.fullmatch(text) is not None
+        if self.whole or (integral and not isinstance(self.current, float)):
+            return int(text)
+        value = float(text)
+        return value if abs(value) < float("inf") else Wrong(words.FIELD_TOO_BIG)
+
+
+def plain_number(value: int | float, *, whole: bool) -> str:
+    """Digits and at most one point, however a float would be written."""
+    text = format(Decimal(repr(value)), "f")
+    return text.split(".")[0] if whole and "." in text else text
+
+
+def _inside(value: int | float, least: int | float | None, most: int | float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def _limit(value: int | float | None) -> str | None:
+    return None if value is None else plain_number(value, whole=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Json:
+    """Whatever else: written as JSON, which says every value exactly."""
+
+    current: JsonValue | Absent
+    nullable: bool = False
+
+    def drawn(self) -> str:
+        """Set out on lines if there is room; longer than a text box holds when even close together it is too long."""
+        if self.current is ABSENT:
+            return ""
+        wide = json_text(self.current, indented=True)
+        return wide if units(wide) <= INPUT else json_text(self.current)
+
+    def draw(self) -> InputInteractiveElement:
+        return text_input(self.drawn(), multiline=True)
+
+    def read(self, entry: Entry) -> Read:
+        text = string(entry, "value")
+        if isinstance(text, Wrong) or as_typed(text) == as_typed(self.drawn()):
+            return text if isinstance(text, Wrong) else UNTOUCHED
+        if not text.strip():
+            if self.current is None or self.current is ABSENT:
+                return UNTOUCHED
+            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
+        try:
+            value = parse_json(text)
+        except NotJson as error:
+            return Wrong(str(error))
+        return UNTOUCHED if self.current is not ABSENT and same(value, self.current) else value
+
+
+def text_input(drawn: str, *, multiline: bool) -> InputInteractiveElement:
+    return PlainTextInputElement(
+        action_id=ACTION,
+        initial_value=fit(drawn, INPUT).text or None,
+        multiline=multiline or None,
+        max_length=INPUT,
+    )
+
+
+def string(entry: Entry, key: str) -> str | Wrong:
+    value = entry.get(key)
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else Wrong(words.FIELD_UNREADABLE)
+
+
+def as_lines(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+def as_typed(text: str) -> str:
+    """A text as a text box may give it back: its line ends, and blanks at either end, are not the person's doing."""
+    return as_lines(text).strip()

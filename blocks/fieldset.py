@@ -1,0 +1,213 @@
+"""The fields of a form: which of the values can be edited, as what, and what was entered into them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import InputBlock
+
+from blocks import words
+from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
+from blocks.fields import ACTION, UNTOUCHED, Json, Kind, Number, Read, Text, Wrong, as_lines
+from blocks.ids import Ref
+from blocks.kit import label, plain_text
+from blocks.schema import Schema, Shape, bounds, problem, property_of, shape_of
+from blocks.text import INPUT, plain, units, visible
+from blocks.view import ABSENT, Absent, Argument
+from blocks.whole import MOST_FIELDS
+
+_BYTES = 150_000
+_LABEL, _HINT = 150, 200
+_MULTILINE = 60
+_MENU = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One value that can be edited, and the block where it is."""
+
+    name: str
+    block_id: str
+    current: JsonValue | Absent
+    kind: Kind
+    shape: Shape
+    schema: Schema | None
+    root: Schema | None
+
+    def block(self) -> InputBlock:
+        hints = [words.HINT_JSON] if isinstance(self.kind, Json) else []
+        hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not isinstance(self.kind, Choice) else []
+        hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
+        return InputBlock(
+            label=label(self.name, _LABEL),
+            element=self.kind.draw(),
+            block_id=self.block_id,
+            hint=plain_text(words.DOT.join(hints)) if hints else None,
+            optional=self._optional,
+        )
+
+    @property
+    def _optional(self) -> bool:
+        if self.current is ABSENT:
+            return not self.shape.required
+        return self.shape.nullable or self.current in (None, "") or not self._drawn
+
+    @property
+    def _drawn(self) -> bool:
+        """Whether the input shows a value to begin with: a menu can't, when the value is none of its options."""
+        return not isinstance(self.kind, Choice) or self.kind.knows_current
+
+    def read(self, values: Mapping[str, object]) -> Read:
+        block = values.get(self.block_id)
+        entry = block.get(ACTION) if isinstance(block, Mapping) else None
+        if block is None:
+            found: Read = UNTOUCHED
+        else:
+            found = self.kind.read(entry) if isinstance(entry, Mapping) else Wrong(words.FIELD_UNREADABLE)
+        if found is UNTOUCHED:
+            missing = self.current is ABSENT and self.shape.required
+            return Wrong(words.FIELD_REQUIRED) if missing else UNTOUCHED
+        if isinstance(found, Wrong) or self.schema is None or self.root is None:
+            return found
+        wrong = problem(found, self.schema, self.root)
+        return Wrong(wrong) if wrong else found
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a form came to: either there are errors, by block id, or the changes are all good."""
+
+    changes: dict[str, JsonValue] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Fieldset:
+    fields: tuple[Field, ...]
+    fixed: tuple[Argument, ...]
+    """The values that are only shown."""
+    long: tuple[str, ...]
+    """Which of them could be edited, were they not too long for an input."""
+    crowded: bool
+    """Whether some of them are only shown because a form has no room for more fields."""
+
+    def read(self, values: Mapping[str, object]) -> Reading:
+        changes: dict[str, JsonValue] = {}
+        errors: dict[str, str] = {}
+        for one in self.fields:
+            found = one.read(values)
+            if isinstance(found, Wrong):
+                errors[one.block_id] = found.sentence
+            elif found is not UNTOUCHED:
+                changes[one.name] = found
+        return Reading({}, errors) if errors else Reading(changes)
+
+    def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
+        """Sentences by field name, as errors by block id; what has no field here is said at the first one."""
+        ids = {one.name: one.block_id for one in self.fields}
+        errors: dict[str, str] = {}
+        for name, sentence in sentences.items():
+            at = ids.get(name) or (self.fields[0].block_id if self.fields else "")
+            errors[at] = f"{errors[at]} {sentence}" if at in errors else sentence
+        return errors
+
+
+def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: Schema | None, ref: Ref) -> Fieldset:
+    """The fields for those of the arguments that `names` lets be edited, in their order; names that the call does not
+    have come last, empty, if the schema knows them."""
+    given = {argument.name for argument in arguments}
+    added = [name for name in dict.fromkeys(names) if name not in given and property_of(schema, name) is not None]
+    values: list[tuple[str, JsonValue | Absent, bool]] = [(a.name, a.value, a.masked) for a in arguments]
+    values += [(name, ABSENT, False) for name in added]
+    fields: list[Field] = []
+    fixed, long, room, crowded = [], [], _BYTES, False
+    for index, (name, value, masked) in enumerate(values):
+        found = None
+        if name in names and not masked:
+            found = _field(name, value, schema, f"field.{ref.encode()}.{index}")
+            if found is None:
+                long.append(name)
+        if found is not None:
+            room -= len(json.dumps(found.block().to_dict()))
+            if len(fields) < MOST_FIELDS and room >= 0:
+                fields.append(found)
+                continue
+            crowded = True
+        if value is not ABSENT:
+            fixed.append(Argument(name, value, masked))
+    return Fieldset(tuple(fields), tuple(fixed), tuple(long), crowded)
+
+
+def _field(name: str, current: JsonValue | Absent, root: Schema | None, block_id: str) -> Field | None:
+    schema = property_of(root, name)
+    shape = shape_of(schema, root, name)
+    kind = _kind(current, shape, schema, root)
+    return Field(name, block_id, current, kind, shape, schema, root) if kind else None
+
+
+def _kind(current: JsonValue | Absent, shape: Shape, schema: Schema | None, root: Schema | None) -> Kind | None:
+    """The most fitting kind that can say the current value exactly; JSON where none can; None when it is too long."""
+    if shape.options is not None:
+        return _options(current, shape)
+    kinds = shape.kinds or _kinds_of(current)
+    unset = current is None or current is ABSENT
+    if kinds == {"boolean"} and (unset or isinstance(current, bool)):
+        return Choice(current, (True, False, None) if shape.nullable else (True, False), radio=True)
+    if kinds in ({"integer"}, {"number"}, {"integer", "number"}):
+        number = _numeric(current, whole=kinds == {"integer"})
+        if unset or number is not None:
+            least, most = bounds(schema, root)
+            return Number(number, shape.nullable, kinds == {"integer"}, least, most)
+    if kinds == {"string"} and (unset or isinstance(current, str)):
+        found = _textual(current if isinstance(current, str) else None, shape)
+        if found is not None:
+            return found
+    written = Json(current, shape.nullable)
+    return written if units(written.drawn()) <= INPUT else None
+
+
+def _options(current: JsonValue | Absent, shape: Shape) -> Kind:
+    options = (*(shape.options or ()), *((None,) if shape.nullable else ()))
+    choice = Choice(current, options)
+    return choice if len(options) <= _MENU and choice.distinct else OneOf(current, options)
+
+
+def _kinds_of(current: JsonValue | Absent) -> frozenset[str]:
+    """Without a schema: what the value itself is."""
+    match current:
+        case bool():
+            return frozenset({"boolean"})
+        case int() | float():
+            return frozenset({"number"})
+        case str():
+            return frozenset({"string"})
+    return frozenset()
+
+
+def _numeric(current: JsonValue | Absent, *, whole: bool) -> int | float | None:
+    if isinstance(current, bool) or not isinstance(current, int | float):
+        return None
+    if isinstance(current, int):
+        return current if current.bit_length() <= 10_000 else None
+    finite = abs(current) < float("inf")
+    return current if finite and (not whole or current.is_integer()) else None
+
+
+def _textual(current: str | None, shape: Shape) -> Kind | None:
+    """A text field holds what people can see and type. Other strings are written as JSON, with escapes."""
+    text = current or ""
+    if shape.format == "date" and (not text or is_day(text)):
+        return Day(current, shape.nullable)
+    if shape.format == "date-time" and (not text or moment(text) is not None):
+        return Moment(current, shape.nullable)
+    lines = as_lines(text)
+    if (
+        visible(lines, keep="\n\t") != lines
+        or units(lines) > INPUT
+        or (lines != text and lines.count("\n") != text.count("\r\n"))
+    ):
+        return None
+    return Text(current, shape.nullable, multiline="\n" in lines or units(lines) > _MULTILINE)

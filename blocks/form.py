@@ -1,0 +1,213 @@
+"""Forms, both directions: a view becomes a modal, and what is submitted becomes typed changes or errors at the fields.
+
+A reader gets the same view that the form was drawn from (the row's, at the revision in the private metadata), so its
+fields are the same fields, and only what differs from their values is a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option, PlainTextInputElement
+
+from blocks import words
+from blocks.content import TOOL_IN_TITLE, WHOLE, content
+from blocks.faces import calls_like, heading
+from blocks.fields import ACTION
+from blocks.fieldset import Fieldset, Reading, fieldset
+from blocks.ids import Callback, Ref
+from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.rich import Line, Piece, Say, line, listed, name, rich
+from blocks.schema import Schema, property_names
+from blocks.text import plain
+from blocks.view import Argument, CardView, GrantOffer
+from blocks.whole import FILE_READ, beside, paged, seen_whole, what_runs
+
+REASON, GRANT = "reason", "grant"
+REASON_LENGTH = 1000
+PAYLOAD = "payload"
+"""The name of the one field of a payload that is no object."""
+
+
+# -- Edit…
+
+
+def edit_fields(view: CardView, schema: Schema | None) -> Fieldset:
+    return fieldset(view.arguments, view.editable, schema, Ref(view.id, view.revision))
+
+
+def edit_form(view: CardView, schema: Schema | None) -> JsonObject:
+    """What Edit… opens: what may be edited as fields, the rest as text. Submitting it is a vote for the edited call."""
+    fields = edit_fields(view, schema)
+    told = words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO
+    intro = [*content(replace(view, arguments=()), WHOLE).intro, _intro(told, view)]
+    above = paged(intro, "intro", *beside(len(view.editable)))
+    below = paged(_staying(view, fields), "page", *above.left)
+    may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
+    inputs = [one.block() for one in fields.fields] if may else []
+    blocks = [_heading(words.HEADING_EDIT, view), *above.blocks, *inputs, *below.blocks]
+    blocks += [*small_print(_why_fixed(fields), "fixed"), *(seen if inputs or not may else [])]
+    return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
+
+
+def read_edit(view: CardView, schema: Schema | None, values: Mapping[str, object]) -> Reading:
+    """The changed arguments by name. A form in which nothing changed is sent back: that is no edit."""
+    fields = edit_fields(view, schema)
+    reading = fields.read(values)
+    errors = {**reading.errors, **_file_unread(values)}
+    if not errors and not reading.changes and fields.fields:
+        errors = {fields.fields[0].block_id: words.NOTHING_CHANGED}
+    return Reading({}, errors) if errors else reading
+
+
+def _why_fixed(fields: Fieldset) -> list[Line]:
+    names = listed([name(one) for one in fields.long[:10]])
+    long = [line(words.TOO_LONG_TO_EDIT, names=names)] if names else []
+    return [*long, *([line(words.TOO_MANY_FIELDS)] if fields.crowded else [])]
+
+
+# -- Approve
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """A submitted Approve form: the payload's changed fields, and whether the next calls like this are granted."""
+
+    changes: dict[str, JsonValue] = field(default_factory=dict)
+    grant: bool = False
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def payload_fields(payload: JsonValue, schema: Schema | None) -> tuple[Argument, ...]:
+    """A payload taken apart into what a form shows: a field for each name, or one for a payload that has no names."""
+    if isinstance(payload, dict) and (payload or property_names(schema)):
+        return tuple(Argument(name, value) for name, value in payload.items())
+    return (Argument(PAYLOAD, payload),)
+
+
+def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str, JsonValue]) -> JsonValue:
+    """The payload with what a form changed: all else keeps its exact value."""
+    if isinstance(payload, dict) and (payload or property_names(schema)):
+        return {**payload, **changes}
+    return changes.get(PAYLOAD, payload)
+
+
+def approve_fields(view: CardView, schema: Schema | None) -> Fieldset:
+    if not view.wants_payload:
+        return Fieldset((), (), (), crowded=False)
+    whole = (PAYLOAD,) if [argument.name for argument in view.payload] == [PAYLOAD] else ()
+    return fieldset(view.payload, (*view.editable, *whole), schema, Ref(view.id, view.revision))
+
+
+def approve_form(view: CardView, payload_schema: Schema | None = None) -> JsonObject:
+    """What Approve opens when a click is not enough: all that would run, then what the approver has to add."""
+    fields = approve_fields(view, payload_schema)
+    blocks: list[Block] = [header(heading(view), "title")]
+    added = _payload_blocks(view, fields)
+    if view.grant_offer is not None:
+        added += _grant_blocks(view, view.grant_offer)
+    parts = [*what_runs(replace(view, answered=False)), *_staying(view, fields)]
+    pages = paged(parts, "page", *beside(len(view.editable)))
+    may, seen = seen_whole(view, pages)
+    blocks += [*pages.blocks, *seen, *(added if may else [])]
+    return _modal(Callback.APPROVE, words.TITLE_APPROVE, blocks, view, words.APPROVE if may else None)
+
+
+def read_approval(view: CardView, payload_schema: Schema | None, values: Mapping[str, object]) -> Approval:
+    reading = approve_fields(view, payload_schema).read(values)
+    errors = {**reading.errors, **_file_unread(values)}
+    if errors:
+        return Approval(errors=errors)
+    return Approval(reading.changes, grant=view.grant_offer is not None and GRANT in ticked(values, GRANT))
+
+
+def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
+    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if fields.fields else []
+    return [*blocks, *(one.block() for one in fields.fields), *small_print(_why_fixed(fields), "fixed")]
+
+
+def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
+    calls = calls_like(view.tool, offer.on)
+    if offer.seconds is None:
+        scope = line(words.GRANT_SCOPE_SESSION, calls=calls)
+    else:
+        scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds))
+    option = Option(value=GRANT, text=plain_text(words.GRANT_OPTION))
+    box = CheckboxesElement(action_id=ACTION, options=[option])
+    label = plain_text(words.GRANT_LABEL)
+    return [InputBlock(label=label, element=box, block_id=GRANT, optional=True), *small_print([scope], "grant_scope")]
+
+
+# -- Deny
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    reason: str | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def deny_form(view: CardView, *, required: bool) -> JsonObject:
+    blocks = [_heading(words.HEADING_DENY, view), reason_input(required=required)]
+    return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
+
+
+def reason_input(*, required: bool) -> InputBlock:
+    entry = PlainTextInputElement(action_id=ACTION, multiline=True, max_length=REASON_LENGTH, focus_on_load=True)
+    label, hint = plain_text(words.REASON), plain_text(words.REASON_HINT)
+    return InputBlock(label=label, hint=hint, element=entry, block_id=REASON, optional=not required)
+
+
+def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
+    text = _entered(values, REASON).get("value")
+    reason = text.strip() if isinstance(text, str) else ""
+    if len(reason) > REASON_LENGTH:
+        return Denial(errors={REASON: words.REASON_LONG.format(limit=REASON_LENGTH)})
+    if required and not reason:
+        return Denial(errors={REASON: words.REASON_REQUIRED})
+    return Denial(reason or None)
+
+
+# -- what they share
+
+
+def _heading(template: str, view: CardView) -> Block:
+    return header(template.replace("{tool}", plain(view.tool, TOOL_IN_TITLE)), "title")
+
+
+def _intro(template: str, view: CardView) -> Line:
+    return line(template, tool=name(view.tool))
+
+
+def _staying(view: CardView, fields: Fieldset) -> list[Piece]:
+    if not fields.fixed:
+        return []
+    shown = content(replace(view, arguments=fields.fixed, diff=(), answered=False), WHOLE)
+    return [Line((Say(words.STAYS, bold=True),)), *shown.arguments]
+
+
+def _modal(callback: Callback, title: str, blocks: list[Block], view: CardView, submit: str | None) -> JsonObject:
+    metadata = Ref(view.id, view.revision).encode()
+    close = words.CANCEL if submit else words.CLOSE
+    return modal(callback, title, blocks, metadata=metadata, submit=submit, close=close)
+
+
+def _entered(values: Mapping[str, object], block_id: str) -> Mapping[str, object]:
+    block = values.get(block_id)
+    entry = block.get(ACTION) if isinstance(block, Mapping) else None
+    return entry if isinstance(entry, Mapping) else {}
+
+
+def ticked(values: Mapping[str, object], block_id: str) -> set[str]:
+    """The values of the boxes that are ticked in a block."""
+    options = _entered(values, block_id).get("selected_options")
+    found = options if isinstance(options, list) else []
+    named = (option.get("value") for option in found if isinstance(option, Mapping))
+    return {value for value in named if isinstance(value, str)}
+
+
+def _file_unread(values: Mapping[str, object]) -> dict[str, str]:
+    unread = FILE_READ in values and FILE_READ not in ticked(values, FILE_READ)
+    return {FILE_READ: words.FILE_NOT_READ} if unread else {}

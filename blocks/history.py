@@ -1,0 +1,45 @@
+"""A confirmation's history: its ledger lines, each with its time, as a shortcut on the card opens it."""
+
+from __future__ import annotations
+
+from slack_sdk.models.blocks import Block
+
+from blocks import words
+from blocks.content import TOOL_IN_TITLE
+from blocks.ids import Callback, Ref, block_id
+from blocks.kit import JsonObject, header, modal
+from blocks.rich import Line, Piece, Say, When, line
+from blocks.text import plain
+from blocks.thread import told
+from blocks.told import HistoryView, StepView
+from blocks.whole import beside, paged
+
+
+def history(view: HistoryView) -> JsonObject:
+    ref = Ref(view.id, view.revision)
+    name = block_id("step", ref, view.version)
+    blocks: list[Block] = [header(plain(view.tool, TOOL_IN_TITLE), f"title.{name}")]
+    blocks += _steps(view, name)
+    return modal(Callback.SHOW, words.TITLE_HISTORY, blocks, metadata=ref.encode())
+
+
+def _steps(view: HistoryView, name: str) -> list[Block]:
+    """All steps in their order; where they are too many, the latest, and a line that says so."""
+    steps = list(view.steps)
+    left_out: list[Piece] = []
+    while True:
+        pieces = [*left_out, *(piece for step in steps for piece in _dated(step))]
+        pages = paged(pieces or [line(words.HISTORY_EMPTY)], name, *beside(0))
+        if pages.whole:
+            return list(pages.blocks)
+        steps = steps[len(steps) // 2 :]
+        left_out = [line(words.HISTORY_CUT)]
+
+
+def _dated(step: StepView) -> list[Piece]:
+    first, *rest = told(step)
+    return [Line((When(step.at),)), first, *rest] if not isinstance(first, Line) else [_with_date(step, first), *rest]
+
+
+def _with_date(step: StepView, row: Line) -> Line:
+    return Line((When(step.at), Say("  "), *row.spans))

@@ -1,0 +1,221 @@
+"""The inbox: App Home, and the list that `/approvals` answers with. Their buttons are a card's buttons.
+
+An item shows less than a card, so the rule for Approve is asked again for its room: what the item cuts, Approve opens.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement, Option
+
+from blocks import words
+from blocks.card import deciding, revoke_button, withdraw_button
+from blocks.content import LIST, TOOL_IN_TITLE, content
+from blocks.faces import granted, outcome, standing
+from blocks.ids import BATCH, Action, Ref, block_id, checked_id, parse_ref
+from blocks.kit import (
+    JsonObject,
+    Message,
+    actions,
+    button,
+    divider,
+    drawn,
+    header,
+    home,
+    link_button,
+    plain_text,
+)
+from blocks.rich import Line, Link, Piece, Say, Supplied, When, line, name, rich, text
+from blocks.text import MESSAGE_TEXT
+from blocks.view import CardView, Face, Grant, HomeView
+
+_WAITING, _ASKED, _GRANTS = 20, 8, 4
+_LISTED, _FEWEST = 10, 2
+_MESSAGE_BYTES = 18_000
+MANY = 1000
+
+
+def inbox(view: HomeView) -> JsonObject:
+    """The Home tab."""
+    blocks: list[Block] = []
+    if view.paused:
+        blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
+    blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
+    for item in view.waiting[:_WAITING]:
+        blocks += [*_waiting(item, "w", view.version), divider(_named("line", item, view.version))]
+    if not view.waiting:
+        blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
+    blocks += _more(view.more_waiting + len(view.waiting[_WAITING:]), words.HOME_MORE, "waiting", view)
+    blocks += _together(view.waiting[:_WAITING], view.version)
+    if view.asked or view.more_asked:
+        blocks += _section(words.HOME_ASKED, len(view.asked) + view.more_asked, "asked", view)
+        blocks += [block for item in view.asked[:_ASKED] for block in _asked(item, view.version)]
+        blocks += _more(view.more_asked + len(view.asked[_ASKED:]), words.HOME_MORE, "asked", view)
+    if view.grants:
+        blocks += _section(words.HOME_GRANTS, len(view.grants), "grants", view)
+        blocks += [block for grant in view.grants[:_GRANTS] for block in _grant(grant, view.version)]
+        blocks += _more(len(view.grants[_GRANTS:]), words.HOME_MORE, "grants", view)
+    return home(blocks)
+
+
+def approvals(view: HomeView) -> Message:
+    """What `/approvals` shows to one person: what waits for them, then what else waits in the channel."""
+    blocks: list[Block] = []
+    pieces: list[Piece] = [line(words.PAUSED)] if view.paused else []
+    if pieces:
+        blocks.append(rich(pieces, f"paused.{view.version}"))
+    elif not view.waiting and not view.here:
+        pieces = [line(words.HOME_EMPTY)]
+        blocks.append(rich(pieces, f"empty.{view.version}"))
+    mine = _fitting(view.waiting, _waiting, "w", view.version, _size(blocks))
+    others = _fitting(view.here, _elsewhere, "h", view.version, _size([*blocks, *mine.blocks]))
+    for title, count, part, found in (
+        (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
+        (words.HOME_HERE, len(view.here) + view.more_here, "here", others),
+    ):
+        if found.items:
+            blocks += [*_section(title, count, part, view), *found.blocks]
+            blocks += _together(found.items, view.version) if found is mine else []
+            pieces += [Line((Say(title, bold=True),)), *(piece for item in found.items for piece in _summary(item))]
+    left = view.more_waiting + view.more_here
+    left += len(view.waiting) - len(mine.items) + len(view.here) - len(others.items)
+    blocks += _more(left, words.LIST_MORE, "list", view)
+    return Message(text([], pieces, _left(left, words.LIST_MORE), MESSAGE_TEXT), drawn(blocks))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    items: tuple[CardView, ...]
+    blocks: tuple[Block, ...]
+
+
+def _fitting(
+    items: Sequence[CardView],
+    draw: Callable[[CardView, str, int], list[Block]],
+    part: str,
+    version: int,
+    spent: int,
+) -> _Fitting:
+    """As many of them as a message takes beside what is in it already."""
+    blocks: list[Block] = []
+    for index, item in enumerate(items):
+        drawn_item = draw(item, part, version)
+        spent += _size(drawn_item)
+        if index >= _LISTED or spent > _MESSAGE_BYTES:
+            return _Fitting(tuple(items[:index]), tuple(blocks))
+        blocks += drawn_item
+    return _Fitting(tuple(items), tuple(blocks))
+
+
+def help_message() -> Message:
+    pieces = [line(sentence) for sentence in words.HELP]
+    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, "help")]))
+
+
+def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
+    """What is ticked in the Home tab: each confirmation once, in its order, a batch at most."""
+    refs: dict[str, Ref] = {}
+    for block in values.values():
+        entry = block.get(Action.TICK.value) if isinstance(block, Mapping) else None
+        options = entry.get("selected_options") if isinstance(entry, Mapping) else None
+        for option in options if isinstance(options, list) else []:
+            ref = parse_ref(option.get("value")) if isinstance(option, Mapping) else None
+            if ref is not None:
+                refs.setdefault(ref.id, ref)
+    return tuple(refs.values())[:BATCH]
+
+
+# -- the items
+
+
+def _waiting(view: CardView, part: str, version: int) -> list[Block]:
+    """A call that the reader may decide: what it is, and a card's own buttons."""
+    what = content(view, LIST)
+    row: list[InteractiveElement] = [*deciding(view, blind=what.blind, cut=what.cut)]
+    row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
+    row += [_tick(view)] if _tickable(view) else []
+    return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
+
+
+def _elsewhere(view: CardView, part: str, version: int) -> list[Block]:
+    """A call for others to decide: what it is, and the way to its card."""
+    row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
+    return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
+
+
+def _item(view: CardView, part: str, version: int) -> list[Block]:
+    return [rich(_summary(view), _named(part, view, version))]
+
+
+def _summary(view: CardView) -> list[Piece]:
+    what = content(view, LIST)
+    became, _ = outcome(view, LIST)
+    return [Line((_tool(view),)), *became, *what.intro, *what.arguments, *standing(view)]
+
+
+def _tickable(view: CardView) -> bool:
+    return view.face is Face.WAITING and not view.wants_payload
+
+
+def _tick(view: CardView) -> CheckboxesElement:
+    option = Option(value=Ref(view.id, view.revision).encode(), text=plain_text(words.TICK))
+    return CheckboxesElement(action_id=Action.TICK.value, options=[option])
+
+
+def _together(items: Sequence[CardView], version: int) -> list[Block]:
+    if sum(map(_tickable, items)) < _FEWEST:
+        return []
+    row = [button(Action.APPROVE_TICKED, words.APPROVE_TICKED), button(Action.DENY_TICKED, words.DENY_TICKED)]
+    return actions(row, f"together.{version}")
+
+
+def _asked(view: CardView, version: int) -> list[Block]:
+    """One of the reader's own: how it stands, and a way to take it back while it waits."""
+    spans = (_tool(view), Say(words.DOT + words.STATES[view.face] + words.DOT), When(view.asked_at))
+    if view.face is not Face.WAITING:
+        link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
+        return [rich([Line((*spans, *link))], _named("a", view, version))]
+    row: list[InteractiveElement] = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
+    if view.withdrawable:
+        row.append(withdraw_button(view))
+    item = rich([Line(spans), *standing(view)], _named("a", view, version))
+    return [item, *actions(row, _named("a.buttons", view, version))]
+
+
+def _grant(grant: Grant, version: int) -> list[Block]:
+    block = f"grant.{checked_id(grant.id)}.{version}"
+    row = [revoke_button(grant.id, grant.tool)]
+    return [rich([granted(grant)], block), *actions(row, f"{block}.buttons")]
+
+
+def _tool(view: CardView) -> Supplied:
+    return name(view.tool, TOOL_IN_TITLE)
+
+
+def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:
+    shown = words.COUNTED.format(title=title, count=_number(count)) if count else title
+    return [header(shown, f"{part}.title.{view.version}")]
+
+
+def _more(count: int, sentence: str, part: str, view: HomeView) -> list[Block]:
+    return [rich(_left(count, sentence), f"{part}.more.{view.version}")] if count else []
+
+
+def _left(count: int, sentence: str) -> list[Line]:
+    return [line(sentence, count=_number(count))] if count else []
+
+
+def _number(count: int) -> str:
+    """Whoever lists counts so far and no further."""
+    return str(count) if count < MANY else f"{MANY}+"
+
+
+def _named(part: str, view: CardView, version: int) -> str:
+    return block_id(part, Ref(view.id, view.revision), version)
+
+
+def _size(blocks: Iterable[Block]) -> int:
+    return sum(len(json.dumps(block.to_dict())) for block in blocks)

@@ -1,0 +1,180 @@
+"""The names that travel through Slack and come back: action ids, block ids, and what a click carries.
+
+A click carries a confirmation's id and revision, nothing else. What comes back is read strictly: anything that these
+functions did not write is None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import JsonValue
+
+from blocks.text import PRIVATE_METADATA
+
+
+class Action(StrEnum):
+    """Buttons and boxes. `*_OPEN` opens a view first, whose submit is what the button says."""
+
+    APPROVE = "adk_confirm_approve"
+    APPROVE_OPEN = "adk_confirm_approve_open"
+    DENY = "adk_confirm_deny"
+    EDIT = "adk_confirm_edit"
+    WITHDRAW = "adk_confirm_withdraw"
+    SEE = "adk_confirm_see"
+    HAPPENED = "adk_confirm_happened"
+    NOT_HAPPENED = "adk_confirm_not_happened"
+    RUN_AGAIN = "adk_confirm_run_again"
+    RUN_AGAIN_OPEN = "adk_confirm_run_again_open"
+    REVOKE = "adk_confirm_revoke"
+    TICK = "adk_confirm_tick"
+    APPROVE_TICKED = "adk_confirm_approve_ticked"
+    DENY_TICKED = "adk_confirm_deny_ticked"
+    RETRY = "adk_confirm_retry"
+    LINK = "adk_confirm_link"
+    """A button with a URL: Slack sends its click all the same, and it only wants an ack."""
+    FIELD = "adk_confirm_field"
+    """The one element of every input block."""
+
+
+class Callback(StrEnum):
+    """Views with a submit."""
+
+    APPROVE = "adk_confirm_approve_view"
+    DENY = "adk_confirm_deny_view"
+    EDIT = "adk_confirm_edit_view"
+    RUN_AGAIN = "adk_confirm_run_again_view"
+    APPROVE_BATCH = "adk_confirm_approve_batch_view"
+    DENY_BATCH = "adk_confirm_deny_batch_view"
+    SHOW = "adk_confirm_show_view"
+    """Views that only show something."""
+    HOME = "adk_confirm_home"
+
+
+CARD_EVENT = "adk_confirmation_card"
+LINE_EVENT = "adk_confirmation_line"
+
+_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_REF = re.compile(r"([A-Za-z0-9_-]{1,64})\.([1-9][0-9]{0,8})")
+BATCH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """One revision of one confirmation."""
+
+    id: str
+    revision: int
+
+    def encode(self) -> str:
+        """What a button's value and a form's private metadata are."""
+        text = f"{self.id}.{self.revision}"
+        if not _REF.fullmatch(text):
+            raise ValueError(f"{text!r} is no reference: an id is 1–64 of A–Z a–z 0–9 _ -, a revision starts at 1")
+        return text
+
+
+def parse_ref(value: object) -> Ref | None:
+    found = _REF.fullmatch(value) if isinstance(value, str) else None
+    return Ref(found[1], int(found[2])) if found else None
+
+
+def join_refs(refs: Iterable[Ref]) -> str:
+    """The private metadata of a batch."""
+    text = " ".join(ref.encode() for ref in refs)
+    if not text or len(text) > PRIVATE_METADATA:
+        raise ValueError(f"a batch takes 1 to {BATCH} confirmations")
+    return text
+
+
+def parse_refs(value: object) -> tuple[Ref, ...] | None:
+    """What `join_refs` wrote: each confirmation once, at most a batch of them."""
+    if not isinstance(value, str):
+        return None
+    refs = [parse_ref(part) for part in value.split(" ")]
+    whole = tuple(ref for ref in refs if ref is not None)
+    if len(whole) != len(refs) or len(whole) > BATCH or len({ref.id for ref in whole}) != len(whole):
+        return None
+    return whole
+
+
+def parse_id(value: object) -> str | None:
+    """The value of `REVOKE` and `RETRY`: one id, bare."""
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def checked_id(value: str) -> str:
+    if parse_id(value) is None:
+        raise ValueError(f"{value!r} is no id: 1–64 of A–Z a–z 0–9 _ -")
+    return value
+
+
+def block_id(part: str, ref: Ref, version: int) -> str:
+    """New with every version, since Slack wants new ones when a message is updated."""
+    return f"{part}.{ref.encode()}.{version}"
+
+
+_BLOCK = re.compile(r"[a-z_.]+\.([A-Za-z0-9_-]{1,64})\.[1-9][0-9]{0,8}\.[0-9]{1,18}")
+
+
+def confirmation_in(message: object) -> str | None:
+    """Whose card a message is, by its metadata or, where Slack leaves that out, by the names of its blocks."""
+    if not isinstance(message, Mapping):
+        return None
+    mark = parse_mark(message.get("metadata"))
+    if isinstance(mark, CardMark):
+        return mark.confirmation
+    blocks = message.get("blocks")
+    names = (
+        (block.get("block_id") for block in blocks if isinstance(block, Mapping)) if isinstance(blocks, list) else ()
+    )
+    found = (_BLOCK.fullmatch(name) for name in names if isinstance(name, str))
+    return next((match[1] for match in found if match), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CardMark:
+    """The identity of a card's message, by which a post whose answer was lost is found again."""
+
+    confirmation: str
+    revision: int
+    version: int
+
+    def metadata(self) -> dict[str, JsonValue]:
+        payload: dict[str, JsonValue] = {
+            "confirmation": self.confirmation,
+            "revision": self.revision,
+            "version": self.version,
+        }
+        return {"event_type": CARD_EVENT, "event_payload": payload}
+
+
+@dataclass(frozen=True, slots=True)
+class LineMark:
+    """The identity of a message of thread lines: the ledger up to `told_seq` has been told with it."""
+
+    session: str
+    told_seq: int
+
+    def metadata(self) -> dict[str, JsonValue]:
+        payload: dict[str, JsonValue] = {"session": self.session, "told_seq": self.told_seq}
+        return {"event_type": LINE_EVENT, "event_payload": payload}
+
+
+def parse_mark(metadata: object) -> CardMark | LineMark | None:
+    """A message's `metadata`, as `conversations.replies` returns it."""
+    if not isinstance(metadata, Mapping) or not isinstance(payload := metadata.get("event_payload"), Mapping):
+        return None
+    match metadata.get("event_type"), dict(payload):
+        case "adk_confirmation_card", {
+            "confirmation": str() as id_,
+            "revision": int() as revision,
+            "version": int() as version,
+        }:
+            return CardMark(id_, revision, version) if _ID.fullmatch(id_) else None
+        case "adk_confirmation_line", {"session": str() as session, "told_seq": int() as seq}:
+            return LineMark(session, seq)
+    return None

@@ -1,0 +1,146 @@
+"""The parts that every message and view is put together from, each built and checked by slack_sdk's own models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import (
+    ActionsBlock,
+    Block,
+    ButtonElement,
+    ConfirmObject,
+    ContextBlock,
+    DividerBlock,
+    HeaderBlock,
+    InteractiveElement,
+    MarkdownTextObject,
+    PlainTextObject,
+)
+from slack_sdk.models.views import View
+
+from blocks import words
+from blocks.ids import Action, Callback
+from blocks.rich import Line, markup, say
+from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
+
+JsonObject = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What `chat.postMessage` and `chat.update` take, but for the place. Always with text and blocks both."""
+
+    text: str
+    blocks: tuple[JsonObject, ...]
+    metadata: JsonObject = field(default_factory=dict)
+
+    def payload(self) -> JsonObject:
+        payload: JsonObject = {"text": self.text, "blocks": list(self.blocks)}
+        return payload | {"metadata": self.metadata} if self.metadata else payload
+
+
+def drawn(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
+    """The blocks as JSON; slack_sdk raises on what Slack would refuse."""
+    return tuple(cast("JsonObject", block.to_dict()) for block in blocks)
+
+
+def plain_text(text: str) -> PlainTextObject:
+    """Text in which not even `:emoji:` means anything."""
+    return PlainTextObject(text=text, emoji=False)
+
+
+def header(text: str, block_id: str) -> HeaderBlock:
+    return HeaderBlock(text=plain_text(fit(text, HEADER).text), block_id=block_id)
+
+
+_LINES_IN_CONTEXT = 10
+
+
+def small_print(lines: Sequence[Line], block_id: str) -> list[Block]:
+    """Secondary facts, in grey. Supplied spans are inert in here as everywhere."""
+    elements = [MarkdownTextObject(text=markup(line.spans, 120)) for line in lines]
+    return [ContextBlock(elements=elements[:_LINES_IN_CONTEXT], block_id=block_id)] if elements else []
+
+
+def divider(block_id: str) -> DividerBlock:
+    return DividerBlock(block_id=block_id)
+
+
+def actions(elements: Sequence[InteractiveElement], block_id: str) -> list[Block]:
+    return [ActionsBlock(elements=list(elements), block_id=block_id)] if elements else []
+
+
+def confirm(texts: tuple[str, str], verb: str, style: str | None = None) -> ConfirmObject:
+    title, text = texts
+    return ConfirmObject(
+        title=plain_text(fit(title, CONFIRM_TITLE).text),
+        text=plain_text(fit(text, CONFIRM_TEXT).text),
+        confirm=plain_text(verb),
+        deny=plain_text(words.GO_BACK),
+        style=style,
+    )
+
+
+def button(
+    action: Action,
+    label: str,
+    value: str | None = None,
+    *,
+    about: str | None = None,
+    style: str | None = None,
+    sure: ConfirmObject | None = None,
+) -> ButtonElement:
+    """A button; `about` is the tool that it acts on, for those who hear the screen."""
+    spoken = None
+    if about is not None:
+        spoken = fit(words.LABEL.format(verb=label, tool=plain(about, BUTTON)), BUTTON).text
+    return ButtonElement(
+        text=plain_text(label),
+        action_id=action.value,
+        value=value,
+        style=style,
+        confirm=sure,
+        accessibility_label=spoken,
+    )
+
+
+def link_button(label: str, url: str) -> ButtonElement:
+    return ButtonElement(text=plain_text(label), action_id=Action.LINK.value, url=url)
+
+
+def modal(
+    callback: Callback,
+    title: str,
+    blocks: Sequence[Block],
+    *,
+    metadata: str = "",
+    submit: str | None = None,
+    close: str = words.CLOSE,
+) -> JsonObject:
+    view = View(
+        type="modal",
+        callback_id=callback.value,
+        title=plain_text(title),
+        submit=plain_text(submit) if submit else None,
+        close=plain_text(close),
+        blocks=list(blocks),
+        private_metadata=metadata or None,
+    )
+    return cast("JsonObject", view.to_dict())
+
+
+def home(blocks: Sequence[Block]) -> JsonObject:
+    view = View(type="home", callback_id=Callback.HOME.value, blocks=list(blocks))
+    return cast("JsonObject", view.to_dict())
+
+
+def notice(template: str, block_id: str) -> list[Block]:
+    """One sentence of ours."""
+    return small_print([Line(say(template))], block_id)
+
+
+def label(text: str, limit: int) -> PlainTextObject:
+    return plain_text(plain(text, limit))

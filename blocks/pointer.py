@@ -1,0 +1,29 @@
+"""The line in a session's thread that leads to a card elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blocks import words
+from blocks.faces import by
+from blocks.kit import Message, drawn
+from blocks.rich import Channel, Line, Link, Say, Supplied, line, rich, say, text
+from blocks.text import MESSAGE_TEXT, fit, prose, visible
+from blocks.view import CardView
+
+
+def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
+    """`channel`: where the card is; without one, `people` got it as a direct message. `trouble`: why it can't be."""
+    tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
+    if trouble is not None:
+        told = line(words.POINTER_TROUBLE, tool=tool, where=_where(channel), why=prose(trouble, 300))
+    elif channel is not None:
+        link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
+        told = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
+    else:
+        told = line(words.POINTER_PEOPLE, tool=tool, people=by(people))
+    return Message(text([], [told], [], MESSAGE_TEXT), drawn([rich([told], f"pointer.{view.id}.{view.version}")]))
+
+
+def _where(channel: str | None) -> Channel | str:
+    return Channel(channel) if channel else words.DIRECT_MESSAGES

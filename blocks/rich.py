@@ -1,0 +1,279 @@
+"""One thing to say, drawn twice: as rich text, which interprets nothing, and as the plain text beside it.
+
+A sentence is a row of spans. Each span has one kind, and the kind alone decides what it may become: a `Supplied` span
+is only ever a text element (no mention, link, emoji or formatting can come out of it), people and places are elements
+of their own. Because both drawings come from the same spans, the text says what the blocks say.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import assert_never
+
+from slack_sdk.models.blocks import (
+    RichTextBlock,
+    RichTextElement,
+    RichTextElementParts,
+    RichTextPreformattedElement,
+    RichTextQuoteElement,
+    RichTextSectionElement,
+)
+
+from blocks.text import escape, inert, prose, seen, units, visible
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Our own words."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Supplied:
+    """A name or a value that somebody else chose, on one line. A value is set as code, a name in bold."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A sentence that somebody else put together, and that may quote a third."""
+
+    text: str
+
+
+def name(text: str, limit: int = 60) -> Supplied:
+    """A supplied name in a sentence: a tool, a field, an agent."""
+    return Supplied(seen(text, limit).text, bold=True)
+
+
+def code(text: str, limit: int = 60) -> Supplied:
+    """A supplied value in a sentence."""
+    return Supplied(seen(text, limit).text)
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Channel:
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """A moment, told in the reader's own time zone."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    url: str
+    label: str
+
+
+Span = Say | Supplied | Prose | User | Group | Channel | When | Link
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Somebody else's prose: the bar beside it says that these are not our words."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Somebody else's text as code, line by line."""
+
+    text: str
+
+
+Piece = Line | Quote | Box
+
+
+def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ...]:
+    """A template of ours with spans for its fields; a plain string fills a field with our own words."""
+    row: list[Span] = []
+    for words, field, _, _ in string.Formatter().parse(template):
+        if words:
+            row.append(Say(words))
+        if field is not None:
+            value = spans[field]
+            if isinstance(value, str):
+                row += [Say(value)] if value else []
+            elif isinstance(value, tuple):
+                row.extend(value)
+            else:
+                row.append(value)
+    return tuple(row)
+
+
+def line(template: str, **spans: Span | tuple[Span, ...] | str) -> Line:
+    return Line(say(template, **spans))
+
+
+def listed(items: Iterable[Span], last: str = " and ") -> tuple[Span, ...]:
+    """`a, b and c`."""
+    spans = list(items)
+    row: list[Span] = []
+    for index, span in enumerate(spans):
+        if index:
+            row.append(Say(last if index == len(spans) - 1 else ", "))
+        row.append(span)
+    return tuple(row)
+
+
+# -- as rich text
+
+_PEOPLE = re.compile(r"[UW][A-Z0-9]{1,32}")
+_GROUPS = re.compile(r"S[A-Z0-9]{1,32}")
+_CHANNELS = re.compile(r"[CGD][A-Z0-9]{1,32}")
+_URL = re.compile(r"https://[^\s<>|\"]{1,2000}")
+_SENTENCE = 1000
+_DATE = "{date_short_pretty} at {time}"
+
+
+def _sound(span: Span) -> Span:
+    """The span, or its bare text where an id or a link is none: a row may hold what another version wrote."""
+    match span:
+        case User(id) if not _PEOPLE.fullmatch(id):
+            return code(id)
+        case Group(id) if not _GROUPS.fullmatch(id):
+            return code(id)
+        case Channel(id) if not _CHANNELS.fullmatch(id):
+            return code(id)
+        case Link(url, label) if not _URL.fullmatch(url):
+            return Say(label)
+        case When(at) if not 0 <= at <= 9_999_999_999:
+            return Say(f"second {at}")
+    return span
+
+
+def _style(*, bold: bool = False, code: bool = False) -> RichTextElementParts.TextStyle | None:
+    return RichTextElementParts.TextStyle(bold=bold or None, code=code or None) if bold or code else None
+
+
+def _element(span: Span) -> RichTextElement:
+    match _sound(span):
+        case Say(text, bold):
+            return RichTextElementParts.Text(text=text, style=_style(bold=bold))
+        case Supplied(text, bold):
+            return RichTextElementParts.Text(text=visible(text) or "(empty)", style=_style(bold=bold, code=not bold))
+        case Prose(text):
+            return RichTextElementParts.Text(text=seen(text, _SENTENCE).text or "(empty)")
+        case User(id):
+            return RichTextElementParts.User(user_id=id)
+        case Group(id):
+            return RichTextElementParts.UserGroup(usergroup_id=id)
+        case Channel(id):
+            return RichTextElementParts.Channel(channel_id=id)
+        case When(at):
+            return RichTextElementParts.Date(timestamp=at, format=_DATE, fallback=utc(at))
+        case Link(url, label):
+            return RichTextElementParts.Link(url=url, text=label)
+        case other:
+            assert_never(other)
+
+
+def elements(pieces: Iterable[Piece]) -> list[RichTextElement]:
+    """Lines that follow each other share a section, parted by newlines: not every client breaks between sections."""
+    drawn: list[RichTextElement] = []
+    run: list[RichTextElement] = []
+    for piece in pieces:
+        if isinstance(piece, Line):
+            run += [*([RichTextElementParts.Text(text="\n")] if run else []), *map(_element, piece.spans)]
+            continue
+        if run:
+            drawn.append(RichTextSectionElement(elements=run))
+            run = []
+        kind = RichTextQuoteElement if isinstance(piece, Quote) else RichTextPreformattedElement
+        shown = visible(piece.text, keep="\n\t") or "(empty)"
+        drawn.append(kind(elements=[RichTextElementParts.Text(text=shown)]))
+    return [*drawn, RichTextSectionElement(elements=run)] if run else drawn
+
+
+def rich(pieces: Iterable[Piece], block_id: str) -> RichTextBlock:
+    return RichTextBlock(block_id=block_id, elements=elements(pieces))
+
+
+# -- as markup, for the text beside the blocks and for small print
+
+
+def utc(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def markup(spans: Iterable[Span], longest: int | None = None) -> str:
+    """The spans in Slack's markup; `longest` shortens each supplied one."""
+    return "".join(_marked(_sound(span), longest) for span in spans)
+
+
+def _marked(span: Span, longest: int | None) -> str:
+    match span:
+        case Say(text):
+            return escape(text)
+        case Supplied(text):
+            return inert(text, longest)
+        case Prose(text):
+            return escape(prose(text, longest or _SENTENCE))
+        case User(id):
+            return f"<@{id}>"
+        case Group(id):
+            return f"<!subteam^{id}>"
+        case Channel(id):
+            return f"<#{id}>"
+        case When(at):
+            return f"<!date^{at}^{_DATE}|{utc(at)}>"
+        case Link(url, label):
+            return f"<{escape(url)}|{escape(label)}>"
+        case other:
+            assert_never(other)
+
+
+def _text_of(piece: Piece, longest: int | None) -> str:
+    match piece:
+        case Line(spans):
+            return markup(spans, longest)
+        case Quote(text) | Box(text):
+            return inert(text, longest)
+        case other:
+            assert_never(other)
+
+
+_STEPS = (None, 1000, 400, 160, 80, 40)
+_LEFT_OUT = "…"
+
+
+def text(head: Sequence[Piece], body: Sequence[Piece], tail: Sequence[Piece], limit: int) -> str:
+    """Everything in plain text within the limit. Where it is too much, the longest supplied texts are shortened first;
+    only then do lines of the body go, never those of the head and the tail."""
+    for longest in _STEPS:
+        whole = "\n".join(_text_of(piece, longest) for piece in (*head, *body, *tail))
+        if units(whole) <= limit:
+            return whole
+    first, last = ([_text_of(piece, _STEPS[-1]) for piece in part] for part in (head, tail))
+    middle = [_text_of(piece, _STEPS[-1]) for piece in body]
+    while middle and units("\n".join([*first, *middle, _LEFT_OUT, *last])) > limit:
+        middle.pop()
+    return "\n".join([*first, *middle, _LEFT_OUT, *last])

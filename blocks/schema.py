@@ -1,0 +1,233 @@
+"""Reading the JSON schema of a tool or a payload: what kind of value a field takes, and what is wrong with one.
+
+Written for what pydantic, google-genai and MCP servers write: `$ref`, `anyOf` with null, `nullable`, lists of types,
+types in capitals. What is not understood is let through here; the tool's own side checks again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from blocks import words
+from blocks.text import plain
+from blocks.values import quick, same
+
+Schema = Mapping[str, JsonValue]
+_HOPS = 20
+_DEEPEST = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a schema says of one value: no kinds means any kind."""
+
+    kinds: frozenset[str] = frozenset()
+    nullable: bool = False
+    options: tuple[JsonValue, ...] | None = None
+    format: str | None = None
+    description: str = ""
+    required: bool = True
+
+
+def property_of(schema: Schema | None, name: str) -> Schema | None:
+    """The schema of one argument, if the tool's schema has it."""
+    if schema is None:
+        return None
+    properties = _resolved(schema, schema)[0].get("properties")
+    found = properties.get(name) if isinstance(properties, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def property_names(schema: Schema | None) -> tuple[str, ...]:
+    properties = _resolved(schema, schema)[0].get("properties") if schema is not None else None
+    return tuple(properties) if isinstance(properties, dict) else ()
+
+
+def shape_of(schema: Schema | None, root: Schema | None, name: str = "") -> Shape:
+    if schema is None or root is None:
+        return Shape()
+    rules, nullable = _resolved(schema, root)
+    options = _options(rules)
+    described, format_ = rules.get("description"), rules.get("format")
+    required = _resolved(root, root)[0].get("required")
+    return Shape(
+        kinds=_kinds(rules) - {"null"},
+        nullable=nullable or (options is not None and any(option is None for option in options)),
+        options=tuple(option for option in options if option is not None) if options is not None else None,
+        format=format_ if isinstance(format_, str) else None,
+        description=described if isinstance(described, str) else "",
+        required=isinstance(required, list) and name in required,
+    )
+
+
+def problem(value: JsonValue, schema: Schema, root: Schema, where: str = words.THIS, depth: int = 0) -> str | None:
+    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is."""
+    if depth > _DEEPEST:
+        return None
+    rules, nullable = _resolved(schema, root)
+    if value is None and nullable:
+        return None
+    branches = _branches(rules)
+    if branches and not any(problem(value, branch, root, where, depth + 1) is None for branch in branches):
+        return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root))
+    kinds = _kinds(rules)
+    if kinds and not any(_is(value, kind) for kind in kinds):
+        names = [words.KINDS[kind] for kind in words.KINDS if kind in kinds]
+        return words.FIELD_KIND.format(where=where, kind=" or ".join(names)) if names else None
+    options = _options(rules)
+    if options is not None and not any(same(value, option) for option in options):
+        return words.FIELD_ONE_OF.format(where=where, options=_listed(options))
+    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, depth)
+
+
+def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
+    """The schema with references followed and null taken out of a choice: (the rest, whether null is allowed)."""
+    nullable = False
+    for _ in range(_HOPS):
+        nullable = nullable or schema.get("nullable") is True or "null" in _kinds(schema)
+        if isinstance(reference := schema.get("$ref"), str):
+            schema = {**_pointed(reference, root), **{k: v for k, v in schema.items() if k != "$ref"}}
+            continue
+        only = _only_branch(schema)
+        if only is None:
+            return schema, nullable
+        nullable = nullable or only[1]
+        own = {k: v for k, v in schema.items() if k not in ("anyOf", "oneOf", "allOf")}
+        schema = {**only[0], **own}
+    return {}, nullable
+
+
+def _pointed(reference: str, root: Schema) -> Schema:
+    found: JsonValue = dict(root)
+    for part in reference.removeprefix("#").strip("/").split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _only_branch(schema: Schema) -> tuple[Schema, bool] | None:
+    """The one branch of a choice that is not null, and whether there was a null beside it."""
+    for key in ("anyOf", "oneOf", "allOf"):
+        branches = _schemas(schema.get(key))
+        rest = [branch for branch in branches if _kinds(branch) != {"null"}]
+        if len(rest) == 1:
+            return rest[0], len(rest) < len(branches)
+    return None
+
+
+def _branches(rules: Schema) -> list[Schema]:
+    return _schemas(rules.get("anyOf")) or _schemas(rules.get("oneOf"))
+
+
+def _schemas(value: JsonValue) -> list[Schema]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _kinds(rules: Schema) -> frozenset[str]:
+    kind = rules.get("type")
+    names = kind if isinstance(kind, list) else [kind]
+    return frozenset(name.lower() for name in names if isinstance(name, str)) - {"type_unspecified"}
+
+
+def _options(rules: Schema) -> list[JsonValue] | None:
+    if "const" in rules:
+        return [rules["const"]]
+    options = rules.get("enum")
+    return options if isinstance(options, list) and options else None
+
+
+def _is(value: JsonValue, kind: str) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "boolean":
+            return isinstance(value, bool)
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "array":
+            return isinstance(value, list)
+        case "object":
+            return isinstance(value, dict)
+        case "null":
+            return value is None
+    return True  # a kind that JSON schema does not have
+
+
+def _alternatives(branches: Iterable[Schema], root: Schema) -> str:
+    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root)[0])}
+    return " or ".join(words.KINDS[kind] for kind in words.KINDS if kind in kinds) or words.ANOTHER_KIND
+
+
+def _listed(options: Iterable[JsonValue]) -> str:
+    return plain(", ".join(quick(option) for option in options), 200)
+
+
+def _number(rules: Schema, key: str) -> float | int | None:
+    value = rules.get(key)
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def bounds(schema: Schema | None, root: Schema | None) -> tuple[float | int | None, float | int | None]:
+    """The least and the greatest value, where the schema includes them."""
+    if schema is None or root is None:
+        return None, None
+    rules, _ = _resolved(schema, root)
+    return _number(rules, "minimum"), _number(rules, "maximum")
+
+
+def _out_of_bounds(value: JsonValue, rules: Schema, where: str) -> str | None:
+    if isinstance(value, bool) or value is None or isinstance(value, dict):
+        return None
+    size = value if isinstance(value, int | float) else len(value)
+    for key, sentence, wrong in _BOUNDS[type(value) if isinstance(value, str | list) else float]:
+        limit = _number(rules, key)
+        if limit is not None and wrong(size, limit):
+            return sentence.format(where=where, limit=quick(limit))
+    return None
+
+
+_BOUNDS: dict[type, tuple[tuple[str, str, Callable[[float, float], bool]], ...]] = {
+    float: (
+        ("minimum", words.FIELD_MINIMUM, operator.lt),
+        ("maximum", words.FIELD_MAXIMUM, operator.gt),
+        ("exclusiveMinimum", words.FIELD_ABOVE, operator.le),
+        ("exclusiveMaximum", words.FIELD_BELOW, operator.ge),
+    ),
+    str: (("minLength", words.FIELD_SHORT, operator.lt), ("maxLength", words.FIELD_LONG, operator.gt)),
+    list: (("minItems", words.FIELD_FEW_ITEMS, operator.lt), ("maxItems", words.FIELD_MANY_ITEMS, operator.gt)),
+}
+
+
+def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
+    if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
+        inner = ((str(index + 1), item, items) for index, item in enumerate(value))
+        return _first_problem(inner, root, where, depth)
+    if not isinstance(value, dict):
+        return None
+    required = rules.get("required")
+    for name in required if isinstance(required, list) else ():
+        if isinstance(name, str) and name not in value:
+            return words.FIELD_MISSING.format(where=where, name=plain(name, 60))
+    properties = rules.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    if rules.get("additionalProperties") is False and (odd := [name for name in value if name not in known]):
+        return words.FIELD_UNKNOWN.format(where=where, name=plain(odd[0], 60))
+    other = rules.get("additionalProperties")
+    return _first_problem(((name, item, known.get(name, other)) for name, item in value.items()), root, where, depth)
+
+
+def _first_problem(
+    inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, depth: int
+) -> str | None:
+    for name, item, schema in inner:
+        place = plain(name, 60) if where == words.THIS else f"{where}.{plain(name, 60)}"
+        found = problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
+        if found:
+            return found
+    return None

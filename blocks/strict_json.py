@@ -1,0 +1,55 @@
+"""JSON as people write it by hand, read strictly: nothing is taken that somebody else would read otherwise."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import JsonValue
+
+from blocks import words
+from blocks.text import plain
+
+_DIGITS = 4000  # Python reads no longer integer
+
+
+class NotJson(Exception):
+    """What is wrong with the text, as a sentence for people."""
+
+
+def parse_json(text: str) -> JsonValue:
+    try:
+        value: JsonValue = json.loads(
+            text, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite, parse_int=_integer
+        )
+    except json.JSONDecodeError as error:
+        where = {"line": error.lineno, "column": error.colno}
+        raise NotJson(words.FIELD_JSON.format(what=error.msg.lower(), **where)) from error
+    except RecursionError as error:
+        raise NotJson(words.FIELD_JSON_DEEP) from error
+    return value
+
+
+def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found: dict[str, JsonValue] = {}
+    for name, value in pairs:
+        if name in found:
+            raise NotJson(words.FIELD_JSON_TWICE.format(name=plain(name, 60)))
+        found[name] = value
+    return found
+
+
+def _no_number(text: str) -> JsonValue:
+    raise NotJson(words.FIELD_JSON_NUMBER.format(number=plain(text, 40)))
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if abs(value) == float("inf"):
+        _no_number(text)
+    return value
+
+
+def _integer(text: str) -> int:
+    if len(text) > _DIGITS:
+        _no_number(text)
+    return int(text)

@@ -1,0 +1,223 @@
+"""Text that is safe to show: what can't be seen is made visible, what is too long is cut where a reader would cut it.
+
+Lengths are counted in UTF-16 code units, the larger of the ways in which Slack may count.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+MESSAGE_TEXT = 4000
+HEADER = 150
+BUTTON = 75
+OPTION = 75
+LABEL = 2000
+INPUT = 3000
+PLACEHOLDER = 150
+CONFIRM_TITLE, CONFIRM_TEXT = 100, 300
+VIEW_BLOCKS = 100
+PRIVATE_METADATA = 3000
+
+_PICTOGRAPH = (
+    "[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf"
+    "\u2934\u2935\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
+)
+_ONE_EMOJI = f"{_PICTOGRAPH}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
+_NATIONS = ("gbeng", "gbsct", "gbwls")  # the three flags that are spelt in invisible letters
+_NATION_FLAG = "|".join(
+    "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in nation) + "\U000e007f" for nation in _NATIONS
+)
+_EMOJI = f"{_NATION_FLAG}|[0-9#*]\ufe0f\u20e3|{_ONE_EMOJI}(?:\u200d{_ONE_EMOJI}){{0,6}}"
+_MARKS = (
+    "[\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
+    "\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u302a-\u302f\ufe20-\ufe2f]"
+)
+_UNSEEN = (
+    "[\x00-\x1f\x7f-\x9f\u00ad\u034f\u061c\u070f\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f"
+    "\u2028-\u202e\u205f-\u206f\u2800\u3164\ud800-\uf8ff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\uffff"
+    "\U0001107f\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U0001fffe\U0001ffff\U000e0000-\U0010ffff]"
+)
+_NOTABLE = re.compile(f"(?P<emoji>{_EMOJI})|(?<={_MARKS}{{5}}){_MARKS}+|{_UNSEEN}")
+_NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def visible(text: str, keep: str = "") -> str:
+    """The text with every character that a reader could not see, or that would move others about, written as an
+    escape: controls, direction overrides, zero-width and private-use characters, odd spaces, towers of accents.
+    No-break spaces and the parts of well-formed emoji stay as they are. `keep` may name newline and tab."""
+    if text.isascii() and text.isprintable():
+        return text
+
+    def spell(match: re.Match[str]) -> str:
+        found = match.group()
+        return found if match.group("emoji") or found in keep else "".join(map(_escape, found))
+
+    return _NOTABLE.sub(spell, text)
+
+
+def _escape(character: str) -> str:
+    if character in _NAMED:
+        return _NAMED[character]
+    code = ord(character)
+    if code <= 0xFFFF:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)  # as JSON spells it, so that a quoted text stays a JSON string
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def right_to_left(text: str) -> bool:
+    """Whether some of it reads from right to left, so that it could change places with what stands beside it."""
+    return not text.isascii() and any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
+
+
+def units(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A text within its limit; not `whole` when something of it had to go."""
+
+    text: str
+    whole: bool = True
+
+
+def fit(text: str, limit: int, lines: int | None = None) -> Fitted:
+    """The text, or its beginning and `…`, within `limit` units and so many lines."""
+    kept, short = text, False
+    if lines is not None and text.count("\n") >= lines:
+        kept, short = "\n".join(text.split("\n", lines)[:lines]), True
+    if units(kept) + 2 * short <= limit:
+        return Fitted(kept + "\n…", False) if short else Fitted(text)
+    return Fitted(kept[: _last_boundary(kept, _reach(kept, limit - 1))] + "…", False)
+
+
+def seen(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> Fitted:
+    """`visible` and `fit` in one, looking no further than the limit: a text may be megabytes, a place is not."""
+    near = text[: limit + _MARGIN]
+    fitted = fit(visible(near, keep), limit, lines)
+    return Fitted(fitted.text, fitted.whole and len(near) == len(text))
+
+
+_MARGIN = 64  # what is read past the limit, so that no cut is decided by where the reading stopped
+
+
+def pieces(text: str, size: int) -> list[str]:
+    """The whole text in parts of at most `size` units, parted at the ends of lines, else of words, if there are any."""
+    parts: list[str] = []
+    start = 0
+    while start < len(text):
+        end = start + _reach(text[start : start + size], size)
+        if end < len(text):
+            stop = max(text.rfind("\n", start + size // 2, end), 0) or text.rfind(" ", start + size // 2, end)
+            end = stop + 1 if stop > 0 else start + _last_boundary(text[start : end + 1], end - start)
+        parts.append(text[start:end])
+        start = end
+    return parts
+
+
+def _reach(text: str, limit: int) -> int:
+    """How many characters fit into so many units."""
+    spent = 0
+    for index, character in enumerate(text[: limit + 1]):
+        spent += 2 if character > "\uffff" else 1
+        if spent > limit:
+            return index
+    return len(text)
+
+
+def _last_boundary(text: str, index: int) -> int:
+    """The last place at or before `index` that is not inside what a reader takes for one character."""
+    for back in range(index, max(index - 64, 0), -1):
+        if _between_characters(text, back):
+            return back
+    return index
+
+
+_JOINER = "\u200d"
+_MODIFIERS = re.compile("[\U0001f3fb-\U0001f3ff\ufe00-\ufe0f\u20e3\U000e0020-\U000e007f\u200c\u200d]")
+
+
+def _between_characters(text: str, index: int) -> bool:
+    if not 0 < index < len(text):
+        return True
+    before, after = text[index - 1], text[index]
+    if before == _JOINER or unicodedata.combining(before) == 9 or (before, after) == ("\r", "\n"):
+        return False
+    if _MODIFIERS.match(after) or unicodedata.category(after).startswith("M"):
+        return False
+    if _regional(before) and _regional(after):
+        run = len(text[:index]) - len(text[:index].rstrip(_REGIONALS))
+        return run % 2 == 0
+    return not ("\u1100" <= after <= "\u11ff" and _hangul(before))
+
+
+_REGIONALS = "".join(map(chr, range(0x1F1E6, 0x1F200)))
+
+
+def _regional(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
+
+
+def _hangul(character: str) -> bool:
+    return "\u1100" <= character <= "\u11ff" or "\uac00" <= character <= "\ud7a3"
+
+
+def escape(text: str) -> str:
+    """What Slack's markup takes for control characters, as entities."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+_TOKEN = re.compile(r"-?[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*|-?[0-9]+(?:\.[0-9]+)+", re.ASCII)
+
+
+def inert(text: str, limit: int | None = None) -> str:
+    """A supplied text inside markup: a plain word as it is, anything else as code, where nothing is interpreted.
+    The limit is on what comes out, and a cut never leaves half an entity or an open code span."""
+    text = visible(text)
+    if _TOKEN.fullmatch(text) and (limit is None or len(text) <= limit):
+        return text
+    if not text.strip():
+        text = f"“{text}”"
+    kept = text.replace("`", "ˋ")  # a code span has no escape for its own mark
+    code = escape(kept)
+    if limit is not None and units(code) + 2 > limit:
+        kept, code = _fit_escaped(kept, limit - 3)
+        code += "…"
+    return f"`{code}`"
+
+
+def _fit_escaped(text: str, limit: int) -> tuple[str, str]:
+    spent, index = 0, 0
+    for character in text:
+        spent += units(escape(character))
+        if spent > limit:
+            break
+        index += 1
+    kept = text[: _last_boundary(text, index)]
+    return kept, escape(kept)
+
+
+_LIVE = re.compile(r"[<>]|&(?=(?:amp|lt|gt);)|:(?=[a-z0-9_+'-]+:)", re.ASCII)
+_LOOKALIKE = {"<": "‹", ">": "›", "&": "＆", ":": "꞉"}
+
+
+def plain(text: str, limit: int) -> str:
+    """A supplied text for a place that takes plain text on one line; never empty, since Slack refuses that.
+    Plain text is not interpreted, but clients have decoded entities in it: what would be markup elsewhere is spelt
+    with look-alikes."""
+    shown = _LIVE.sub(lambda found: _LOOKALIKE[found.group()], visible(text[: limit + _MARGIN]).strip())
+    return fit(shown or "(empty)", limit).text
+
+
+_FORMATTING = re.compile(r"(?<!\w)[*_~`]|[*_~`](?!\w)|@(?=\w)|:(?=//)|(?<=www)\.")
+
+
+def prose(text: str, limit: int) -> str:
+    """A sentence that may quote somebody, on one line, in which nothing is markup."""
+    return _FORMATTING.sub(lambda found: _LOOKALIKE_MARKS[found.group()], plain(text, limit))
+
+
+_LOOKALIKE_MARKS = {"*": "∗", "_": "ˍ", "~": "∼", "`": "ˋ", "@": "＠", ":": "꞉", ".": "․"}

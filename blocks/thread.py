@@ -1,0 +1,153 @@
+"""The story in the thread: one line for each step of the ledger, told in order, those owed together in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blocks import words
+from blocks.content import LIST, differences, values
+from blocks.faces import approvers, by
+from blocks.ids import LineMark
+from blocks.kit import Message, drawn
+from blocks.rich import (
+    Box,
+    Channel,
+    Line,
+    Link,
+    Piece,
+    Quote,
+    Say,
+    Span,
+    User,
+    When,
+    code,
+    markup,
+    name,
+    rich,
+    say,
+    text,
+)
+from blocks.text import MESSAGE_TEXT, seen, units
+from blocks.told import StepView, Told
+
+_PAGE = 2500
+_STEPS = 20
+_SAID, _LINES = 480, 8
+
+
+def story(session: str, steps: Sequence[StepView]) -> tuple[Message, ...]:
+    """The messages that tell these steps, in order. Each says how far the thread is told with it."""
+    return tuple(_message(session, part) for part in _parted(steps))
+
+
+def _parted(steps: Sequence[StepView]) -> list[list[StepView]]:
+    parts: list[list[StepView]] = []
+    spent = 0
+    for step in steps:
+        length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in told(step))
+        if not parts or spent + length > _PAGE or len(parts[-1]) >= _STEPS:
+            parts.append([])
+            spent = 0
+        parts[-1].append(step)
+        spent += length
+    return parts
+
+
+def _message(session: str, steps: Sequence[StepView]) -> Message:
+    pieces = [piece for step in steps for piece in told(step)]
+    last = steps[-1].seq
+    return Message(
+        text=text([], pieces, [], MESSAGE_TEXT),
+        blocks=drawn([rich(pieces, f"story.{steps[0].seq}.{last}")]),
+        metadata=LineMark(session, last).metadata(),
+    )
+
+
+def told(step: StepView) -> tuple[Piece, ...]:
+    """One step: a sentence, and what an agent, a tool or a person said with it."""
+    row = say(_template(step), **_spans(step))
+    if step.link:
+        row += (Say(words.DOT), Link(step.link, words.CARD))
+    return (Line(row), *differences(step.changes), *_arguments(step), *_said(step))
+
+
+_TEMPLATES: Mapping[Told, str] = {
+    Told.CALL_REFUSED: words.TOLD_CALL_REFUSED,
+    Told.ESCALATED: words.TOLD_ESCALATED,
+    Told.APPROVAL: words.TOLD_APPROVAL,
+    Told.EDITED: words.TOLD_EDITED,
+    Told.VOTE_REFUSED: words.TOLD_VOTE_REFUSED,
+    Told.VOTE_FELL: words.TOLD_VOTE_FELL,
+    Told.REAPPLIED: words.TOLD_REAPPLIED,
+    Told.APPROVED: words.TOLD_APPROVED,
+    Told.DENIED: words.TOLD_DENIED,
+    Told.EXPIRED: words.TOLD_EXPIRED,
+    Told.WITHDRAWN: words.TOLD_WITHDRAWN,
+    Told.LAPSED: words.TOLD_LAPSED,
+    Told.DONE: words.TOLD_DONE,
+    Told.FAILED: words.TOLD_FAILED,
+    Told.REFUSED: words.TOLD_REFUSED,
+    Told.UNKNOWN: words.TOLD_UNKNOWN,
+    Told.RUN_AGAIN_VOTE: words.TOLD_RUN_AGAIN_VOTE,
+    Told.RUN_AGAIN: words.TOLD_RUN_AGAIN,
+    Told.NOBODY_KNOWS: words.TOLD_NOBODY_KNOWS,
+    Told.GRANTED: words.TOLD_GRANTED,
+    Told.GRANT_USED: words.TOLD_GRANT_USED,
+    Told.GRANT_REVOKED: words.TOLD_GRANT_REVOKED,
+    Told.PAUSED: words.TOLD_PAUSED,
+    Told.RESUMED: words.TOLD_RESUMED,
+}
+
+
+def _template(step: StepView) -> str:
+    match step.told:
+        case Told.ASKED:
+            return words.TOLD_ASKED_IN if step.channel else words.TOLD_ASKED
+        case Told.REMINDED:
+            return words.TOLD_REMINDED_WHO if step.until and approvers(step.approvers) else words.TOLD_REMINDED
+        case Told.BEGUN:
+            return words.TOLD_BEGUN_AGAIN if step.attempt > 1 else words.TOLD_BEGUN
+        case Told.ELSEWHERE:
+            return words.TOLD_ELSEWHERE[step.yes]
+        case Told.SETTLED:
+            return words.TOLD_SETTLED[step.yes]
+    return _TEMPLATES[step.told]
+
+
+def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
+    """Everything that a sentence may name; a template takes what it needs."""
+    return {
+        "tool": name(step.tool),
+        "who": User(step.who) if step.who else words.SOMEBODY.lower(),
+        "people": by(step.people),
+        "approvers": approvers(step.approvers) or words.SOMEBODY.lower(),
+        "votes": words.votes(step.votes or 0, step.quorum),
+        "revision": str(step.revision),
+        "attempt": str(step.attempt),
+        "channel": Channel(step.channel or ""),
+        "when": When(step.until or 0),
+        "grant": code(step.grant or "", 64),
+        "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
+        "took": _took(step),
+    }
+
+
+def _took(step: StepView) -> str:
+    if step.seconds is None:
+        return ""
+    template = words.TOOK_UNTIL_FAILED if step.told is Told.FAILED else words.TOOK
+    return template.format(duration=words.duration(step.seconds))
+
+
+def _arguments(step: StepView) -> tuple[Piece, ...]:
+    """The call, where there is no card that shows it."""
+    return values(step.arguments, LIST) if step.told in (Told.GRANT_USED, Told.CALL_REFUSED) else ()
+
+
+def _said(step: StepView) -> list[Piece]:
+    said: list[Piece] = []
+    if step.reason:
+        said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))
+    if step.text and step.told in (Told.DONE, Told.FAILED, Told.REFUSED, Told.ELSEWHERE):
+        said.append(Box(seen(step.text, _SAID, _LINES, keep="\n\t").text))
+    return said

@@ -1,0 +1,141 @@
+"""What there is to tell, as data: the ledger's steps for thread and history, and the answer to one person's word.
+
+As in `view`, `tool`, `reason`, `text`, `changes` and `arguments` are supplied, all else is ours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blocks.view import NOBODY, Approvers, Argument, Change, Face
+
+
+class Told(StrEnum):
+    """The steps that a thread is told of, by the names that they have in the ledger."""
+
+    ASKED = "asked"
+    CALL_REFUSED = "call refused"
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
+    APPROVAL = "approval"
+    EDITED = "edited"
+    VOTE_REFUSED = "vote refused"
+    VOTE_FELL = "vote fell"
+    REAPPLIED = "reapplied"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    ELSEWHERE = "answered elsewhere"
+    LAPSED = "lapsed"
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    SETTLED = "settled"
+    RUN_AGAIN_VOTE = "run again vote"
+    RUN_AGAIN = "run again"
+    NOBODY_KNOWS = "nobody knows"
+    GRANTED = "granted"
+    GRANT_USED = "grant used"
+    GRANT_REVOKED = "grant revoked"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+
+
+class Why(StrEnum):
+    """Why a vote does not count, by the names that the desk has for it."""
+
+    NOT_APPROVER = "not an approver"
+    NO_APPROVERS = "no approvers"
+    REQUESTER = "spoke to the agent"
+    TURN_AUTHOR = "asked for it"
+    BARRED = "barred"
+    GUEST = "guest account"
+    STRANGER = "external account"
+    OTHER_WORKSPACE = "other workspace"
+    BOT = "bot account"
+    DELETED = "deleted account"
+    CANNOT_ASK = "could not be asked"
+    NOT_ASKER = "not the asker"
+    OLDER_REVISION = "older revision"
+    TOO_LATE = "too late"
+    ALREADY_VOTED = "already voted"
+    REASON_WANTED = "a reason is wanted"
+    PAYLOAD_WANTED = "a payload is wanted"
+    NOT_EDITABLE = "not editable"
+    WRONG_KIND = "another kind of value"
+    OTHER_POLICY = "another policy"
+    NOTHING_TO_SETTLE = "nothing to settle"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepView:
+    """One line of the ledger, as a thread and a history tell it. `reason` and `text` are supplied."""
+
+    seq: int
+    told: Told
+    at: int
+    tool: str = ""
+    who: str | None = None
+    people: tuple[str, ...] = ()
+    approvers: Approvers = NOBODY
+    revision: int = 1
+    attempt: int = 1
+    votes: int | None = None
+    quorum: int = 1
+    reason: str | None = None
+    why: Why | None = None
+    changes: tuple[Change, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    text: str | None = None
+    seconds: float | None = None
+    until: int | None = None
+    channel: str | None = None
+    link: str | None = None
+    grant: str | None = None
+    yes: bool | None = None
+    """SETTLED: whether it happened; ELSEWHERE: whether it was approved."""
+
+
+class Counted(StrEnum):
+    """What became of one person's word."""
+
+    APPROVED = "approved"
+    EDITED = "edited"
+    DENIED = "denied"
+    WITHDRAWN = "withdrawn"
+    SETTLED = "settled"
+    RUN_AGAIN = "run again"
+    REVOKED = "revoked"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictView:
+    """The answer to one click or one submitted form. `decided` says that this word was the last one needed."""
+
+    counted: Counted
+    tool: str
+    votes: int = 0
+    quorum: int = 1
+    decided: bool = False
+    revision: int = 1
+    why: Why | None = None
+    face: Face | None = None
+    """TOO_LATE: what it is by now."""
+    fields: tuple[str, ...] = ()
+    unresolved: str | None = None
+    """CANNOT_ASK: which entry of the policy Slack could not be asked about."""
+    card_link: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    id: str
+    revision: int
+    version: int
+    tool: str
+    steps: tuple[StepView, ...]

@@ -1,0 +1,144 @@
+"""How a JSON value looks: bare where that is exact, else as JSON, else in a box of its own.
+
+On one line a value is exact: it is either the very characters of a string, or JSON. A string that could be taken for
+anything else (`"1500"`, `" x"`, `""`, one with a newline) is written as JSON, in quotes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import sys
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from blocks.text import right_to_left, units, visible
+
+ON_ONE_LINE = 80
+_ALL = sys.maxsize
+_DEEPEST_INDENT = 20
+_LIKE_JSON = re.compile(
+    r"[\"\[{].*|null|true|false|-?(?:[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?|Infinity)|NaN", re.ASCII | re.DOTALL | re.I
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value as text; `boxed` when it wants lines of its own."""
+
+    text: str
+    boxed: bool
+
+
+def shown(value: JsonValue, enough: int = _ALL) -> Shown:
+    """The value as text; of one that is longer than `enough`, at least so much."""
+    if isinstance(value, str):
+        return _shown_string(value[:enough])
+    flat = json_text(value, enough=ON_ONE_LINE + 1)
+    if units(flat) <= ON_ONE_LINE and not right_to_left(flat):
+        return Shown(flat, boxed=False)
+    return Shown(json_text(value, indented=True, enough=enough), boxed=True)
+
+
+def _shown_string(value: str) -> Shown:
+    if "\n" in value.rstrip("\n") or units(value) > ON_ONE_LINE or right_to_left(value):
+        return Shown(visible(value, keep="\n\t"), boxed=True)
+    exact = value if value and value == value.strip() and visible(value) == value else None
+    if exact is not None and not _LIKE_JSON.fullmatch(exact):
+        return Shown(exact, boxed=False)
+    return Shown(json_text(value), boxed=False)
+
+
+def quick(value: JsonValue, enough: int = _ALL) -> str:
+    """The value on one line."""
+    if isinstance(value, str) and not (string := _shown_string(value[:enough])).boxed:
+        return string.text
+    return json_text(value, enough=enough)
+
+
+def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False, enough: int = _ALL) -> str:
+    """The value as JSON that hides no character. No recursion: a value may be as deep as it likes. Writing stops
+    once there is `enough`."""
+    out: list[str] = []
+    written = 0
+    todo: list[_Open | str] = [_Open(value, 1)]
+    while todo and written <= enough:
+        part = todo.pop()
+        if isinstance(part, str):
+            out.append(part)
+            written += len(part)
+            continue
+        inner = part.value
+        if indented and (flat := _flat(inner)) is not None:
+            todo.append(flat)
+            continue
+        if isinstance(inner, dict) and inner:
+            members = sorted(inner.items()) if ordered else itertools.islice(inner.items(), enough)
+            todo.extend(_reversed_members("{", "}", [*members], part.depth, indented))
+        elif isinstance(inner, list) and inner:
+            todo.extend(_reversed_members("[", "]", [(None, item) for item in inner[:enough]], part.depth, indented))
+        else:
+            todo.append(_scalar(inner[:enough] if isinstance(inner, str) else inner))
+    return "".join(out)
+
+
+_SHORT = 60
+
+
+def _flat(value: JsonValue) -> str | None:
+    """A list or an object that is short enough for a line of its own."""
+    if not isinstance(value, dict | list) or not value or _size_up_to(value, _SHORT) >= _SHORT:
+        return None
+    flat = json_text(value)
+    return flat if units(flat) <= _SHORT else None
+
+
+def _size_up_to(value: JsonValue, enough: int) -> int:
+    """About how long it is, looked at no further than needed: this is asked at every level of a deep value."""
+    size, todo = 0, [value]
+    while todo and size < enough:
+        inner = todo.pop()
+        size += len(inner) if isinstance(inner, str) else 1
+        if isinstance(inner, dict):
+            todo += [part for pair in itertools.islice(inner.items(), enough) for part in pair]
+        elif isinstance(inner, list):
+            todo += inner[:enough]
+    return size
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    value: JsonValue
+    depth: int
+
+
+def _reversed_members(
+    first: str, last: str, members: list[tuple[str | None, JsonValue]], depth: int, indented: bool
+) -> list[_Open | str]:
+    def gap(level: int) -> str:
+        return "\n" + "  " * min(level, _DEEPEST_INDENT) if indented else ""
+
+    parts: list[_Open | str] = [first + gap(depth)]
+    for index, (key, item) in enumerate(members):
+        if index:
+            parts.append("," + (gap(depth) or " "))
+        if key is not None:
+            parts.append(_scalar(key) + ": ")
+        parts.append(_Open(item, depth + 1))
+    parts.append(gap(depth - 1) + last)
+    return parts[::-1]
+
+
+def _scalar(value: JsonValue) -> str:
+    if isinstance(value, str):
+        return visible(json.dumps(value, ensure_ascii=False))
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
+        return hex(value)  # Python writes no decimal of more than 4,300 digits
+    return json.dumps(value)
+
+
+def same(one: JsonValue, other: JsonValue) -> bool:
+    """Equal as JSON: `1`, `1.0` and `true` are three values, the order of an object's keys is nothing."""
+    return json_text(one, ordered=True) == json_text(other, ordered=True)

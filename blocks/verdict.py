@@ -1,0 +1,101 @@
+"""What one person gets to see after a click or a submit: "Counting…", then the verdict, in the view or ephemerally."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blocks import words
+from blocks.ids import Action, Callback, Ref, checked_id
+from blocks.kit import JsonObject, Message, actions, button, drawn, modal
+from blocks.rich import Line, Link, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
+from blocks.text import MESSAGE_TEXT, seen
+from blocks.told import Counted, VerdictView, Why
+
+
+def opening() -> JsonObject:
+    """Opened at once, since a trigger lives for three seconds, and updated when the form is ready."""
+    return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
+
+
+def counting(ref: Ref | None = None) -> JsonObject:
+    """The answer to a submit, within three seconds; the verdict follows in the same view."""
+    metadata = ref.encode() if ref else ""
+    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")], metadata=metadata)
+
+
+def verdict_modal(view: VerdictView) -> JsonObject:
+    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([verdict(view)], "verdict")])
+
+
+def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
+    """Several that were decided together, each with its own verdict; `waiting`: some are not counted yet."""
+    blocks = [rich([verdict(view)], f"verdict.{index}") for index, view in enumerate(views)]
+    blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
+    return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
+
+
+def verdict_message(view: VerdictView) -> Message:
+    return _message([verdict(view)])
+
+
+def notice_modal(sentence: str) -> JsonObject:
+    """A sentence of the bot's own, where there is no form to open."""
+    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([_sentence(sentence)], "notice")])
+
+
+def notice_message(sentence: str) -> Message:
+    return _message([_sentence(sentence)])
+
+
+def agent_failed(retry: str, why: str | None) -> Message:
+    """The agent's turn failed: a sentence, what it said, and a button that tries again. `retry` is the mail's id."""
+    pieces: list[Line | Quote] = [line(words.AGENT_FAILED)]
+    if why:
+        pieces.append(Quote(seen(why, 600, 6, keep="\n").text))
+    row = actions([button(Action.RETRY, words.RETRY, checked_id(retry))], f"retry.{retry}")
+    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, f"failed.{retry}"), *row]))
+
+
+def verdict(view: VerdictView) -> Line:
+    """One sentence or two: what became of the word, and what to do next."""
+    tool = name(view.tool)
+    if view.counted is Counted.REFUSED:
+        row = _refused(view)
+    else:
+        template = _TEMPLATES[view.counted][view.decided]
+        row = say(template, tool=tool, votes=words.votes(view.votes, view.quorum), revision=str(view.revision))
+    return Line((*row, Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else row)
+
+
+_TEMPLATES = {
+    Counted.APPROVED: (words.VERDICT_APPROVED, words.VERDICT_APPROVED_LAST),
+    Counted.EDITED: (words.VERDICT_EDITED, words.VERDICT_EDITED_LAST),
+    Counted.DENIED: (words.VERDICT_DENIED, words.VERDICT_DENIED),
+    Counted.WITHDRAWN: (words.VERDICT_WITHDRAWN, words.VERDICT_WITHDRAWN),
+    Counted.SETTLED: (words.VERDICT_SETTLED, words.VERDICT_SETTLED),
+    Counted.RUN_AGAIN: (words.VERDICT_RUN_AGAIN, words.VERDICT_RUN_AGAIN_LAST),
+    Counted.REVOKED: (words.VERDICT_REVOKED, words.VERDICT_REVOKED),
+}
+
+
+def _refused(view: VerdictView) -> tuple[Span, ...]:
+    names = [name(one) for one in view.fields[:10]]
+    state = words.STATES[view.face] if view.face else words.DECIDED
+    row = say(
+        words.WHY[view.why or Why.CANNOT_ASK],
+        state=state,
+        revision=str(view.revision),
+        fields=listed(names) or words.THIS_FIELD,
+    )
+    if view.why is Why.CANNOT_ASK and view.unresolved:
+        entry = code(view.unresolved)
+        row = (*say(words.UNRESOLVED_ENTRY, entry=entry), Say(" "), *row)
+    return row
+
+
+def _sentence(sentence: str) -> Line:
+    return Line((Prose(sentence),))
+
+
+def _message(pieces: list[Line]) -> Message:
+    return Message(text([], pieces, [], MESSAGE_TEXT), drawn([rich(pieces, "verdict")]))

@@ -1,0 +1,214 @@
+"""What there is to show, as data: ids, epoch seconds, JSON. Nothing in here is Slack markup, and nothing is a secret.
+
+Supplied strings, which an agent or a tool chose and nobody vouches for, stand in: `tool`, `agent`, `hint`,
+`Argument.name` and `.value`, `Change`, `result`, `error`, `reason`, `checks`. Everything else comes from our own rows.
+A value that the policy redacts must already be gone when a view is built: `masked` says where one was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from pydantic import JsonValue
+
+
+class Absent(Enum):
+    """No value at all, which JSON's null is not."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
+class Face(StrEnum):
+    """The state that a card shows: where the decision stands and, once the call began, what became of it."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    DENIED = "denied"
+    REFUSED = "refused"
+    EXPIRED = "expired"
+    LAPSED = "lapsed"
+    WITHDRAWN = "withdrawn"
+    ELSEWHERE = "elsewhere"
+    UNKNOWN = "unknown"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of the call. With `masked` the whole value is redacted and `value` is never looked at."""
+
+    name: str
+    value: JsonValue
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One difference that an edit made. A path that is an argument's own name is drawn in that argument's place."""
+
+    path: str
+    old: JsonValue | Absent
+    new: JsonValue | Absent
+
+
+class Verdict(StrEnum):
+    APPROVE = "approve"
+    DENY = "deny"
+    RUN_AGAIN = "run_again"
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    user: str
+    verdict: Verdict
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Email:
+    """An approver named by address: `user` once Slack knew the account, else nobody yet."""
+
+    address: str
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Approvers:
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    emails: tuple[Email, ...] = ()
+    callables: tuple[str, ...] = ()
+
+
+NOBODY = Approvers()
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A standing yes for later calls of this tool with these arguments, in one session, given by all who approved."""
+
+    id: str
+    tool: str
+    by: tuple[str, ...]
+    until: int
+    on: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GrantOffer:
+    """What the Approve form may offer: for how long (None: the rest of the session), bound to which arguments."""
+
+    seconds: int | None
+    on: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Runs are stopped by `adk-confirm pause`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """The agent's server does not answer; we try until then."""
+
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """We tried too often and stopped; an operator has to look."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredOutside:
+    """Somebody answered the agent's server directly: an alarm, whatever else is true."""
+
+
+Notice = Paused | Unreachable | Parked | AnsweredOutside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardView:
+    """A confirmation as one card shows it. `version` is the row's, `revision` what a vote binds to."""
+
+    id: str
+    revision: int
+    version: int
+    face: Face
+    tool: str
+    agent: str
+    arguments: tuple[Argument, ...]
+
+    hint: str | None = None
+    hidden: int = 0
+    asked_by: str | None = None
+    asked_at: int
+    attempt: int = 1
+
+    approvers: Approvers = NOBODY
+    escalated_to: Approvers | None = None
+    quorum: int = 1
+    votes: tuple[Vote, ...] = ()
+    expires_at: int | None = None
+    start_by: int | None = None
+
+    edited_by: str | None = None
+    diff: tuple[Change, ...] = ()
+
+    decided_by: tuple[str, ...] = ()
+    decided_at: int | None = None
+    reason: str | None = None
+
+    started_at: int | None = None
+    result: JsonValue | Absent = ABSENT
+    error: str | None = None
+    duration: float | None = None
+    checks: tuple[str, ...] = ()
+    happened: bool | None = None
+    """What people said of an unknown outcome; None once nobody said anything for so long that it was given up."""
+    outside: bool | None = None
+    """How it was answered elsewhere: True for a yes, False for a no, None when nobody can tell."""
+
+    editable: tuple[str, ...] = ()
+    edit_denies: bool = False
+    """Edited arguments do not reach the tool: an edit denies the call, and tells the agent what is wanted instead."""
+    wants_payload: bool = False
+    payload: tuple[Argument, ...] = ()
+    """What the request wants filled in, as it stands now (`form.payload_fields` takes a payload apart)."""
+    answered: bool = False
+    """Whether somebody has filled the payload in already, so that approvers after them agree to it too."""
+    withdrawable: bool = True
+    confirm_dialog: bool = False
+    grant_offer: GrantOffer | None = None
+    grant: Grant | None = None
+
+    session_link: str | None = None
+    """Where the conversation is, when the card stands somewhere else."""
+    card_link: str | None = None
+    """Where the card is, for the places that point at it (Home, lists)."""
+    file_link: str | None = None
+    """The file with the whole call, once one had to be posted."""
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeView:
+    """One person's inbox, or one channel's list: what this reader may decide and what they asked for."""
+
+    version: int
+    waiting: tuple[CardView, ...] = ()
+    asked: tuple[CardView, ...] = ()
+    here: tuple[CardView, ...] = ()
+    """`/approvals` only: what waits in this channel and is not the reader's to decide."""
+    grants: tuple[Grant, ...] = ()
+    more_waiting: int = 0
+    more_asked: int = 0
+    more_here: int = 0
+    paused: bool = False

@@ -1,0 +1,432 @@
+"""Every text of ours that a person sees. Plain, short, present tense; an error says what happened and what to do next.
+
+Fields in braces are filled with spans (`rich.say`); supplied strings never pass through here.
+"""
+
+from __future__ import annotations
+
+from blocks.told import Why
+from blocks.view import Face
+
+# -- a card
+
+TITLES = {
+    Face.WAITING: "⏳ Approve {tool}?",
+    Face.APPROVED: "👍 {tool} is approved",
+    Face.RUNNING: "▶️ {tool} is running",
+    Face.DONE: "✅ {tool} is done",
+    Face.FAILED: "❌ {tool} failed",
+    Face.DENIED: "🚫 {tool} is denied",
+    Face.REFUSED: "⛔ {tool} is refused",
+    Face.EXPIRED: "⌛ {tool} has expired",
+    Face.LAPSED: "⌛ {tool} has lapsed",
+    Face.WITHDRAWN: "↩️ {tool} is withdrawn",
+    Face.ELSEWHERE: "⚠️ {tool} was answered elsewhere",
+    Face.UNKNOWN: "⚠️ Did {tool} happen?",
+    Face.SETTLED: "📝 {tool} is settled by hand",
+}
+TITLE_AGAIN = "⏳ Run {tool} again?"
+TITLE_PAUSED = "⏸️ {tool} is paused"
+TITLE_NOBODY_KNOWS = "❔ Nobody knows about {tool}"
+
+ASKS_FOR = "{agent} asks for {asker}"
+ASKS = "{agent} asks"
+ASKED_FOR = "{agent} asked for {asker}, {when}"
+ASKED = "{agent} asked, {when}"
+CONVERSATION = "Conversation"
+CARD = "Card"
+DOT = " · "
+
+NO_ARGUMENTS = "No arguments"
+HIDDEN_VALUE = "🔒 hidden"
+NOTHING = "nothing"
+ARROW = " → "
+WAS = "was"
+NAME = "Name"
+EDITED_BY = "Edited by {who}: revision {revision}"
+EDITED = "Edited: revision {revision}"
+CHANGED = "Changed"
+ANSWER = "With this answer"
+
+
+def hidden(count: int) -> str:
+    return f"{count} value{'s are' if count > 1 else ' is'} hidden by the policy."
+
+
+def more_arguments(count: int) -> str:
+    return f"… and {count} more argument{'s' if count > 1 else ''}"
+
+
+def more(count: int) -> str:
+    return f"{count} more"
+
+
+CUT = "Not everything fits here. Approve shows the rest first."
+CUT_SETTLED = "Not everything fits here."
+
+
+def votes(count: int, quorum: int) -> str:
+    return f"{count} of {quorum} approval{'s' if quorum > 1 else ''}"
+
+
+def votes_again(count: int, quorum: int) -> str:
+    return f"{count} of {quorum} to run it again"
+
+
+VOTES_BY = "{votes}: {people}"
+MAY_DECIDE = "{approvers} may decide"
+NOBODY_MAY_DECIDE = "Nobody may decide: the policy names no one"
+ESCALATED_TO = "escalated to {approvers}"
+UNTIL = "until {when}"
+OR = " or "
+AND = " and "
+UNRESOLVED = " (no such account)"
+CALLABLE = "whoever {name} names"
+
+APPROVED_BY = "Approved by {people}."
+APPROVED_WAITS = " It starts as soon as the agent is free."
+APPROVED_START_BY = " It lapses if it has not begun by {when}."
+RUNNING_SINCE = "Started {when}."
+RUNNING = "Started."
+DONE = "It ran{took}."
+TOOK = " in {duration}"
+FAILED = "It ran{took} and ended in an error."
+NO_RESULT = "It returned nothing."
+DENIED_BY = "Denied by {people}. It did not run."
+DENIED = "Denied. It did not run."
+REFUSED = "It did not run."
+EXPIRED = "It had {votes} when its time was up. It did not run."
+EXPIRED_AT = "It had {votes} by {when}. It did not run."
+LAPSED = "It was approved by {people}, but could not begin in time. It did not run."
+LAPSED_AT = "It was approved by {people}, but could not begin by {when}. It did not run."
+WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
+WITHDRAWN = "Withdrawn. It did not run."
+ELSEWHERE = {
+    True: "Somebody approved it outside this app. Votes here did not count.",
+    False: "Somebody denied it outside this app. Votes here did not count.",
+    None: "Somebody answered it outside this app. Votes here did not count.",
+}
+UNKNOWN = "It was started, and nobody knows how it ended. It won't run again by itself."
+UNKNOWN_SINCE = "It was started {when}, and nobody knows how it ended. It won't run again by itself."
+CHECK = "Look before you say:"
+CHECK_ITSELF = "Look whether it took effect before you say."
+SETTLED = {True: "{people} said that it happened.", False: "{people} said that it did not happen."}
+NOBODY_KNOWS = "Nobody said whether it took effect. The agent has been told that nobody knows."
+SOMEBODY = "Somebody"
+
+PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
+PARKED = "🛑 It failed too often, so we stopped trying. An operator has to look."
+ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, past this app."
+ATTEMPT = "Attempt {number}"
+GRANT = "Grant {grant} by {who}: {calls} run without asking until {when}, in this conversation."
+CALLS = "calls of {tool}"
+CALLS_WITH = "calls of {tool} with {on}"
+
+# -- buttons
+
+APPROVE = "Approve"
+DENY = "Deny"
+EDIT = "Edit…"
+WITHDRAW = "Withdraw"
+SEE_EVERYTHING = "See everything"
+HAPPENED = "It happened"
+NOT_HAPPENED = "It did not"
+RUN_AGAIN = "Run again"
+REVOKE = "Revoke grant"
+OPEN_CARD = "Open card"
+RETRY = "Try again"
+CANCEL = "Cancel"
+CLOSE = "Close"
+GO_BACK = "Go back"
+
+LABEL = "{verb}: {tool}"  # what a screen reader says of a button
+
+CONFIRM_APPROVE = ("Approve this call?", "It runs as soon as the votes suffice, with the arguments on the card.")
+CONFIRM_HAPPENED = ("Did it happen?", "The agent is told that the call took effect. This can't be taken back.")
+CONFIRM_NOT_HAPPENED = (
+    "Did it not happen?",
+    "The agent is told that the call had no effect. This can't be taken back.",
+)
+CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt took effect after all, it takes effect twice.")
+CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent is told so.")
+CONFIRM_REVOKE = ("Revoke this grant?", "From now on, calls like this ask again.")
+
+# -- views
+
+TITLE_EVERYTHING = "Everything"
+TITLE_APPROVE = "Approve"
+TITLE_RUN_AGAIN = "Run again"
+TITLE_DENY = "Deny"
+TITLE_EDIT = "Edit"
+TITLE_HISTORY = "History"
+TITLE_COUNTING = "Your vote"
+TITLE_VOTES = "Your votes"
+TITLE_OPENING = "One moment"
+SUBMIT_EDIT = "Approve edited"
+
+COUNTING = "Counting…"
+OPENING = "Opening…"
+
+TOO_MUCH = "This is only the beginning: the whole is too much for a window. Read it in {file}."
+TOO_MUCH_YET = (
+    "This is only the beginning: the whole is too much for a window. "
+    "A file with all of it is on its way to the thread. Open this again once it is there."
+)
+THE_FILE = "the file"
+FILE_READ = "I have read the file"
+FILE_READ_LABEL = "The whole call"
+FILE_NOT_READ = "Read the whole call in the file first, then tick this."
+REVISION = "Revision {revision}"
+TOOL, AGENT, HINT = "Tool", "Agent", "Hint"
+
+HEADING_EDIT = "Edit {tool}"
+HEADING_DENY = "Deny {tool}?"
+EDIT_INTRO = "Change what {tool} runs with. Your edit counts as your approval; earlier approvals fall."
+EDIT_INTRO_DENIES = (
+    "The agent's server can't change a call on its way: once approved, your edit of {tool} denies this call "
+    "and tells the agent what you want instead. It will ask again."
+)
+STAYS = "Stays as it is"
+TOO_MANY_FIELDS = "A form has no room for more fields. What stands above can't be edited here."
+TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
+PAYLOAD_INTRO = "Your answer goes to {tool} with the approval."
+NOTHING_CHANGED = "Nothing is changed yet. Change a field, or cancel."
+REASON = "Reason"
+REASON_HINT = "The agent reads this, so that it can propose something better."
+REASON_REQUIRED = "Say why: the policy asks for a reason."
+REASON_LONG = "Keep it under {limit} characters."
+GRANT_LABEL = "Next time"
+GRANT_OPTION = "and the next ones like this"
+
+
+GRANT_SCOPE_SESSION = "With this ticked, {calls} run without asking for the rest of this conversation."
+GRANT_SCOPE = "With this ticked, {calls} run without asking for {duration}, in this conversation."
+
+
+# -- fields
+
+NOW = "Now: {value}"
+PICK = "Choose"
+HINT_JSON = "JSON"
+HINT_EMPTY_NULL = "Empty means null"
+
+FIELD_REQUIRED = "Fill this in."
+FIELD_WHOLE = "Write a whole number, such as 3."
+FIELD_NUMBER = "Write a number, such as 3 or 2.5, without separators."
+FIELD_TOO_BIG = "This number is too large."
+FIELD_OPTION = "Write one of the {count} values that the tool takes, exactly."
+FIELD_DATE = "Write a date as year-month-day, such as 2026-01-31."
+FIELD_JSON = "This is not JSON: {what} (line {line}, column {column})."
+FIELD_JSON_DEEP = "This JSON is nested too deeply."
+FIELD_JSON_TWICE = "The name {name} stands twice in one object."
+FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
+FIELD_LONG = "{where} takes at most {limit} characters."
+FIELD_SHORT = "{where} takes at least {limit} characters."
+FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
+KINDS = {
+    "string": "text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+FIELD_KIND = "{where} must be {kind}."
+FIELD_MINIMUM = "{where} must be {limit} or more."
+FIELD_ABOVE = "{where} must be more than {limit}."
+FIELD_MAXIMUM = "{where} must be {limit} or less."
+FIELD_BELOW = "{where} must be less than {limit}."
+FIELD_FEW_ITEMS = "{where} needs at least {limit} items."
+FIELD_MANY_ITEMS = "{where} takes at most {limit} items."
+FIELD_MISSING = "{where} lacks {name}."
+FIELD_UNKNOWN = "{where} takes no {name}."
+FIELD_ONE_OF = "{where} must be one of: {options}."
+THIS = "This"
+ANOTHER_KIND = "another kind of value"
+
+# -- the thread and the history
+
+TOLD_ASKED = "⏳ {tool} needs approval."
+TOLD_ASKED_IN = "⏳ {tool} needs approval in {channel}"
+TOLD_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
+TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."
+TOLD_REMINDED_WHO = "⏰ {tool} still waits, with {votes}. {approvers} may decide until {when}."
+TOLD_ESCALATED = "⏫ {tool} still waits. From now on {approvers} may decide as well."
+TOLD_APPROVAL = "👍 {who} approved {tool}: {votes}."
+TOLD_EDITED = "✏️ {who} edited {tool}. This is revision {revision}; earlier approvals fell."
+TOLD_VOTE_REFUSED = "✋ The word of {who} on {tool} did not count: {why}."
+TOLD_VOTE_FELL = "↘️ The approval of {tool} by {who} no longer counts."
+TOLD_REAPPLIED = "📋 The policy changed, and {tool} now stands under it."
+TOLD_APPROVED = "👍 {tool} is approved by {people}."
+TOLD_DENIED = "🚫 {who} denied {tool}."
+TOLD_EXPIRED = "⌛ {tool} has expired with {votes}. It did not run."
+TOLD_WITHDRAWN = "↩️ {who} withdrew {tool}. It did not run."
+TOLD_ELSEWHERE = {
+    True: "🚨 {tool} was approved outside this app.",
+    False: "🚨 {tool} was denied outside this app.",
+    None: "🚨 {tool} was answered outside this app.",
+}
+TOLD_LAPSED = "⌛ {tool} was approved, but could not begin in time. It did not run."
+TOLD_BEGUN = "▶️ {tool} started."
+TOLD_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."
+TOLD_DONE = "✅ {tool} ran{took}."
+TOLD_FAILED = "❌ {tool} failed{took}."
+TOOK_UNTIL_FAILED = " after {duration}"
+TOLD_REFUSED = "⛔ {tool} did not run."
+TOLD_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
+TOLD_SETTLED = {
+    True: "📝 {who} said that {tool} happened.",
+    False: "📝 {who} said that {tool} did not happen.",
+    None: "📝 {who} settled {tool}.",
+}
+TOLD_RUN_AGAIN_VOTE = "👍 {who} wants {tool} to run again: {votes}."
+TOLD_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}."
+TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} happened. The agent has been told that nobody knows."
+TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}: grant {grant}."
+TOLD_GRANT_USED = "🔓 {tool} runs without asking, by grant {grant} of {people}."
+TOLD_GRANT_REVOKED = "🔒 {who} revoked grant {grant} for {tool}. Calls ask again."
+TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+TOLD_RESUMED = "▶️ Runs are resumed."
+THE_POLICY = "the policy"
+HISTORY_EMPTY = "Nothing has happened yet."
+HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
+
+POINTER_CHANNEL = "The card for {tool} is in {channel}"
+POINTER_PEOPLE = "The card for {tool} went to {people} as a direct message."
+POINTER_TROUBLE = "The card for {tool} can't be posted in {where}: {why}"
+DIRECT_MESSAGES = "direct messages"
+
+# -- verdicts
+
+VERDICT_APPROVED = "Your approval counts: {votes}."
+VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {tool} runs."
+VERDICT_EDITED = "Your edit is revision {revision} and counts as your approval: {votes}."
+VERDICT_EDITED_LAST = "Your edit is revision {revision} and decides it. {tool} runs as you edited it."
+VERDICT_DENIED = "You denied {tool}. It won't run, and the agent has been told."
+VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run, and the agent has been told."
+VERDICT_SETTLED = "Noted. The agent has been told what you said about {tool}."
+VERDICT_RUN_AGAIN = "Your word counts: {votes}."
+VERDICT_RUN_AGAIN_LAST = "Your word counts, and it was the last one needed. {tool} runs again."
+VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
+
+WHY = {
+    Why.NOT_APPROVER: "You can't decide this one: the policy names others. The card says who.",
+    Why.NO_APPROVERS: "Nobody can decide this one: the policy names no one. Ask whoever keeps the policy file.",
+    Why.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to decide.",
+    Why.TURN_AUTHOR: "You asked for this, so somebody else has to decide.",
+    Why.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
+    Why.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
+    Why.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",
+    Why.OTHER_WORKSPACE: "Accounts of other workspaces can't decide. Ask a member of this workspace.",
+    Why.BOT: "Bots can't decide.",
+    Why.DELETED: "This account is deactivated and can't decide.",
+    Why.CANNOT_ASK: "We could not find out whether you may decide, so your word does not count. Try again in a minute.",
+    Why.NOT_ASKER: "Only the person who asked can withdraw it. You can deny it instead.",
+    Why.OLDER_REVISION: "It was edited meanwhile: this is revision {revision} now. Look at it again, then decide.",
+    Why.TOO_LATE: "You are too late: it is {state} already.",
+    Why.ALREADY_VOTED: "Your word counts already.",
+    Why.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
+    Why.PAYLOAD_WANTED: "This one wants an answer filled in. Press Approve on the card to get the form.",
+    Why.NOT_EDITABLE: "The policy does not let {fields} be edited.",
+    Why.WRONG_KIND: "{fields} must stay the kind of value that it is.",
+    Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
+    Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
+}
+UNRESOLVED_ENTRY = "Slack could not tell who {entry} is."
+THIS_FIELD = "this"
+DECIDED = "decided"
+
+# the same for everybody in the thread, as the end of a sentence
+WHY_SHORT = {
+    Why.NOT_APPROVER: "the policy names others",
+    Why.NO_APPROVERS: "the policy names no one",
+    Why.REQUESTER: "they spoke to the agent here",
+    Why.TURN_AUTHOR: "they asked for it",
+    Why.BARRED: "their account is barred",
+    Why.GUEST: "it is a guest account",
+    Why.STRANGER: "it is another company's account",
+    Why.OTHER_WORKSPACE: "it is another workspace's account",
+    Why.BOT: "it is a bot",
+    Why.DELETED: "the account is deactivated",
+    Why.CANNOT_ASK: "Slack could not be asked who may decide",
+    Why.NOT_ASKER: "only who asked can withdraw",
+    Why.OLDER_REVISION: "it was given on an older revision",
+    Why.TOO_LATE: "it came too late",
+    Why.ALREADY_VOTED: "it counted already",
+    Why.REASON_WANTED: "a reason was missing",
+    Why.PAYLOAD_WANTED: "the answer was not filled in",
+    Why.NOT_EDITABLE: "it edited what the policy keeps",
+    Why.WRONG_KIND: "it changed the kind of a value",
+    Why.OTHER_POLICY: "the edited call falls under another policy",
+    Why.NOTHING_TO_SETTLE: "there was nothing to settle",
+}
+
+AGENT_FAILED = "⚠️ The agent could not answer."
+TRIED_AGAIN = "🔁 It is tried again."
+THINKING = "is thinking…"
+INTERRUPTED = "(interrupted)"
+
+# -- Home and lists
+
+COUNTED = "{title} ({count})"
+HOME_WAITING = "Waiting for you"
+HOME_ASKED = "You asked for"
+HOME_HERE = "Waiting in this channel"
+HOME_GRANTS = "Your grants"
+HOME_EMPTY = "Nothing waits for you."
+HOME_EMPTY_MORE = "When an agent needs your word, it appears here and in its thread."
+HOME_MORE = "… and {count} more. They appear as these are decided."
+LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
+TICK = "Decide together"
+APPROVE_TICKED = "Approve ticked…"
+DENY_TICKED = "Deny ticked…"
+TICK_FIRST = "Tick the calls that you want to decide together, then press this again."
+
+STATES = {
+    Face.WAITING: "waiting",
+    Face.APPROVED: "approved",
+    Face.RUNNING: "running",
+    Face.DONE: "done",
+    Face.FAILED: "failed",
+    Face.DENIED: "denied",
+    Face.REFUSED: "refused",
+    Face.EXPIRED: "expired",
+    Face.LAPSED: "lapsed",
+    Face.WITHDRAWN: "withdrawn",
+    Face.ELSEWHERE: "answered elsewhere",
+    Face.UNKNOWN: "outcome unknown",
+    Face.SETTLED: "settled by hand",
+}
+
+HELP = (
+    "/approvals lists what waits for you and in this channel. Only you see the list.",
+    "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
+    "One Deny decides. An edit needs fresh approvals; the editor's counts.",
+)
+
+
+def batch_submit(approve: bool, count: int) -> str:
+    return f"{APPROVE if approve else DENY} {count}"
+
+
+def batch_title(approve: bool, count: int) -> str:
+    return f"{APPROVE if approve else DENY} {count} call{'s' if count > 1 else ''}"
+
+
+TITLE_BATCH = "Decide together"
+BATCH_ALONE = "Not among these: decide {tools} on their own cards."
+BATCH_NONE = "None of these can be decided together. Decide them on their own cards."
+BATCH_EACH = "Each is its own vote."
+
+
+def duration(seconds: float) -> str:
+    if seconds < 1:
+        return "less than a second"
+    whole = round(seconds)
+    for unit, name, below, below_name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if whole >= unit:
+            rest = whole % unit // below
+            return f"{whole // unit} {name}" + (f" {rest} {below_name}" if rest else "")
+    return f"{whole} s"

@@ -1,0 +1,322 @@
+"""One case, told through all its states: an on-call agent wants to deploy. Every golden file is made from these."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pydantic import JsonValue
+
+from blocks.told import Counted, HistoryView, StepView, Told, VerdictView, Why
+from blocks.view import (
+    AnsweredOutside,
+    Approvers,
+    Argument,
+    CardView,
+    Change,
+    Email,
+    Face,
+    Grant,
+    GrantOffer,
+    HomeView,
+    Parked,
+    Paused,
+    Unreachable,
+    Verdict,
+    Vote,
+)
+
+NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
+DANA, LEAD, OPS = "U0DANA", "U0LEAD", "U0OPS"
+
+WAITING = CardView(
+    id="c7Qd2m",
+    revision=1,
+    version=3,
+    face=Face.WAITING,
+    tool="deploy",
+    agent="oncall",
+    hint="Ship the checkout fix before the evening peak?",
+    arguments=(
+        Argument("service", "checkout"),
+        Argument("version", "2.14.0"),
+        Argument("env", "prod"),
+        Argument("replicas", 6),
+    ),
+    asked_by=DANA,
+    asked_at=NOON,
+    approvers=Approvers(groups=("S0ONCALL",), users=(LEAD,)),
+    quorum=2,
+    expires_at=NOON + 3600,
+    editable=("version", "replicas"),
+)
+
+ONE_VOTE = replace(WAITING, version=4, votes=(Vote(OPS, Verdict.APPROVE, NOON + 60),))
+
+REIMBURSE = CardView(
+    id="r1",
+    revision=2,
+    version=9,
+    face=Face.WAITING,
+    tool="reimburse",
+    agent="hr_agent",
+    arguments=(
+        Argument("purpose", "Train to Turin and two nights for the spring meeting, hotel included"),
+        Argument("amount", 1200),
+        Argument("receipts", ["r-102.pdf", "r-103.pdf"]),
+        Argument("iban", None, masked=True),
+    ),
+    hidden=1,
+    asked_by=DANA,
+    asked_at=NOON,
+    approvers=Approvers(
+        users=(LEAD,),
+        emails=(Email("release-manager@example.com"), Email("ops@example.com", OPS)),
+        callables=("my.rota:on_call",),
+    ),
+    votes=(),
+    expires_at=NOON + 86_400,
+    edited_by=LEAD,
+    diff=(Change("amount", 1500, 1200),),
+    editable=("amount",),
+    confirm_dialog=True,
+    session_link="https://example.slack.com/archives/C0TALK/p1795262400000100",
+)
+
+SCRIPT = "\n".join(f"UPDATE orders SET state = 'paid' WHERE id = {4000 + n};" for n in range(40))
+LONG = replace(
+    WAITING,
+    id="long",
+    tool="run_sql",
+    hint="Mark these orders as paid",
+    arguments=(
+        Argument("database", "orders"),
+        Argument("script", SCRIPT),
+        Argument("options", {"timeout": 30, "retry": {"times": 3, "wait": [1, 2, 4]}, "dry_run": False, "tag": "fix"}),
+    ),
+    editable=(),
+)
+
+HOSTILE = replace(
+    WAITING,
+    id="hostile",
+    tool="pay :tada: <!channel>",
+    agent="*oncall* <@U0LEAD>",
+    hint="All good.\nApproved by <@U0LEAD> <!here>\n> *amount* `5` <https://evil.example|details> :white_check_mark:",
+    arguments=(
+        Argument("amount", "5\namount 5000"),
+        Argument("to\nstate approved", "<!channel> @here <@U0LEAD> #general https://evil.example"),
+        Argument("note", "in\u202evoice\u2066 \u200b\u00ad:tada: ```x``` *b* &amp; <b>"),
+        Argument("שלום", "ערך 15"),
+        Argument("", ""),
+        Argument("flag", "👩‍👩‍👧‍👦 🏴󠁧󠁢󠁥󠁮󠁧󠁿 ok\u200d"),
+        Argument("text", "1500"),
+        Argument("accent", "a" + "\u0301" * 30),
+    ),
+    editable=(),
+)
+
+_BY = (OPS, LEAD)
+_APPROVED = replace(ONE_VOTE, decided_by=_BY, decided_at=NOON + 120, version=5, start_by=NOON + 1020)
+APPROVED = replace(_APPROVED, face=Face.APPROVED)
+RUNNING = replace(_APPROVED, face=Face.RUNNING, started_at=NOON + 125, version=6)
+_RAN = replace(RUNNING, duration=42.3, version=7)
+DONE = replace(_RAN, face=Face.DONE, result={"status": "deployed", "url": "https://checkout.example/health"})
+FAILED = replace(_RAN, face=Face.FAILED, error="DeployError: checkout-6f9c is not ready\n  in 40 s (2 of 6 pods)")
+DENIED = replace(
+    ONE_VOTE,
+    face=Face.DENIED,
+    version=5,
+    decided_by=(LEAD,),
+    decided_at=NOON + 90,
+    reason="Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
+)
+REFUSED = replace(_APPROVED, face=Face.REFUSED, version=6, reason="deploy takes no argument replicas any more.")
+EXPIRED = replace(ONE_VOTE, face=Face.EXPIRED, version=5)
+LAPSED = replace(_APPROVED, face=Face.LAPSED, version=6)
+WITHDRAWN = replace(ONE_VOTE, face=Face.WITHDRAWN, version=5, decided_by=(DANA,))
+ELSEWHERE = replace(ONE_VOTE, face=Face.ELSEWHERE, version=5, outside=True, notices=(AnsweredOutside(),))
+UNKNOWN = replace(
+    RUNNING,
+    face=Face.UNKNOWN,
+    version=7,
+    checks=("Is version 2.14.0 live on https://checkout.example/health?",),
+    votes=(),
+)
+UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(Vote(OPS, Verdict.RUN_AGAIN, NOON + 300),))
+NOBODY_KNOWS = replace(UNKNOWN, face=Face.SETTLED, version=9, decided_by=())
+SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_by=(LEAD,))
+AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
+PAUSED = replace(APPROVED, notices=(Paused(),))
+UNREACHABLE = replace(APPROVED, notices=(Unreachable(NOON + 900),))
+PARKED = replace(APPROVED, notices=(Parked(),))
+ESCALATED = replace(ONE_VOTE, version=6, escalated_to=Approvers(groups=("S0LEADS",)))
+NOBODY = replace(WAITING, approvers=Approvers(), quorum=1)
+GRANT = Grant("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
+GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
+OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
+TIME_OFF = CardView(
+    id="t1",
+    revision=1,
+    version=1,
+    face=Face.WAITING,
+    tool="request_time_off",
+    agent="hr_agent",
+    hint="How many days?",
+    arguments=(Argument("days", 12),),
+    asked_by=DANA,
+    asked_at=NOON,
+    approvers=Approvers(users=(LEAD,)),
+    expires_at=NOON + 86_400,
+    wants_payload=True,
+    payload=(Argument("approved_days", 0),),
+    editable=("approved_days",),
+)
+ANSWERED = replace(
+    TIME_OFF,
+    revision=2,
+    version=2,
+    payload=(Argument("approved_days", 8),),
+    answered=True,
+    quorum=2,
+    diff=(Change("approved_days", 0, 8),),
+    edited_by=LEAD,
+    votes=(Vote(LEAD, Verdict.APPROVE, NOON + 60),),
+)
+NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
+
+CARDS = {
+    "waiting": WAITING,
+    "waiting_one_vote": ONE_VOTE,
+    "waiting_edited": REIMBURSE,
+    "waiting_cut": LONG,
+    "waiting_hostile": HOSTILE,
+    "waiting_escalated": ESCALATED,
+    "waiting_payload": TIME_OFF,
+    "waiting_answered": ANSWERED,
+    "waiting_nobody": NOBODY,
+    "waiting_no_arguments": NO_ARGUMENTS,
+    "waiting_again": AGAIN,
+    "approved": APPROVED,
+    "approved_paused": PAUSED,
+    "approved_unreachable": UNREACHABLE,
+    "approved_parked": PARKED,
+    "running": RUNNING,
+    "done": DONE,
+    "done_granted": GRANTED,
+    "failed": FAILED,
+    "denied": DENIED,
+    "refused": REFUSED,
+    "expired": EXPIRED,
+    "lapsed": LAPSED,
+    "withdrawn": WITHDRAWN,
+    "elsewhere": ELSEWHERE,
+    "unknown": UNKNOWN,
+    "unknown_voted": UNKNOWN_VOTED,
+    "settled": SETTLED,
+    "nobody_knows": NOBODY_KNOWS,
+}
+
+HOME = HomeView(
+    version=12,
+    waiting=(
+        replace(ONE_VOTE, card_link="https://example.slack.com/archives/C0DEPLOYS/p1795262400000200"),
+        replace(REIMBURSE, card_link="https://example.slack.com/archives/C0MONEY/p1795262400000300"),
+        LONG,
+        TIME_OFF,
+    ),
+    asked=(replace(WAITING, id="mine", tool="restart"), replace(DONE, id="mine2"), replace(DENIED, id="mine3")),
+    grants=(GRANT,),
+    more_waiting=3,
+)
+
+STEPS = (
+    StepView(seq=1, told=Told.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
+    StepView(
+        seq=2,
+        told=Told.REMINDED,
+        at=NOON + 600,
+        tool="deploy",
+        votes=0,
+        quorum=2,
+        approvers=WAITING.approvers,
+        until=NOON + 3600,
+    ),
+    StepView(seq=3, told=Told.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
+    StepView(seq=4, told=Told.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(
+        seq=5,
+        told=Told.VOTE_REFUSED,
+        at=NOON + 1270,
+        tool="deploy",
+        who=DANA,
+        why=Why.REQUESTER,
+    ),
+    StepView(
+        seq=6,
+        told=Told.EDITED,
+        at=NOON + 1300,
+        tool="deploy",
+        who=LEAD,
+        revision=2,
+        changes=(Change("version", "2.14.0", "2.14.1"), Change("replicas", 6, 4)),
+    ),
+    StepView(seq=7, told=Told.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
+    StepView(seq=8, told=Told.BEGUN, at=NOON + 1321, tool="deploy"),
+    StepView(seq=9, told=Told.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
+)
+OTHER_STEPS = (
+    StepView(seq=10, told=Told.ASKED, at=NOON, tool="deploy"),
+    StepView(seq=11, told=Told.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
+    StepView(seq=12, told=Told.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
+    StepView(seq=13, told=Told.REAPPLIED, at=NOON, tool="deploy"),
+    StepView(seq=14, told=Told.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
+    StepView(seq=15, told=Told.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
+    StepView(seq=16, told=Told.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
+    StepView(seq=17, told=Told.ELSEWHERE, at=NOON, tool="deploy", yes=True),
+    StepView(seq=18, told=Told.LAPSED, at=NOON, tool="deploy"),
+    StepView(seq=19, told=Told.BEGUN, at=NOON, tool="deploy", attempt=2),
+    StepView(seq=20, told=Told.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
+    StepView(seq=21, told=Told.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
+    StepView(seq=22, told=Told.UNKNOWN, at=NOON, tool="deploy"),
+    StepView(seq=23, told=Told.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
+    StepView(seq=24, told=Told.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(seq=25, told=Told.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
+    StepView(seq=26, told=Told.NOBODY_KNOWS, at=NOON, tool="deploy"),
+    StepView(seq=27, told=Told.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
+    StepView(
+        seq=28,
+        told=Told.GRANT_USED,
+        at=NOON,
+        tool="deploy",
+        people=(LEAD,),
+        grant="g41",
+        arguments=WAITING.arguments,
+    ),
+    StepView(seq=29, told=Told.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
+    StepView(seq=30, told=Told.PAUSED, at=NOON),
+    StepView(seq=31, told=Told.RESUMED, at=NOON),
+)
+HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, tool="deploy", steps=STEPS)
+LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
+EMPTY = HomeView(version=1)
+SCHEMA: dict[str, JsonValue] = {
+    "type": "object",
+    "properties": {
+        "service": {"type": "string"},
+        "version": {"type": "string", "description": "What to roll out"},
+        "env": {"type": "string", "enum": ["dev", "staging", "prod"]},
+        "replicas": {"type": "integer", "minimum": 1, "maximum": 20},
+        "dry_run": {"type": "boolean", "description": "Only say what would happen"},
+        "when": {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None},
+    },
+    "required": ["service", "version"],
+}
+EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "when"))
+VERDICTS = {
+    "counted": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=1, quorum=2),
+    "decided": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=2, quorum=2, decided=True),
+    "older": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.OLDER_REVISION, revision=2),
+    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.TOO_LATE, face=Face.DENIED),
+}
+HUGE = replace(LONG, arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
+LONG_EDITABLE = replace(LONG, editable=("options", "script"))

@@ -1,0 +1,147 @@
+"""Views as an attacker, a broken agent or a long-winded one would fill them."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from blocks.told import StepView, Told, Why
+from blocks.view import (
+    ABSENT,
+    AnsweredOutside,
+    Approvers,
+    Argument,
+    CardView,
+    Change,
+    Email,
+    Face,
+    Grant,
+    GrantOffer,
+    Notice,
+    Parked,
+    Paused,
+    Unreachable,
+    Verdict,
+    Vote,
+)
+
+FRAGMENTS = [
+    "<!channel>", "<!here|x>", "<@U0EVIL>", "<#C0EVIL>", "<!subteam^S0EVIL>", "<https://evil.example|ok>", "&amp;",
+    "&lt;",
+    "@here", "@channel", "#general", "https://evil.example/x", "www.evil.example", "a@evil.example", ":tada:", ":+1:",
+    "*b*", "_i_", "~s~", "`c`", "```", "> q", "\n", "\r\n", "\t", "\x00", "\x1b[31m", "\u202e", "\u2066", "\u2069",
+    "\u200b", "\u00ad", "\ufeff", "\u2028", "\ud800", "\udfff", "\U000e0041", "\ue000", "e\u0301", "\u0301" * 12,
+    "👩‍👩‍👧‍👦", "🏴󠁧󠁢󠁥󠁮󠁧󠁿", "🇮🇹🇫🇷", "👍🏽", "❤️", "1️⃣", "שלום", "عربي 12", "नमस्ते", "각", "\u1112\u1161\u11ab",
+    "amount", "1500", "true", "null", "\"", "\\", "\\u202e", "{", "}", "[", " ", "  ", "", "a", "Approved by", "…",
+    "{tool}", "{0}", "%s",
+]  # fmt: skip
+
+texts = st.lists(st.sampled_from(FRAGMENTS) | st.text(max_size=8), max_size=6).map("".join)
+long_texts = st.builds(lambda text, times: text * times, texts.filter(bool), st.sampled_from([30, 300]))
+nasty = st.one_of(texts, texts, texts, long_texts)
+
+scalars: st.SearchStrategy[JsonValue] = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.integers(10**18, 10**400), st.floats(), nasty
+)
+values: st.SearchStrategy[JsonValue] = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(texts, inner, max_size=5), max_leaves=12
+)
+
+USERS = ["U0DANA", "U0LEAD", "U0OPS", "W0BIG"]
+GROUPS = ["S0ONCALL", "S0LEADS"]
+LINKS = ["https://example.slack.com/archives/C0TALK/p1", "https://example.slack.com/files/F1"]
+CHANNELS = ["C0DEPLOYS"]
+OURS = {*USERS, *GROUPS, *LINKS, *CHANNELS}
+
+moments = st.integers(0, 9_999_999_999)
+users = st.sampled_from(USERS) | texts  # a row may hold what is no id
+several = st.lists(users, max_size=12).map(tuple)
+links = st.none() | st.sampled_from([*LINKS, "javascript:alert(1)", "https://x y|<!here>"])
+arguments = st.lists(st.builds(Argument, nasty, values, st.booleans()), max_size=8).map(tuple)
+many_arguments = st.builds(lambda one, times: one * times, arguments, st.sampled_from([1, 1, 1, 30]))
+changes = st.lists(st.builds(Change, nasty, values | st.just(ABSENT), values | st.just(ABSENT)), max_size=12).map(tuple)
+approvers = st.builds(
+    Approvers,
+    users=several,
+    groups=st.lists(st.sampled_from(GROUPS) | texts, max_size=4).map(tuple),
+    emails=st.lists(st.builds(Email, nasty, st.none() | users), max_size=4).map(tuple),
+    callables=st.lists(nasty, max_size=3).map(tuple),
+)
+votes = st.lists(st.builds(Vote, users, st.sampled_from(Verdict), moments), max_size=12).map(tuple)
+grants = st.builds(Grant, st.just("g41"), nasty, several, moments, arguments)
+notices: st.SearchStrategy[tuple[Notice, ...]] = st.lists(
+    st.one_of(st.just(Paused()), st.builds(Unreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),
+    max_size=4,
+).map(tuple)
+ids = st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z")
+
+cards = st.builds(
+    CardView,
+    id=ids,
+    revision=st.integers(1, 999_999_999),
+    version=st.integers(1, 10**9),
+    face=st.sampled_from(Face),
+    tool=nasty,
+    agent=nasty,
+    arguments=many_arguments,
+    hint=st.none() | nasty,
+    hidden=st.integers(0, 3),
+    asked_by=st.none() | users,
+    asked_at=moments,
+    attempt=st.integers(1, 3),
+    approvers=approvers,
+    escalated_to=st.none() | approvers,
+    quorum=st.integers(1, 5),
+    votes=votes,
+    expires_at=st.none() | moments,
+    start_by=st.none() | moments,
+    edited_by=st.none() | users,
+    diff=changes,
+    decided_by=several,
+    reason=st.none() | nasty,
+    started_at=st.none() | moments,
+    result=values | st.just(ABSENT),
+    error=st.none() | nasty,
+    duration=st.none() | st.floats(0, 10**6),
+    checks=st.lists(nasty, max_size=7).map(tuple),
+    happened=st.none() | st.booleans(),
+    outside=st.none() | st.booleans(),
+    editable=st.lists(texts, max_size=3).map(tuple),
+    wants_payload=st.booleans(),
+    payload=arguments,
+    answered=st.booleans(),
+    withdrawable=st.booleans(),
+    confirm_dialog=st.booleans(),
+    grant_offer=st.none() | st.builds(GrantOffer, st.none() | st.integers(1, 10**6), arguments),
+    grant=st.none() | grants,
+    session_link=links,
+    card_link=links,
+    file_link=links,
+    notices=notices,
+)
+
+steps = st.builds(
+    StepView,
+    seq=st.integers(1, 10**6),
+    told=st.sampled_from(Told),
+    at=moments,
+    tool=nasty,
+    who=st.none() | users,
+    people=several,
+    approvers=approvers,
+    revision=st.integers(1, 9),
+    attempt=st.integers(1, 3),
+    votes=st.none() | st.integers(0, 5),
+    quorum=st.integers(1, 5),
+    reason=st.none() | nasty,
+    why=st.none() | st.sampled_from(Why),
+    changes=changes,
+    arguments=arguments,
+    text=st.none() | nasty,
+    seconds=st.none() | st.floats(0, 10**6),
+    until=st.none() | moments,
+    channel=st.none() | st.sampled_from(CHANNELS),
+    link=links,
+    grant=st.none() | texts,
+    yes=st.none() | st.booleans(),
+)

@@ -1,0 +1,570 @@
+"""Forms, told as dialogues: what was asked, what somebody typed, what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import JsonValue
+
+from blocks import form
+from blocks.ids import Action
+from blocks.kit import JsonObject
+from blocks.strict_json import NotJson, parse_json
+from blocks.values import json_text, same
+from blocks.view import Argument, CardView, Face, GrantOffer
+from blocks.whole import MOST_FIELDS, needs_file
+from tests.blocks import inert, limits, samples, strategies
+from tests.blocks.slack import OpenForm, text_of
+
+Schema = dict[str, JsonValue]
+thorough = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[CardView, Schema | None]:
+    """A call with these arguments, all of them open to edits."""
+    names = tuple(Argument(name, value) for name, value in arguments.items())
+    root: Schema | None = None if schema is None else {"type": "object", "properties": schema}
+    return replace(samples.WAITING, arguments=names, editable=(*arguments, *(schema or {}))), root
+
+
+class Editor:
+    """Somebody with the Edit… form of a call before them."""
+
+    def __init__(self, view: CardView, schema: Schema | None) -> None:
+        self.view, self.schema = view, schema
+        payload = form.edit_form(view, schema)
+        limits.check(payload, "modal")
+        self.form = OpenForm(payload)
+
+    def submit(self) -> dict[str, JsonValue]:
+        reading = form.read_edit(self.view, self.schema, self.form.state)
+        assert reading.errors == {}
+        return reading.changes
+
+    def refused(self, label: str) -> str:
+        """The sentence at a field; there is no other error, and nothing else came through."""
+        reading = form.read_edit(self.view, self.schema, self.form.state)
+        assert reading.changes == {}
+        assert list(reading.errors) == [self.form.block_id(label)]
+        return reading.errors[self.form.block_id(label)]
+
+
+def edit(schema: Schema | None = None, /, **arguments: JsonValue) -> Editor:
+    return Editor(*asked(schema, **arguments))
+
+
+# -- only what differs is a change
+
+
+def test_one_field_is_changed_and_the_others_keep_their_exact_values() -> None:
+    lead = edit(amount=1500, ratio=1.0, big=10**20, tiny=1e-7, purpose="trip ", tags=["a", {"b": 1.0}])
+    lead.form.type("amount", "1200")
+    assert lead.submit() == {"amount": 1200}
+
+
+@thorough
+@given(strategies.many_arguments, st.lists(st.sampled_from(["s", "i", "n", "b", "e", "d", "t", "o", "-"]), max_size=40))
+def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, ...], kinds: list[str]) -> None:
+    schema: Schema = {
+        "properties": {
+            argument.name: SCHEMAS[kind] for argument, kind in zip(arguments, kinds, strict=False) if kind in SCHEMAS
+        }
+    }
+    unique = tuple({argument.name: argument for argument in arguments}.values())
+    view = replace(samples.WAITING, arguments=unique, editable=tuple(argument.name for argument in unique))
+    payload = form.edit_form(view, schema)
+    limits.check(payload, "modal")
+    inert.check(payload, strategies.OURS | OURS)
+    shown = OpenForm(payload)
+    reading = form.edit_fields(view, schema).read(shown.state)
+    assert (reading.changes, reading.errors) == ({}, {})
+
+
+OURS = {samples.DANA, samples.LEAD}
+SCHEMAS: Schema = {
+    "s": {"type": "string", "maxLength": 5},
+    "i": {"type": "integer", "minimum": 3, "maximum": 10**30},
+    "n": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+    "b": {"type": "boolean"},
+    "e": {"enum": ["a", 1, True, None, "<!channel>", ""]},
+    "d": {"type": "string", "format": "date"},
+    "t": {"type": "string", "format": "date-time"},
+    "o": {"type": "object", "properties": {"a": {"type": "integer"}}},
+}
+
+
+@given(strategies.values, strategies.values)
+def test_any_json_that_is_written_into_a_json_field_arrives_exactly(before: JsonValue, after: JsonValue) -> None:
+    lead = edit(value={"was": before})
+    written = json_text({"is": after}, indented=True)
+    if len(written) > 3000 or "value" not in lead.form.labels or "NaN" in written or "Infinity" in written:
+        return
+    lead.form.type("value", written)
+    assert same(lead.submit()["value"], {"is": after})
+
+
+def test_an_edit_that_changes_nothing_is_sent_back() -> None:
+    lead = edit(amount=1500, purpose="trip")
+    assert lead.refused("amount") == "Nothing is changed yet. Change a field, or cancel."
+
+
+# -- numbers
+
+
+@pytest.mark.parametrize(
+    ("schema", "current", "typed", "came"),
+    [
+        ({"type": "integer"}, 6, "4", 4),
+        ({"type": "integer"}, 6.0, "4", 4),
+        ({"type": "number"}, 1500, "1200.50", 1200.5),
+        ({"type": "number"}, 1500, "1200", 1200),
+        ({"type": "number"}, 1500.0, "1200", 1200.0),
+        ({"type": "number"}, 1.5, "1e3", 1000.0),
+        ({"type": "number"}, None, "7", 7),
+        ({"type": "integer"}, 10**20, str(10**20 + 1), 10**20 + 1),
+        (None, 1500, " 1200 ", 1200),
+        (None, 1500, "0.1", 0.1),
+        (None, -2, "+3", 3),
+    ],
+)
+def test_a_number_stays_a_number(schema: Schema | None, current: JsonValue, typed: str, came: JsonValue) -> None:
+    lead = edit({"n": schema} if schema else None, n=current)
+    lead.form.type("n", typed)
+    assert same(lead.submit()["n"], came)
+
+
+@pytest.mark.parametrize(
+    ("schema", "typed", "sentence"),
+    [
+        ({"type": "integer"}, "1.5", "Write a whole number, such as 3."),
+        ({"type": "integer"}, "1e3", "Write a whole number, such as 3."),
+        ({"type": "integer"}, "three", "Write a whole number, such as 3."),
+        ({"type": "integer"}, "٣", "Write a whole number, such as 3."),
+        ({"type": "integer"}, "1_000", "Write a whole number, such as 3."),
+        ({"type": "number"}, "1,500", "Write a number, such as 3 or 2.5, without separators."),
+        ({"type": "number"}, "nan", "Write a number, such as 3 or 2.5, without separators."),
+        ({"type": "number"}, "1e999", "This number is too large."),
+        ({"type": "integer", "minimum": 1, "maximum": 20}, "21", "This must be 20 or less."),
+        ({"type": "number", "exclusiveMinimum": 0}, "0", "This must be more than 0."),
+        ({"type": "integer"}, "", "Fill this in."),
+    ],
+)
+def test_what_is_no_such_number_is_refused_at_the_field(schema: Schema, typed: str, sentence: str) -> None:
+    lead = edit({"n": schema}, n=6)
+    lead.form.type("n", typed)
+    assert lead.refused("n") == sentence
+
+
+@pytest.mark.parametrize("current", [1.0, 10**20, 1e-7, 1e22, 5e-324, -0.0, 123456789012345678])
+def test_a_number_that_is_typed_again_as_it_was_is_no_change(current: float) -> None:
+    lead = edit(n=current, other="x")
+    shown = lead.form.element("n")["initial_value"]
+    lead.form.type("n", str(shown)).type("other", "y")
+    assert lead.submit() == {"other": "y"}
+
+
+def test_numbers_have_slacks_own_input_where_it_can_hold_them() -> None:
+    schema: Schema = {"n": {"type": "integer", "minimum": 1, "maximum": 20}}
+    element = edit(schema, n=6).form.element("n")
+    assert (element["type"], element["min_value"], element["max_value"]) == ("number_input", "1", "20")
+    assert element["is_decimal_allowed"] is False
+    assert "min_value" not in edit(schema, n=99).form.element("n")  # a value out of bounds could not be shown
+    assert edit(n=10**20).form.element("n")["type"] == "plain_text_input"  # a double could not hold it
+    assert edit(n=2.5).form.element("n")["is_decimal_allowed"] is True
+
+
+# -- choices
+
+
+def test_a_boolean_is_two_buttons() -> None:
+    lead = edit(dry_run=False)
+    assert lead.form.element("dry_run")["type"] == "radio_buttons"
+    lead.form.choose("dry_run", "true")
+    assert lead.submit() == {"dry_run": True}
+
+
+def test_an_enum_is_a_menu_and_keeps_the_kinds_of_its_values() -> None:
+    lead = edit({"size": {"enum": ["small", 1, "1", True, None]}}, size="small", other=1)
+    assert lead.form.element("size")["type"] == "static_select"
+    lead.form.choose("size", '"1"')
+    assert lead.submit() == {"size": "1"}
+    lead.form.choose("size", "true")
+    assert lead.submit() == {"size": True}
+    lead.form.choose("size", "null")
+    assert lead.submit() == {"size": None}
+
+
+def test_a_value_that_is_none_of_the_options_stays_until_one_is_chosen() -> None:
+    lead = edit({"env": {"enum": ["dev", "prod"]}}, env="live", n=1)
+    placeholder = lead.form.element("env")["placeholder"]
+    assert text_of({"text": placeholder}) == "Now: live"
+    lead.form.type("n", "2")
+    assert lead.submit() == {"n": 2}
+    lead.form.choose("env", "prod")
+    assert lead.submit() == {"env": "prod", "n": 2}
+
+
+def test_an_enum_of_more_than_a_menu_holds_is_written_and_checked() -> None:
+    lead = edit({"city": {"enum": [f"city-{n}" for n in range(150)]}}, city="city-7")
+    assert lead.form.element("city")["type"] == "plain_text_input"
+    lead.form.type("city", "city-149")
+    assert lead.submit() == {"city": "city-149"}
+    lead.form.type("city", "Atlantis")
+    assert lead.refused("city") == "Write one of the 150 values that the tool takes, exactly."
+
+
+def test_options_that_would_look_the_same_are_written_too() -> None:
+    options: list[JsonValue] = ["x" * 100 + "1", "x" * 100 + "2"]
+    lead = edit({"key": {"enum": options}}, key=options[0])
+    assert lead.form.element("key")["type"] == "plain_text_input"
+
+
+def test_a_forged_choice_is_refused() -> None:
+    lead = edit({"env": {"enum": ["dev", "prod"]}}, env="dev")
+    entry = lead.form.state[lead.form.block_id("env")][Action.FIELD.value]
+    for value in ("2", "-1", "x", "100", None, 1):
+        entry["selected_option"] = {"value": value}
+        assert lead.refused("env") == "This could not be read. Close the form and open it again."
+
+
+# -- texts, dates
+
+
+def test_a_text_may_have_lines_and_its_line_ends_stay_what_they_were() -> None:
+    lead = edit(note="one\r\ntwo", other="a\nb")
+    assert lead.form.element("note")["initial_value"] == "one\ntwo"
+    assert lead.form.element("note")["multiline"] is True
+    lead.form.type("note", "one\nthree")
+    assert lead.submit() == {"note": "one\r\nthree"}
+
+
+def test_a_text_that_slack_trims_is_not_thereby_changed() -> None:
+    lead = edit(note=" indented\n", other="x")
+    lead.form.type("note", "indented").type("other", "y")
+    assert lead.submit() == {"other": "y"}
+
+
+def test_an_empty_text_is_empty_and_null_is_null() -> None:
+    schema: Schema = {"a": {"type": "string"}, "b": {"type": ["string", "null"]}, "c": {"type": ["string", "null"]}}
+    lead = edit(schema, a="", b="x", c=None)
+    lead.form.clear("b").type("a", "now")
+    assert lead.submit() == {"a": "now", "b": None}
+    blocks = {text_of({"text": block["label"]}): block.get("optional") for block in lead.form.inputs.values()}
+    assert blocks == {"a": True, "b": True, "c": True}
+
+
+def test_a_text_with_unseen_characters_is_written_as_json() -> None:
+    lead = edit(name="in\u202evoice", other=1)
+    assert lead.form.element("name")["initial_value"] == '"in\\u202evoice"'
+    lead.form.type("name", '"in\\u202dvoice"')
+    assert lead.submit() == {"name": "in\u202dvoice"}
+    lead.form.type("name", "invoice")
+    assert lead.refused("name").startswith("This is not JSON: ")
+
+
+def test_a_text_keeps_to_the_schema() -> None:
+    lead = edit({"name": {"type": "string", "maxLength": 5}}, name="x")
+    lead.form.type("name", "abcdef")
+    assert lead.refused("name") == "This takes at most 5 characters."
+
+
+def test_a_day_has_a_calendar() -> None:
+    lead = edit({"day": {"type": "string", "format": "date"}}, day="2026-11-21")
+    assert lead.form.element("day") == {
+        "type": "datepicker",
+        "action_id": Action.FIELD.value,
+        "initial_date": "2026-11-21",
+    }
+    lead.form.pick("day", "2026-12-01")
+    assert lead.submit() == {"day": "2026-12-01"}
+    lead.form.pick("day", "tomorrow")
+    assert lead.refused("day") == "Write a date as year-month-day, such as 2026-01-31."
+    assert edit({"day": {"type": "string", "format": "date"}}, day="soon").form.element("day")["type"] == (
+        "plain_text_input"
+    )
+
+
+def test_a_moment_keeps_its_offset() -> None:
+    schema: Schema = {"at": {"type": "string", "format": "date-time"}}
+    lead = edit(schema, at="2026-11-21T10:00:00.250+01:00", n=1)
+    assert lead.form.element("at")["initial_date_time"] == 1_795_251_600
+    lead.form.type("n", "2")
+    assert lead.submit() == {"n": 2}  # the quarter of a second is still there
+    lead.form.pick("at", 1_795_251_660)
+    assert lead.submit()["at"] == "2026-11-21T10:01:00+01:00"
+    zulu = edit(schema, at="2026-11-21T09:00:00Z")
+    zulu.form.pick("at", 1_795_251_660)
+    assert zulu.submit() == {"at": "2026-11-21T09:01:00Z"}
+    assert edit(schema, at="2026-11-21T09:00:00").form.element("at")["type"] == "plain_text_input"
+
+
+# -- lists and objects
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ('["a",]', "This is not JSON: "),
+        ("['a']", "This is not JSON: expecting value (line 1, column 2)."),
+        ('{"a": 1, "a": 2}', "The name a stands twice in one object."),
+        ("[NaN]", "NaN is no number that JSON knows."),
+        ("[1e999]", "1e999 is no number that JSON knows."),
+        ("[" * 2900, "This JSON is nested too deeply."),
+        ('"text"', "This must be a list."),
+        ("[1, 2]", "1 must be text."),
+        ("  ", "Fill this in."),
+    ],
+)
+def test_wrong_json_is_refused_at_the_field_with_its_place(typed: str, sentence: str) -> None:
+    lead = edit({"tags": {"type": "array", "items": {"type": "string"}}}, tags=["x"])
+    lead.form.type("tags", typed)
+    assert lead.refused("tags").startswith(sentence)
+
+
+def test_json_that_only_looks_different_is_no_change() -> None:
+    lead = edit(options={"a": [1, 2], "b": 1.0}, other=1)
+    lead.form.type("options", '{"b":1.0,"a":[1,2]}').type("other", "2")
+    assert lead.submit() == {"other": 2}
+    lead.form.type("options", '{"b":1,"a":[1,2]}')
+    assert same(lead.submit()["options"], {"a": [1, 2], "b": 1})
+
+
+def test_a_value_of_another_kind_than_its_schema_says_is_shown_as_json() -> None:
+    lead = edit({"n": {"type": "integer"}}, n="six", other=1)
+    assert lead.form.element("n")["initial_value"] == '"six"'
+    lead.form.type("other", "2")
+    assert lead.submit() == {"other": 2}
+    lead.form.type("n", "6")
+    assert lead.submit() == {"n": 6, "other": 2}
+
+
+def test_integers_longer_than_python_reads_are_refused() -> None:
+    with pytest.raises(NotJson, match="is no number that JSON knows"):
+        parse_json("9" * 5000)
+
+
+# -- what can be edited
+
+
+def test_only_what_the_policy_names_is_a_field_and_the_rest_is_shown() -> None:
+    view, _ = asked(version="2.14.0", env="prod")
+    lead = Editor(replace(view, editable=("version",)), None)
+    assert lead.form.labels == ["version"]
+    text = inert.shown(lead.form.view)
+    assert "Stays as it is" in text
+    assert "env prod" in text
+
+
+def test_a_value_over_3000_is_shown_in_full_and_not_editable() -> None:
+    lead = edit(note="x" * 3001, short="x" * 3000, log=["y" * 2999])
+    assert lead.form.labels == ["short"]
+    text = inert.shown(lead.form.view)
+    assert text.count("x") > 3001
+    assert "Too long to edit here: note and log." in text
+
+
+def test_a_masked_value_is_never_a_field() -> None:
+    view, _ = asked(token="••••••", name="x")
+    arguments = (Argument("token", "••••••", masked=True), Argument("name", "x"))
+    lead = Editor(replace(view, arguments=arguments), None)
+    assert lead.form.labels == ["name"]
+    assert "token 🔒 hidden" in inert.shown(lead.form.view)
+
+
+def test_a_form_without_room_for_all_fields_says_so() -> None:
+    lead = edit(**{f"field_{n}": n for n in range(120)})
+    assert len(lead.form.labels) == MOST_FIELDS
+    text = inert.shown(lead.form.view)
+    assert "field_119 119" in text
+    assert "A form has no room for more fields" in text
+    lead.form.type("field_3", "33")
+    assert lead.submit() == {"field_3": 33}
+
+
+def test_a_form_is_never_larger_than_a_view() -> None:
+    """What is too much for fields is shown, and what is too much for a view has to be read in a file first."""
+    view, _ = asked(**{f"text_{n}": "日" * 2900 for n in range(60)})
+    assert needs_file(view)
+    yet = Editor(view, None)
+    assert yet.form.labels == []
+    assert "submit" not in yet.form.view
+    assert "on its way" in inert.shown(yet.form.view)
+    lead = Editor(replace(view, file_link=strategies.LINKS[1]), None)
+    assert 5 < len(lead.form.labels) < 15
+    assert "A form has no room for more fields" in inert.shown(lead.form.view)
+    lead.form.type("text_0", "short")
+    assert lead.refused("The whole call") == "Read the whole call in the file first, then tick this."
+    lead.form.tick("The whole call")
+    assert lead.submit() == {"text_0": "short"}
+
+
+@thorough
+@given(strategies.cards)
+def test_where_no_file_is_needed_every_form_can_be_submitted(view: CardView) -> None:
+    editable = tuple(argument.name for argument in (view.payload if view.wants_payload else view.arguments))
+    view = replace(view, face=Face.WAITING, editable=editable, file_link=None)
+    if view.wants_payload:
+        assert needs_file(view) or "submit" in form.approve_form(view)
+    else:
+        fields = form.edit_fields(view, None).fields
+        assert needs_file(view) or not fields or "submit" in form.edit_form(view, None)
+        assert needs_file(view) or "submit" in form.approve_form(view)
+
+
+def test_an_argument_that_the_call_lacks_can_be_added() -> None:
+    lead = edit({"dry_run": {"type": "boolean"}, "note": {"type": "string"}}, note="x")
+    assert lead.form.labels == ["note", "dry_run"]
+    lead.form.choose("dry_run", "true")
+    assert lead.submit() == {"dry_run": True}
+
+
+def test_labels_are_the_arguments_own_names_made_inert() -> None:
+    lead = edit(**{"<!channel>": 1, "a\nb": 2, ":tada:": 3, "": 4, "x" * 300: 5, "in\u202evoice": 6})
+    assert lead.form.labels[:4] == ["‹!channel›", "a\\nb", "꞉tada:", "(empty)"]
+    assert len(lead.form.labels[4]) == 150
+    assert lead.form.labels[5] == "in\\u202evoice"
+    lead.form.type("‹!channel›", "7")
+    assert lead.submit() == {"<!channel>": 7}
+
+
+def test_descriptions_help() -> None:
+    block = next(iter(edit({"n": {"type": ["integer", "null"], "description": "How many"}}, n=1).form.inputs.values()))
+    assert text_of({"text": block["hint"]}) == "Empty means null · How many"
+
+
+def test_errors_from_elsewhere_find_their_field() -> None:
+    """The policy that an edit would fall under, or the tool itself, may refuse it: at the field."""
+    view, _ = asked(version="1", env="prod")
+    fields = form.edit_fields(view, None)
+    errors = fields.errors_at({"env": "Another policy applies.", "gone": "No such argument."})
+    assert errors == {
+        fields.fields[1].block_id: "Another policy applies.",
+        fields.fields[0].block_id: "No such argument.",
+    }
+    twice = fields.errors_at({"gone": "One.", "lost": "Two."})
+    assert twice == {fields.fields[0].block_id: "One. Two."}
+
+
+def test_an_entry_that_is_no_entry_is_refused() -> None:
+    view, _ = asked(n=1)
+    block_id = form.edit_fields(view, None).fields[0].block_id
+    for entry in ({}, {Action.FIELD.value: "x"}, {Action.FIELD.value: {"value": 5}}):
+        reading = form.read_edit(view, None, {block_id: entry})
+        assert reading.errors == {block_id: "This could not be read. Close the form and open it again."}
+
+
+# -- Approve with an answer, Approve with a grant
+
+
+PAYLOAD_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {"approved_days": {"type": "integer", "minimum": 0}, "note": {"type": "string"}},
+    "required": ["approved_days"],
+}
+
+
+def test_approving_a_request_that_wants_an_answer_opens_its_form() -> None:
+    payload = form.approve_form(samples.TIME_OFF, PAYLOAD_SCHEMA)
+    limits.check(payload, "modal")
+    shown = OpenForm(payload)
+    assert "How many days?" in inert.shown(payload)
+    assert "days 12" in inert.shown(payload)
+    shown.type("approved_days", "8")
+    read = form.read_approval(samples.TIME_OFF, PAYLOAD_SCHEMA, shown.state)
+    assert (read.changes, read.grant, read.errors) == ({"approved_days": 8}, False, {})
+    assert form.payload_with({"approved_days": 0, "x": 1.0}, PAYLOAD_SCHEMA, read.changes) == {
+        "approved_days": 8,
+        "x": 1.0,
+    }
+
+
+def test_an_answer_may_stay_as_it_was_proposed() -> None:
+    shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD_SCHEMA))
+    read = form.read_approval(samples.TIME_OFF, PAYLOAD_SCHEMA, shown.state)
+    assert (read.changes, read.errors) == ({}, {})
+
+
+def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
+    view = replace(
+        samples.TIME_OFF, payload=form.payload_fields({}, PAYLOAD_SCHEMA), editable=("approved_days", "note")
+    )
+    shown = OpenForm(form.approve_form(view, PAYLOAD_SCHEMA))
+    assert shown.labels == ["approved_days", "note"]
+    read = form.read_approval(view, PAYLOAD_SCHEMA, shown.state)
+    assert read.errors == {shown.block_id("approved_days"): "Fill this in."}
+    shown.type("approved_days", "3")
+    assert form.read_approval(view, PAYLOAD_SCHEMA, shown.state).changes == {"approved_days": 3}
+
+
+@pytest.mark.parametrize("payload", [None, 5, "text", [1, 2], {}])
+def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
+    view = replace(samples.TIME_OFF, payload=form.payload_fields(payload, None), editable=())
+    shown = OpenForm(form.approve_form(view))
+    assert shown.labels == ["payload"]
+    shown.type("payload", "7")
+    changes = form.read_approval(view, None, shown.state).changes
+    after = form.payload_with(payload, None, changes)
+    assert after == ("7" if isinstance(payload, str) else 7)
+    assert form.payload_with(payload, None, {}) == payload
+
+
+def test_a_grant_is_given_by_a_tick_and_only_where_it_was_offered() -> None:
+    payload = form.approve_form(samples.OFFERED)
+    limits.check(payload, "modal")
+    text = inert.shown(payload)
+    assert "and the next ones like this" in text
+    assert "calls of deploy with service checkout run without asking for 30 min, in this conversation" in text
+    shown = OpenForm(payload)
+    assert not form.read_approval(samples.OFFERED, None, shown.state).grant
+    shown.tick("Next time")
+    assert form.read_approval(samples.OFFERED, None, shown.state).grant
+    assert not form.read_approval(samples.WAITING, None, shown.state).grant
+    session = replace(samples.OFFERED, grant_offer=GrantOffer(None))
+    assert "calls of deploy run without asking for the rest of this conversation" in inert.shown(
+        form.approve_form(session)
+    )
+
+
+# -- Deny
+
+
+def test_deny_asks_for_a_reason() -> None:
+    payload = form.deny_form(samples.WAITING, required=True)
+    limits.check(payload, "modal")
+    shown = OpenForm(payload)
+    assert form.read_denial(shown.state, required=True).errors == {"reason": "Say why: the policy asks for a reason."}
+    assert form.read_denial(shown.state, required=False) == form.Denial(None)
+    shown.type("Reason", "  Not during the sale. \n")
+    assert form.read_denial(shown.state, required=True) == form.Denial("Not during the sale.")
+    shown.type("Reason", "x" * 1001)
+    assert form.read_denial(shown.state, required=False).errors == {"reason": "Keep it under 1000 characters."}
+
+
+def test_a_submit_knows_what_it_is_about_and_nothing_else() -> None:
+    for payload in (
+        form.edit_form(samples.WAITING, None),
+        form.approve_form(samples.OFFERED),
+        form.deny_form(samples.WAITING, required=False),
+    ):
+        assert payload["private_metadata"] == "c7Qd2m.1"
+
+
+# -- whatever goes in
+
+
+@thorough
+@given(strategies.cards)
+def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> None:
+    editable = tuple(argument.name for argument in view.arguments)
+    payable = tuple(argument.name for argument in view.payload)
+    payloads: list[JsonObject] = [
+        form.edit_form(replace(view, editable=editable), None),
+        form.approve_form(replace(view, editable=payable)),
+        form.deny_form(view, required=True),
+    ]
+    for payload in payloads:
+        limits.check(payload, "modal")
+        inert.check(payload, strategies.OURS)

@@ -1,0 +1,84 @@
+"""Every face as Slack gets it, kept in `golden/`. A difference is either a mistake or a decision: look at it, then
+run these tests with UPDATE_GOLDEN=1 and commit what changed."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from blocks.batch import batch_form
+from blocks.card import card
+from blocks.form import approve_form, deny_form, edit_form
+from blocks.history import history
+from blocks.home import approvals, help_message, inbox
+from blocks.kit import JsonObject
+from blocks.thread import story
+from blocks.verdict import agent_failed, counting, opening, verdict_message, verdict_modal
+from blocks.whole import everything, file_text, run_again_form
+from tests.blocks import inert, limits, samples, strategies
+
+GOLDEN = Path(__file__).parent / "golden"
+OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
+OURS |= {view.card_link for view in samples.HOME.waiting if view.card_link}
+OURS |= {samples.REIMBURSE.session_link or ""}
+
+PAYLOADS: dict[str, JsonObject] = {
+    **{f"card_{name}": card(view).payload() for name, view in samples.CARDS.items()},
+    "modal_everything": everything(samples.LONG),
+    "modal_everything_done": everything(samples.DONE),
+    "modal_everything_hostile": everything(samples.HOSTILE),
+    "modal_run_again": run_again_form(samples.UNKNOWN),
+    "modal_edit": edit_form(samples.EDITABLE, samples.SCHEMA),
+    "modal_edit_without_schema": edit_form(samples.LONG_EDITABLE, None),
+    "modal_approve_payload": approve_form(samples.TIME_OFF),
+    "modal_approve_grant": approve_form(samples.OFFERED),
+    "modal_approve_cut": approve_form(samples.LONG),
+    "modal_deny": deny_form(samples.WAITING, required=True),
+    "modal_batch": batch_form(samples.HOME.waiting, approve=True),
+    "modal_batch_deny": batch_form(samples.HOME.waiting[:2], approve=False),
+    "modal_history": history(samples.HISTORY),
+    "modal_opening": opening(),
+    "modal_counting": counting(),
+    "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
+    "home": inbox(samples.HOME),
+    "home_empty": inbox(samples.EMPTY),
+    "message_approvals": approvals(samples.LISTED).payload(),
+    "message_approvals_empty": approvals(samples.EMPTY).payload(),
+    "message_help": help_message().payload(),
+    "message_story": story("slack-T0ACME-C0TALK-1.2", samples.STEPS)[0].payload(),
+    "message_story_other": story("slack-T0ACME-C0TALK-1.2", samples.OTHER_STEPS)[0].payload(),
+    "message_agent_failed": agent_failed("m1", "429 RESOURCE_EXHAUSTED").payload(),
+    **{f"message_verdict_{name}": verdict_message(view).payload() for name, view in samples.VERDICTS.items()},
+}
+
+
+def surface(name: str) -> str:
+    kind = name.split("_")[0]
+    return {"card": "message"}.get(kind, kind)
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_payload(name: str) -> None:
+    payload = PAYLOADS[name]
+    limits.check(payload, surface(name))
+    inert.check(payload, OURS)
+    compare(GOLDEN / f"{name}.json", json.dumps(payload, indent=1, ensure_ascii=False) + "\n")
+
+
+def test_file() -> None:
+    compare(GOLDEN / "file_hostile.txt", file_text(samples.HOSTILE))
+
+
+def test_nothing_is_kept_that_nothing_draws() -> None:
+    kept = {path.name for path in GOLDEN.iterdir()}
+    assert kept == {*(f"{name}.json" for name in PAYLOADS), "file_hostile.txt"}
+
+
+def compare(path: Path, text: str) -> None:
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+    assert path.exists(), f"{path.name} is new: run with UPDATE_GOLDEN=1 and look at it"
+    assert text == path.read_text(encoding="utf-8"), f"{path.name} differs: UPDATE_GOLDEN=1 if it is meant to"

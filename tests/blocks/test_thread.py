@@ -1,0 +1,210 @@
+"""The story in the thread, the history, and what one person is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from blocks.history import history
+from blocks.ids import LineMark, Ref, parse_mark
+from blocks.thread import story
+from blocks.told import Counted, HistoryView, StepView, Told, VerdictView, Why
+from blocks.verdict import (
+    agent_failed,
+    counting,
+    notice_message,
+    notice_modal,
+    opening,
+    verdict_message,
+    verdict_modal,
+)
+from blocks.view import Face
+from tests.blocks import inert, limits, samples, strategies
+
+some = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SENTENCES = [
+    "⏳ deploy needs approval in C0DEPLOYS · Card",
+    "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
+    "⏫ deploy still waits. From now on S0LEADS may decide as well.",
+    "👍 U0OPS approved deploy: 1 of 2 approvals.",
+    "✋ The word of U0DANA on deploy did not count: they spoke to the agent here.",
+    "✏️ U0LEAD edited deploy. This is revision 2; earlier approvals fell.",
+    "version 2.14.0 → 2.14.1",
+    "replicas 6 → 4",
+    "👍 deploy is approved by U0LEAD and U0OPS.",
+    "▶️ deploy started.",
+    "✅ deploy ran in 42 s.",
+    '{"status": "deployed"}',
+]
+
+
+@some
+@given(st.lists(strategies.steps, min_size=1, max_size=6))
+def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepView]) -> None:
+    for message in story("slack-T1-C1-1.2", steps):
+        limits.check(message.payload(), "message")
+        inert.check(message.payload(), strategies.OURS)
+    payload = history(HistoryView(id="c1", revision=1, version=1, tool=steps[0].tool, steps=tuple(steps)))
+    limits.check(payload, "modal")
+    inert.check(payload, strategies.OURS)
+
+
+def told(*steps: StepView) -> str:
+    return "".join(inert.shown(message.payload()) for message in story("s", steps))
+
+
+def test_a_story_is_told_in_order_and_as_one_message() -> None:
+    messages = story("slack-T1-C1-1.2", samples.STEPS)
+    assert len(messages) == 1
+    text = inert.shown(messages[0].payload()).replace("C0DEPLOYS", "")
+    at = [text.index(sentence.replace("C0DEPLOYS", "")) for sentence in SENTENCES]
+    assert at == sorted(at)
+    assert parse_mark(messages[0].metadata) == LineMark("slack-T1-C1-1.2", 9)
+    for sentence in ("<@U0OPS> approved deploy", "version 2.14.0 → 2.14.1", "deploy ran in 42 s"):
+        assert sentence in messages[0].text
+
+
+def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
+    steps = [replace(samples.OTHER_STEPS[4], seq=n, reason="x" * 400) for n in range(1, 41)]
+    messages = story("s", steps)
+    assert len(messages) > 3
+    marks = [parse_mark(message.metadata) for message in messages]
+    seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark)]
+    assert seqs == sorted(seqs)
+    assert seqs[-1] == 40
+    assert sum(message.text.count("denied deploy") for message in messages) == 40
+
+
+@pytest.mark.parametrize(
+    ("step", "sentence"),
+    [
+        *zip(
+            samples.OTHER_STEPS,
+            [
+                "⏳ deploy needs approval.",
+                "⛔ drop_db was refused without asking anybody.\nNo policy matches this call.",
+                "↘️ The approval of deploy by U0OPS no longer counts.",
+                "📋 The policy changed, and deploy now stands under it.",
+                "🚫 U0LEAD denied deploy.\nNot during the sale. Try 2.14.1 with the hotfix after 20:00.",
+                "⌛ deploy has expired with 1 of 2 approvals. It did not run.",
+                "↩️ U0DANA withdrew deploy. It did not run.",
+                "🚨 deploy was approved outside this app.",
+                "⌛ deploy was approved, but could not begin in time. It did not run.",
+                "▶️ deploy started, attempt 2.",
+                "❌ deploy failed after 1 min 15 s.\nDeployError: checkout-6f9c is not ready",
+                "⛔ deploy did not run.\ndeploy takes no argument replicas any more.",
+                "⚠️ deploy was started, and nobody knows how it ended. The card asks what to do.",
+                "📝 U0LEAD said that deploy did not happen.",
+                "👍 U0OPS wants deploy to run again: 1 of 2 approvals.",
+                "🔁 deploy runs again, attempt 2, decided by U0OPS and U0LEAD.",
+                "❔ Nobody said whether deploy happened. The agent has been told that nobody knows.",
+                "🔓 U0LEAD let calls like this one of deploy run without asking until 2026-11-21 12:30 UTC: grant g41.",
+                "🔓 deploy runs without asking, by grant g41 of U0LEAD.\nservice checkout",
+                "🔒 U0LEAD revoked grant g41 for deploy. Calls ask again.",
+                "⏸️ Runs are paused. Approved calls start once they are resumed.",
+                "▶️ Runs are resumed.",
+            ],
+            strict=True,
+        )
+    ],
+    ids=lambda value: value.told.value if isinstance(value, StepView) else None,
+)
+def test_every_step_has_its_sentence(step: StepView, sentence: str) -> None:
+    assert told(step).replace("\n\n", "\n").startswith(sentence)
+
+
+def test_every_step_of_the_ledger_can_be_told_however_little_is_known_of_it() -> None:
+    for kind in Told:
+        assert told(StepView(seq=1, told=kind, at=0)) != ""
+
+
+def test_a_history_has_every_step_with_its_time() -> None:
+    text = inert.shown(history(samples.HISTORY))
+    assert "2026-11-21 12:21 UTC  👍 U0OPS approved deploy" in text
+    assert text.count("UTC  ") == len(samples.STEPS)
+    assert "Nothing has happened yet." in inert.shown(history(replace(samples.HISTORY, steps=())))
+
+
+def test_an_endless_history_shows_the_latest_and_says_so() -> None:
+    steps = tuple(replace(samples.OTHER_STEPS[4], seq=n, reason=f"no {n} " + "x" * 400) for n in range(2000))
+    payload = history(replace(samples.HISTORY, steps=steps))
+    limits.check(payload, "modal")
+    text = inert.shown(payload)
+    assert "no 1999 " in text
+    assert "Earlier steps are left out here" in text
+    assert "no 0 " not in text
+
+
+# -- one person's verdict
+
+
+@pytest.mark.parametrize(
+    ("view", "sentence"),
+    [
+        (samples.VERDICTS["counted"], "Your approval counts: 1 of 2 approvals."),
+        (samples.VERDICTS["decided"], "Your approval counts, and it was the last one needed. deploy runs."),
+        (samples.VERDICTS["older"], "It was edited meanwhile: this is revision 2 now. Look at it again, then decide."),
+        (samples.VERDICTS["late"], "You are too late: it is denied already."),
+        (
+            VerdictView(counted=Counted.EDITED, tool="deploy", votes=1, quorum=2, revision=3),
+            "Your edit is revision 3 and counts as your approval: 1 of 2 approvals.",
+        ),
+        (VerdictView(counted=Counted.DENIED, tool="deploy"), "You denied deploy. It won't run"),
+        (VerdictView(counted=Counted.REVOKED, tool="deploy"), "The grant is revoked. Calls of deploy ask again."),
+        (
+            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.NOT_EDITABLE, fields=("env", "a\nb")),
+            "The policy does not let env and a\\nb be edited.",
+        ),
+        (
+            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.CANNOT_ASK, unresolved="group:S0ONCALL"),
+            "Slack could not tell who group:S0ONCALL is. We could not find out",
+        ),
+    ],
+)
+def test_a_verdict_says_what_happened_and_what_to_do_next(view: VerdictView, sentence: str) -> None:
+    for payload, surface in ((verdict_modal(view), "modal"), (verdict_message(view).payload(), "message")):
+        limits.check(payload, surface)
+        assert sentence in inert.shown(payload)
+
+
+@pytest.mark.parametrize("why", Why)
+def test_every_refusal_has_its_sentence(why: Why) -> None:
+    view = VerdictView(counted=Counted.REFUSED, tool="deploy", why=why, face=Face.EXPIRED, revision=2, fields=("env",))
+    text = verdict_message(view).text
+    assert text.endswith(".")
+    assert "{" not in text
+    assert told(StepView(seq=1, told=Told.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
+
+
+def test_a_verdict_can_lead_to_the_card() -> None:
+    view = replace(samples.VERDICTS["older"], card_link=strategies.LINKS[0])
+    assert f"<{strategies.LINKS[0]}|Card>" in verdict_message(view).text
+
+
+@some
+@given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Why), st.lists(strategies.nasty, max_size=12))
+def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Why, fields: list[str]) -> None:
+    view = VerdictView(counted=counted, tool=tool, why=why, fields=tuple(fields), unresolved=tool)
+    for message in (verdict_message(view), notice_message(tool), agent_failed("m1", tool)):
+        limits.check(message.payload(), "message")
+        inert.check(message.payload(), strategies.OURS)
+    for modal in (verdict_modal(view), notice_modal(tool)):
+        limits.check(modal, "modal")
+        inert.check(modal, strategies.OURS)
+
+
+def test_while_something_is_slow_there_is_a_view_that_says_so() -> None:
+    limits.check(opening(), "modal")
+    limits.check(counting(), "modal")
+    assert "Counting…" in inert.shown(counting())
+    assert counting(Ref("c1", 2))["private_metadata"] == "c1.2"
+
+
+def test_a_failed_turn_can_be_tried_again() -> None:
+    payload = agent_failed("m41", "429 RESOURCE_EXHAUSTED").payload()
+    assert "The agent could not answer." in inert.shown(payload)
+    assert [element["value"] for element in limits.elements(payload)] == ["m41"]
+    assert "429" not in inert.shown(agent_failed("m41", None).payload())
