@@ -1,0 +1,63 @@
+"""Reading a Web API request as the SDKs send it: query, form, multipart or JSON; the token in header or body."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from bot.sandbox.reading import as_object, as_text
+from bot.sandbox.refusals import Refused
+from runtime.jsontypes import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    args: JsonObject
+    token: str
+    client_id: str
+    client_secret: str
+
+
+async def read(request: web.Request) -> Asked:
+    args: JsonObject = {**request.query}
+    kind = request.content_type
+    if kind == "application/json":
+        args |= _json(await request.text())
+    elif kind in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        form = await request.post()
+        args |= {name: value for name, value in form.items() if isinstance(value, str)}
+    elif request.can_read_body:
+        raise Refused("invalid_post_type")
+    header = request.headers.get("Authorization", "")
+    in_body = as_text(args.pop("token", ""))
+    client_id, client_secret = _basic(header) or (as_text(args.get("client_id")), as_text(args.get("client_secret")))
+    return Asked(
+        args=args,
+        token=header.removeprefix("Bearer ").strip() if header.startswith("Bearer ") else in_body,
+        client_id=client_id,
+        client_secret=client_secret,
+    )
+
+
+def _json(body: str) -> JsonObject:
+    try:
+        parsed: Json = json.loads(body or "{}")
+    except ValueError as error:
+        raise Refused("invalid_json") from error
+    if not isinstance(parsed, dict):
+        raise Refused("json_not_object")
+    return as_object(parsed)
+
+
+def _basic(header: str) -> tuple[str, str] | None:
+    if not header.startswith("Basic "):
+        return None
+    try:
+        login, _, password = base64.b64decode(header.removeprefix("Basic "), validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return None
+    return login, password

@@ -1,0 +1,82 @@
+"""Tokens and installations: who am I, OAuth, leaving."""
+
+from __future__ import annotations
+
+from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.records import Install
+from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace import Workspace
+from runtime.jsontypes import JsonObject
+
+
+def auth_test(call: Call) -> JsonObject:
+    team = call.workspace.directory.team(call.install.team_id)
+    answer: JsonObject = {
+        "ok": True, "url": f"https://{team.domain}.slack.com/", "team": team.name, "team_id": team.id,
+        "user": call.workspace.app.name, "user_id": call.bot, "bot_id": call.install.bot_id,
+        "is_enterprise_install": call.install.is_enterprise,
+    }  # fmt: skip
+    return answer | {"enterprise_id": team.enterprise_id} if team.enterprise_id else answer
+
+
+def auth_revoke(call: Call) -> JsonObject:
+    if not call.args.flag("test"):
+        leave(call, revoke_only=True)
+    return {"ok": True, "revoked": not call.args.flag("test")}
+
+
+def uninstall(call: Call) -> JsonObject:
+    check_client(call.workspace, call.args.text("client_id"), call.args.text("client_secret"))
+    leave(call, revoke_only=False)
+    return {"ok": True}
+
+
+def leave(call: Call, *, revoke_only: bool) -> None:
+    """The token is dead from here on; the app is told, as far as it listens."""
+    install = call.install
+    install.revoked = True
+    call.emit(install, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [install.bot_user_id]}})
+    if not revoke_only:
+        install.active = False
+        call.emit(install, {"type": "app_uninstalled"})
+    call.workspace.changes.tell("install", team=install.team_id)
+
+
+def check_client(workspace: Workspace, client_id: str, client_secret: str) -> None:
+    if client_id != workspace.app.client_id:
+        raise Refused("invalid_client_id")
+    if client_secret != workspace.app.client_secret:
+        raise Refused("bad_client_secret")
+
+
+def oauth_access(workspace: Workspace, code: str) -> JsonObject:
+    """A code becomes an installation, once."""
+    kept = workspace.codes.get(code)
+    if kept is None:
+        raise Refused("invalid_code")
+    if kept.used:
+        raise Refused("code_already_used")
+    kept.used = True
+    team = workspace.directory.team(kept.team_id)
+    return _grant(workspace, workspace.directory.install(team, enterprise_wide=kept.enterprise_wide))
+
+
+def _grant(workspace: Workspace, install: Install) -> JsonObject:
+    team = workspace.directory.team(install.team_id)
+    granted: JsonObject = {
+        "ok": True, "access_token": install.token, "token_type": "bot", "scope": ",".join(sorted(install.scopes)),
+        "bot_user_id": install.bot_user_id, "app_id": workspace.app.id, "authed_user": {"id": ""},
+        "is_enterprise_install": install.is_enterprise, "enterprise": None, "team": None,
+    }  # fmt: skip
+    if not install.is_enterprise:
+        granted["team"] = {"id": team.id, "name": team.name}
+    if install.enterprise_id:
+        granted["enterprise"] = {"id": install.enterprise_id, "name": install.enterprise_id}
+    return granted
+
+
+METHODS: Methods = {
+    "auth.test": Method(auth_test, per_minute=600),
+    "auth.revoke": Method(auth_revoke),
+    "apps.uninstall": Method(uninstall, per_minute=1),
+}

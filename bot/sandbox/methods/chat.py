@@ -1,0 +1,116 @@
+"""Messages: post, post for one, update, delete, link."""
+
+from __future__ import annotations
+
+from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
+from bot.sandbox.messages import Content
+from bot.sandbox.reading import objects
+from bot.sandbox.records import Channel, Message
+from bot.sandbox.refusals import Refused
+from runtime.jsontypes import JsonObject
+
+
+def content(call: Call, *, updating: bool = False) -> Content:
+    """What the arguments say a message holds, if Slack would take it."""
+    args, found = call.args, Content()
+    if "markdown_text" in args:
+        if "text" in args or "blocks" in args:
+            raise Refused("markdown_text_conflict")
+        found["text"] = args.text("markdown_text")
+        if len(found["text"]) > LONGEST_MARKDOWN:
+            raise Refused("msg_too_long")
+        found["blocks"] = [{"type": "markdown", "text": found["text"]}] if found["text"] else []
+    if "text" in args:
+        found["text"] = check_text(args.text("text"), updating=updating)
+    if "blocks" in args:
+        found["blocks"] = check_blocks(args.json("blocks", "invalid_blocks_format"))
+    if "attachments" in args:
+        found["attachments"] = objects(args.json("attachments"))
+    if "metadata" in args:
+        raw = args.json("metadata", "invalid_metadata_format")
+        found["metadata"] = None if updating and raw == {} else check_metadata(raw)
+    says_something = found.get("text", "").strip() or found.get("blocks") or found.get("attachments")
+    if not says_something:
+        raise Refused("no_text")
+    return found
+
+
+def thread_of(call: Call, channel: Channel) -> str:
+    """The thread that the arguments name, if it is one."""
+    thread_ts = call.args.text("thread_ts")
+    if not thread_ts:
+        return ""
+    parent = channel.messages.get(thread_ts)
+    if parent is None:
+        raise Refused("thread_not_found")
+    if parent.is_reply:
+        raise Refused("cannot_reply_to_message")
+    return thread_ts
+
+
+def post_message(call: Call) -> JsonObject:
+    channel = call.writable()
+    held = content(call)
+    thread_ts = thread_of(call, channel)
+    if thread_ts and call.args.flag("reply_broadcast"):
+        held["subtype"] = "thread_broadcast"
+    message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
+    channel.statuses.pop(thread_ts, None)
+    return _told(channel, message)
+
+
+def post_ephemeral(call: Call) -> JsonObject:
+    channel = call.channel()
+    reader = call.args.required("user")
+    if call.bot not in channel.members:
+        raise Refused("not_in_channel")
+    call.user(reader)
+    if reader not in channel.members:
+        raise Refused("user_not_in_channel")
+    held = content(call)
+    message = call.workspace.messages.post(
+        channel, call.bot, thread_ts=thread_of(call, channel), only_for=reader, by=call.install, **held
+    )
+    return {"ok": True, "message_ts": message.ts}
+
+
+def update(call: Call) -> JsonObject:
+    channel = call.channel()
+    message = call.own(channel, call.args.required("ts"), "cant_update_message")
+    if message.streaming_since is not None:
+        raise Refused("streaming_state_conflict")
+    held = content(call, updating=True)
+    if "text" in held and "blocks" not in held:
+        held["blocks"] = []
+    call.workspace.messages.edit(channel, message, call.bot, **held)
+    return {**_told(channel, message), "text": message.text}
+
+
+def delete(call: Call) -> JsonObject:
+    channel = call.channel()
+    message = call.own(channel, call.args.required("ts"), "cant_delete_message")
+    call.workspace.messages.delete(channel, message)
+    return {"ok": True, "channel": channel.id, "ts": message.ts}
+
+
+def get_permalink(call: Call) -> JsonObject:
+    channel = call.channel()
+    message = channel.messages.get(call.args.required("message_ts"))
+    if message is None:
+        raise Refused("message_not_found")
+    return {"ok": True, "channel": channel.id, "permalink": call.workspace.permalink(message)}
+
+
+def _told(channel: Channel, message: Message) -> JsonObject:
+    told = message.to_json(with_metadata=True)
+    return {"ok": True, "channel": channel.id, "ts": message.ts, "message": told}
+
+
+METHODS: Methods = {
+    "chat.postMessage": Method(post_message, "chat:write", per_minute=10_000),
+    "chat.postEphemeral": Method(post_ephemeral, "chat:write", per_minute=100),
+    "chat.update": Method(update, "chat:write"),
+    "chat.delete": Method(delete, "chat:write"),
+    "chat.getPermalink": Method(get_permalink, per_minute=1000),
+}

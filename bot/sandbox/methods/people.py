@@ -1,0 +1,85 @@
+"""Users, user groups, workspaces, bots."""
+
+from __future__ import annotations
+
+from bot.sandbox.call import Call, Method, Methods, paged
+from bot.sandbox.records import Group, User
+from bot.sandbox.refusals import Refused
+from runtime.jsontypes import JsonObject
+
+
+def _told(call: Call, user: User) -> JsonObject:
+    with_email = "users:read.email" in call.install.scopes
+    return user.to_json(call.now, call.install.team_id, with_email)
+
+
+def user_info(call: Call) -> JsonObject:
+    return {"ok": True, "user": _told(call, call.user(call.args.required("user")))}
+
+
+def user_list(call: Call) -> JsonObject:
+    everyone = [user for user in call.workspace.directory.users.values() if user.team_id in call.teams]
+    page, cursor = call.page(everyone, default=1000)
+    return paged({"ok": True, "members": [_told(call, user) for user in page], "cache_ts": int(call.now)}, cursor)
+
+
+def user_by_email(call: Call) -> JsonObject:
+    email = call.args.required("email").lower()
+    for user in call.workspace.directory.users.values():
+        if user.email.lower() == email and user.team_id in call.teams and not user.deleted:
+            return {"ok": True, "user": _told(call, user)}
+    raise Refused("users_not_found")
+
+
+def _groups(call: Call) -> list[Group]:
+    hidden_too = call.args.flag("include_disabled")
+    groups = call.workspace.directory.groups.values()
+    return [group for group in groups if group.team_id in call.teams and (hidden_too or not group.disabled)]
+
+
+def group_list(call: Call) -> JsonObject:
+    with_users = call.args.flag("include_users")
+    return {"ok": True, "usergroups": [group.to_json(call.now, with_users=with_users) for group in _groups(call)]}
+
+
+def group_users(call: Call) -> JsonObject:
+    wanted = call.args.required("usergroup")
+    for group in _groups(call):
+        if group.id == wanted:
+            return {"ok": True, "users": [*group.members]}
+    raise Refused("no_such_subteam")
+
+
+def team_info(call: Call) -> JsonObject:
+    wanted = call.args.text("team") or call.install.team_id
+    if wanted not in call.teams:
+        raise Refused("team_not_found")
+    team = call.workspace.directory.team(wanted)
+    told: JsonObject = {"id": team.id, "name": team.name, "domain": team.domain}
+    if team.enterprise_id:
+        told["enterprise_id"] = team.enterprise_id
+    return {"ok": True, "team": told}
+
+
+def bot_info(call: Call) -> JsonObject:
+    wanted = call.args.text("bot") or call.install.bot_id
+    for install in call.workspace.directory.installs.values():
+        if install.bot_id == wanted and install.team_id in call.teams:
+            app = call.workspace.app
+            bot: JsonObject = {
+                "id": wanted, "deleted": not install.active, "name": app.name, "app_id": app.id,
+                "user_id": install.bot_user_id,
+            }  # fmt: skip
+            return {"ok": True, "bot": bot}
+    raise Refused("bot_not_found")
+
+
+METHODS: Methods = {
+    "users.info": Method(user_info, "users:read", per_minute=100),
+    "users.list": Method(user_list, "users:read", per_minute=20),
+    "users.lookupByEmail": Method(user_by_email, "users:read.email"),
+    "usergroups.list": Method(group_list, "usergroups:read", per_minute=20),
+    "usergroups.users.list": Method(group_users, "usergroups:read", per_minute=20),
+    "team.info": Method(team_info, "team:read"),
+    "bots.info": Method(bot_info, "users:read"),
+}

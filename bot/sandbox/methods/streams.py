@@ -1,0 +1,89 @@
+"""Streamed replies: started in a thread, grown by appending, stopped, or expired when nothing came for a while."""
+
+from __future__ import annotations
+
+from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+from bot.sandbox.messages import Content
+from bot.sandbox.methods.chat import thread_of
+from bot.sandbox.reading import as_text, objects
+from bot.sandbox.records import Channel, Message
+from bot.sandbox.refusals import Refused
+from runtime.jsontypes import JsonObject
+
+_CHUNKS = ("markdown_text", "task_update", "plan_update", "blocks")
+
+
+def _growth(call: Call, before: str = "") -> Content:
+    """What the message holds once the arguments are added: markdown after the text so far."""
+    chunks = call.args.json("chunks")
+    kinds = [as_text(chunk.get("type")) for chunk in objects(chunks)]
+    is_list = chunks is None or (isinstance(chunks, list) and len(kinds) == len(chunks))
+    if not is_list or any(kind not in _CHUNKS for kind in kinds):
+        raise Refused("invalid_chunks")
+    added = call.args.text("markdown_text")
+    added += "".join(as_text(each.get("text")) for each in objects(chunks) if each.get("type") == "markdown_text")
+    if len(added) > LONGEST_MARKDOWN:
+        raise Refused("msg_too_long")
+    if "blocks" in kinds:
+        check_blocks([block for each in objects(chunks) for block in objects(each.get("blocks"))])
+    text = before + added
+    blocks: list[JsonObject] = [{"type": "markdown", "text": text}] if text else []
+    return Content(text=text, blocks=blocks, streaming_since=call.now)
+
+
+def start(call: Call) -> JsonObject:
+    channel = call.writable()
+    thread_ts = thread_of(call, channel)
+    if not thread_ts:
+        raise Refused("invalid_arguments", messages=["[ERROR] missing required field: thread_ts"])
+    if channel.kind != "im":
+        for name in ("recipient_team_id", "recipient_user_id"):
+            if not call.args.text(name):
+                raise Refused(f"missing_{name}")
+        call.user(call.args.text("recipient_user_id"))
+    held = _growth(call)
+    message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
+    channel.statuses.pop(thread_ts, None)
+    return {"ok": True, "channel": channel.id, "ts": message.ts}
+
+
+def _streaming(call: Call) -> tuple[Channel, Message]:
+    channel = call.channel()
+    message = call.own(channel, call.args.required("ts"), "message_not_owned_by_app")
+    live, since = call.workspace.streams_live, message.streaming_since
+    if since is not None and live and call.now - since > live:
+        call.workspace.messages.edit(channel, message, call.bot, streaming_since=None)
+        since = None
+    if since is None:
+        raise Refused("message_not_in_streaming_state")
+    return channel, message
+
+
+def append(call: Call) -> JsonObject:
+    channel, message = _streaming(call)
+    if "markdown_text" not in call.args and "chunks" not in call.args:
+        raise Refused("no_text")
+    call.workspace.messages.grow(channel, message, **_growth(call, message.text))
+    return {"ok": True, "channel": channel.id, "ts": message.ts}
+
+
+def stop(call: Call) -> JsonObject:
+    channel, message = _streaming(call)
+    below = check_blocks(call.args.json("blocks", "invalid_blocks_format")) if "blocks" in call.args else []
+    final = _growth(call, message.text)
+    final["streaming_since"] = None
+    final["blocks"] = [*final["blocks"], *below]
+    if "metadata" in call.args:
+        final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))
+    if not final["blocks"]:
+        raise Refused("no_text")
+    call.workspace.messages.edit(channel, message, call.bot, **final)
+    return {"ok": True, "channel": channel.id, "ts": message.ts, "message": message.to_json(with_metadata=True)}
+
+
+METHODS: Methods = {
+    "chat.startStream": Method(start, "chat:write", per_minute=20),
+    "chat.appendStream": Method(append, "chat:write", per_minute=100),
+    "chat.stopStream": Method(stop, "chat:write", per_minute=20),
+}

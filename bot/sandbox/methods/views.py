@@ -1,0 +1,70 @@
+"""Modals and Homes."""
+
+from __future__ import annotations
+
+from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.limits import check_view
+from bot.sandbox.records import View
+from bot.sandbox.refusals import Refused
+from bot.sandbox.tickets import Trigger
+from runtime.jsontypes import JsonObject
+
+
+def _told(call: Call, view: View) -> JsonObject:
+    return {"ok": True, "view": call.workspace.views.to_json(view, call.install)}
+
+
+def _trigger(call: Call) -> Trigger:
+    """The trigger is looked at last and spent when all else is in order: a bad view does not use it up."""
+    return call.workspace.tickets.check(call.args.required("trigger_id"), _reached(call))
+
+
+def _reached(call: Call) -> frozenset[str]:
+    channels = call.workspace.directory.channels.values()
+    return call.teams.union(*(each.teams for each in channels if each.teams & call.teams))
+
+
+def open_view(call: Call) -> JsonObject:
+    body = check_view(call.args.json("view"), "modal")
+    trigger = _trigger(call)
+    view = call.workspace.views.open(trigger.team_id, trigger.user, body)
+    trigger.used = True
+    return _told(call, view)
+
+
+def push_view(call: Call) -> JsonObject:
+    body = check_view(call.args.json("view"), "modal")
+    trigger = _trigger(call)
+    if not trigger.view_id:
+        raise Refused("invalid_trigger_id")
+    view = call.workspace.views.push(trigger.team_id, trigger.user, body)
+    trigger.used = True
+    return _told(call, view)
+
+
+def update_view(call: Call) -> JsonObject:
+    view_id, external_id = call.args.text("view_id"), call.args.text("external_id")
+    if not view_id and not external_id:
+        raise Refused("invalid_arguments", messages=["[ERROR] one of view_id and external_id is required"])
+    view = call.workspace.views.find(view_id, external_id)
+    if view.team_id not in _reached(call):
+        raise Refused("not_found")
+    body = check_view(call.args.json("view"), view.kind)
+    return _told(call, call.workspace.views.update(view, body, call.args.text("hash")))
+
+
+def publish_view(call: Call) -> JsonObject:
+    user = call.user(call.args.required("user_id"))
+    if not call.workspace.app.home_enabled:
+        raise Refused("not_enabled")
+    body = check_view(call.args.json("view"), "home")
+    view = call.workspace.views.publish(user.team_id, user.id, body, call.args.text("hash"))
+    return _told(call, view)
+
+
+METHODS: Methods = {
+    "views.open": Method(open_view, per_minute=100),
+    "views.push": Method(push_view, per_minute=100),
+    "views.update": Method(update_view, per_minute=100),
+    "views.publish": Method(publish_view, per_minute=100),
+}

@@ -1,0 +1,84 @@
+/** Dialogs: the browser's own, so that all else is out of reach while one is open, and the focus returns afterwards. */
+
+import { freshId, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { labelText, textObject } from "./render/mrkdwn.js";
+
+/** Opens a dialog; `onLeave` is asked when a person wants out by Escape. */
+export function openDialog(dialog, onLeave) {
+  dialog.addEventListener("cancel", (event) => {
+    event.preventDefault();
+    onLeave();
+  });
+  dialog.addEventListener("keydown", (event) => keepInside(event, dialog));
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+/** Closing before removing: only so does the browser give the focus back to where it was. */
+export function leave(dialog) {
+  dialog.close();
+  dialog.remove();
+}
+
+const FOCUSABLE =
+  "a[href], button:not([disabled]), input:not([disabled]), select, textarea, summary, [tabindex]:not([tabindex='-1'])";
+
+/** Tab goes round inside the dialog; left alone it would pass through the browser's own bars. */
+function keepInside(event, dialog) {
+  if (event.key !== "Tab") return;
+  const stops = [...dialog.querySelectorAll(FOCUSABLE)].filter((each) => each.checkVisibility());
+  const [first, last] = [stops[0], stops.at(-1)];
+  const leaving = event.shiftKey ? [first, dialog] : [last];
+  if (!first || !leaving.includes(document.activeElement)) return;
+  event.preventDefault();
+  (event.shiftKey ? last : first).focus();
+}
+
+/** "Are you sure?", as an app words it. */
+export function confirmed(app, told) {
+  const texts = { title: labelText(told.title), yes: labelText(told.confirm), no: labelText(told.deny) };
+  return asked({ ...texts, text: h("p", {}, textObject(app, told.text)), style: told.style ?? "primary" });
+}
+
+export function asked({ title, text, yes, no, style }) {
+  return new Promise((resolve) => {
+    const titleId = freshId("title");
+    const textId = freshId("text");
+    const answer = (word) => () => {
+      leave(dialog);
+      resolve(word);
+    };
+    const dialog = h(
+      "dialog",
+      { class: "dialog confirm", role: "alertdialog", "aria-labelledby": titleId, "aria-describedby": textId },
+      h("h2", { class: "dialog-title", id: titleId }, title),
+      h("div", { class: "dialog-body", id: textId }, text),
+      h(
+        "div",
+        { class: "dialog-foot" },
+        h("button", { type: "button", class: "button", onclick: answer(false) }, no),
+        h("button", { type: "button", class: `button ${style}`, onclick: answer(true) }, yes),
+      ),
+    );
+    openDialog(dialog, answer(false));
+  });
+}
+
+/** Something to read, such as a file. */
+export function shown(title, body) {
+  const titleId = freshId("title");
+  const away = () => leave(dialog);
+  const dialog = h(
+    "dialog",
+    { class: "dialog reader", "aria-labelledby": titleId },
+    h(
+      "div",
+      { class: "dialog-head" },
+      h("h2", { class: "dialog-title", id: titleId }, title),
+      h("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: away }, icon("close")),
+    ),
+    h("div", { class: "dialog-body", tabindex: 0 }, body),
+  );
+  openDialog(dialog, away);
+}

@@ -1,0 +1,83 @@
+/** Building and updating the page. Everything that is shown enters it here, as text nodes and attributes, never as markup. */
+
+/** An element: `h("button", {class: "quiet", onclick: act}, "Send")`. What is null or false is left out. */
+export function h(tag, props = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(props)) set(element, name, value);
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
+  return element;
+}
+
+const PROPERTIES = new Set(["value", "checked", "disabled", "selected", "indeterminate", "multiple", "hidden", "open"]);
+
+function set(element, name, value) {
+  if (value === null || value === undefined || value === false) return;
+  if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+  else if (PROPERTIES.has(name)) element[name] = value;
+  else element.setAttribute(name, value === true ? "" : value);
+}
+
+const STANDING = Symbol("what stands in a list");
+
+/**
+ * Makes `parent` hold one element per entry `{key, signature, make}`, in their order. An element whose signature is the
+ * same stays the element it was, with its focus, its selection and what was typed into it.
+ */
+export function keyed(parent, entries) {
+  const before = parent[STANDING] ?? new Map();
+  const after = new Map();
+  const lost = focusInside(parent);
+  let place = parent.firstChild;
+  for (const { key, signature, make } of entries) {
+    const old = before.get(key);
+    const node = old && old.signature === signature ? old.node : make();
+    if (old && old.node !== node) {
+      if (place === old.node) place = place.nextSibling;
+      old.node.remove();
+    }
+    after.set(key, { node, signature });
+    if (node === place) place = place.nextSibling;
+    else parent.insertBefore(node, place);
+  }
+  for (const [key, { node }] of before) if (!after.has(key)) node.remove();
+  parent[STANDING] = after;
+  restoreFocus(parent, lost, after);
+}
+
+/** Where the focus is, told in a way that outlives the element: by its list entry and by its own `data-focus`. */
+function focusInside(parent) {
+  const active = document.activeElement;
+  if (!active || active === parent || !parent.contains(active)) return null;
+  let entry = active;
+  while (entry.parentNode !== parent) entry = entry.parentNode;
+  for (const [key, { node }] of parent[STANDING] ?? []) {
+    if (node === entry) return { key, name: active.dataset.focus ?? "", active };
+  }
+  return null;
+}
+
+function restoreFocus(parent, lost, after) {
+  if (!lost || document.contains(lost.active)) return;
+  const entry = after.get(lost.key)?.node ?? parent;
+  const same =
+    lost.name && [...entry.querySelectorAll("[data-focus]")].find((each) => each.dataset.focus === lost.name);
+  (same || entry).focus({ preventScroll: true });
+}
+
+let numbers = 0;
+
+/** A fresh id, for labels and descriptions to point at. */
+export function freshId(prefix) {
+  numbers += 1;
+  return `${prefix}-${numbers}`;
+}
+
+/** Replaces all that is inside. */
+export function fill(element, ...children) {
+  delete element[STANDING];
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
+}

@@ -1,0 +1,234 @@
+/** The page put together: one store, one feed into it, and parts that draw themselves whenever something changed. */
+
+import { Cast } from "./cast.js";
+import { Chat } from "./chat.js";
+import { fill, h } from "./dom.js";
+import { Feed } from "./feed.js";
+import { icon } from "./icons.js";
+import * as keys from "./keys.js";
+import { Live } from "./live.js";
+import { Modals } from "./modal.js";
+import { Panel } from "./panel.js";
+import * as route from "./route.js";
+import { Refused, send } from "./sending.js";
+import { Sidebar } from "./sidebar.js";
+import { Store } from "./store.js";
+import { themeButton } from "./theme.js";
+import { Thread } from "./thread.js";
+
+/** What the page does without being asked: an older notice is not answered by it. */
+const BY_ITSELF = new Set(["enter", "open_home"]);
+
+class App {
+  store = new Store();
+  place = "";
+  thread = "";
+  newSince = "";
+  editing = "";
+  #goal = null;
+  #reading = new Set();
+
+  constructor() {
+    this.live = new Live(this);
+    this.cast = new Cast(this);
+    this.sidebar = new Sidebar(this);
+    this.chat = new Chat(this);
+    this.threadPane = new Thread(this);
+    this.panel = new Panel(this);
+    this.modals = new Modals(this);
+    this.parts = [this.cast, this.sidebar, this.chat, this.threadPane, this.panel, this.modals];
+    this.feed = new Feed(this.store, (state) => this.#connected(state));
+    this.store.addEventListener("replaced", () => this.#replaced());
+    this.store.addEventListener("changed", ({ detail }) => this.#changed(detail));
+    addEventListener("hashchange", () => this.#moved());
+    document.addEventListener("visibilitychange", () => this.#markRead());
+  }
+
+  start() {
+    const panelButton = h(
+      "button",
+      {
+        type: "button",
+        class: "quiet panel-button",
+        "aria-controls": "panel",
+        "aria-label": "What travels",
+        onclick: () => this.togglePanel(),
+      },
+      icon("flow"),
+      h("span", {}, "What travels"),
+    );
+    panelButton.setAttribute("aria-expanded", String(this.panel.isOpen));
+    this.panelButton = panelButton;
+    this.away = h("p", { class: "away", role: "status", hidden: true }, "The sandbox does not answer. Trying again…");
+    const bar = h(
+      "header",
+      { class: "bar" },
+      this.cast.node,
+      h("div", { class: "bar-tools" }, panelButton, themeButton()),
+    );
+    const panes = h(
+      "div",
+      { class: "panes" },
+      this.sidebar.node,
+      this.chat.node,
+      this.threadPane.node,
+      this.panel.node,
+    );
+    fill(document.getElementById("app"), bar, this.away, panes, this.live.toasts, this.live.log);
+    const goal = route.fromPermalink(location.href, "");
+    if (goal) {
+      this.#goal = goal;
+      history.replaceState(null, "", `/${route.to(goal.place, goal.thread)}`);
+    }
+    keys.listen(this);
+    this.feed.follow(sessionStorage.getItem("me") ?? "");
+  }
+
+  // What parts ask for
+
+  /** Does something as this person. Null when it was refused, which they have then been told. */
+  async send(gesture, body) {
+    if (!BY_ITSELF.has(gesture)) this.live.clear();
+    try {
+      return await send(this.store.me, gesture, body);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.toast(error.message);
+      return null;
+    }
+  }
+
+  toast(text) {
+    this.live.toast(text);
+  }
+
+  announce(text) {
+    this.live.announce(text);
+  }
+
+  be(person) {
+    if (person === this.store.me) return;
+    sessionStorage.setItem("me", person);
+    this.editing = "";
+    this.feed.follow(person);
+  }
+
+  go(place, thread = "") {
+    location.hash = route.to(place, thread);
+  }
+
+  goToMessage(goal) {
+    this.#goal = goal;
+    if (location.hash === route.to(goal.place, goal.thread)) this.#moved();
+    else this.go(goal.place, goal.thread);
+  }
+
+  edit(ts) {
+    const before = this.editing;
+    this.editing = ts;
+    this.draw();
+    if (before && !ts) this.focusMessage(before);
+  }
+
+  focusMessage(ts, name = "") {
+    const node =
+      ts &&
+      [...document.querySelectorAll("[data-ts]")].find((each) => each.dataset.ts === ts && each.checkVisibility());
+    const inside =
+      node && name && [...node.querySelectorAll("[data-focus]")].find((each) => each.dataset.focus === name);
+    (inside || node || this.chat.composer.box).focus();
+  }
+
+  focusThread() {
+    addEventListener("hashchange", () => this.threadPane.composer.box.focus(), { once: true });
+  }
+
+  togglePanel() {
+    this.panel.toggle();
+    this.panelButton.setAttribute("aria-expanded", String(this.panel.isOpen));
+    this.#drawFrame();
+    if (!this.panel.isOpen) this.panelButton.focus();
+  }
+
+  draw() {
+    if (!this.store.ready) return;
+    for (const part of this.parts) part.draw();
+    this.#drawFrame();
+    this.#markRead();
+  }
+
+  // What happens
+
+  #connected(state) {
+    this.away.hidden = state === "here";
+  }
+
+  #replaced() {
+    sessionStorage.setItem("me", this.store.me);
+    this.panel.reset();
+    this.live.begin();
+    this.#moved();
+  }
+
+  #changed(patch) {
+    this.draw();
+    this.live.hear(patch);
+    this.#reach();
+  }
+
+  /** The address changed, or who looks at it did. */
+  #moved() {
+    if (!this.store.ready) return;
+    const { store } = this;
+    const asked = route.read();
+    const known = store.channels[asked.place] || (asked.place === "home" && store.app.direct);
+    const isPhoneList = !asked.place && matchMedia("(max-width: 760px)").matches && this.place;
+    const start =
+      store.channels[store.stage.start]?.id ?? Object.values(store.channels).find((each) => each.member)?.id ?? "home";
+    const place = known ? asked.place : isPhoneList ? this.place : start;
+    const thread = known && store.message(place, asked.thread) ? asked.thread : "";
+    if (!known && !isPhoneList) history.replaceState(null, "", route.to(place));
+    const moved = place !== this.place || this.newFor !== store.me;
+    if (moved) this.newSince = store.channels[place]?.unread ? store.channels[place].read || "0" : "";
+    if (moved && place === "home") this.send("open_home");
+    document.body.dataset.view = isPhoneList ? "nav" : thread ? "thread" : "chat";
+    Object.assign(this, { place, thread, newFor: store.me, editing: "" });
+    this.draw();
+    this.#reach();
+  }
+
+  /** Comes to the message that a link led to, once it is there. */
+  #reach() {
+    if (!this.#goal) return;
+    const { ts } = this.#goal;
+    const node = [...document.querySelectorAll("[data-ts]")]
+      .filter((each) => each.dataset.ts === ts && each.checkVisibility())
+      .at(-1);
+    if (!node) return;
+    this.#goal = null;
+    node.classList.add("reached");
+    node.scrollIntoView({ block: "center" });
+    node.focus({ preventScroll: true });
+  }
+
+  #drawFrame() {
+    const { store } = this;
+    document.body.classList.toggle("with-thread", !this.threadPane.node.hidden);
+    document.body.classList.toggle("with-panel", this.panel.isOpen);
+    const unread = Object.values(store.channels).reduce((sum, each) => sum + (each.member ? each.unread : 0), 0);
+    const channel = store.channels[this.place];
+    const title = channel ? store.titleOf(channel) : store.app.name;
+    document.title = `${unread ? `(${unread}) ` : ""}${title} · ${store.team.name} sandbox`;
+  }
+
+  /** What is before a person's eyes counts as read. */
+  async #markRead() {
+    const channel = this.store.channels?.[this.place];
+    if (!channel?.unread || !channel.member || document.hidden || this.#reading.has(channel.id)) return;
+    if (document.body.dataset.view === "nav") return;
+    this.#reading.add(channel.id);
+    await send(this.store.me, "read", { channel: channel.id }).finally(() => this.#reading.delete(channel.id));
+  }
+}
+
+new App().start();

@@ -1,0 +1,149 @@
+/** What travels: requests and answers, clicks, the ledger, newest last. One line each; unfolded, the JSON as it was sent. */
+
+import { fill, h } from "./dom.js";
+import { icon } from "./icons.js";
+import { json } from "./render/json.js";
+import { Scroller } from "./scroller.js";
+import * as time from "./time.js";
+
+const KINDS = { request: "Request", click: "Click", answer: "Answer", ledger: "Ledger", event: "Event", call: "Call" };
+const FIRST = ["request", "click", "answer", "ledger"];
+
+export class Panel {
+  #app;
+  #nodes = new Map();
+
+  constructor(app) {
+    this.#app = app;
+    this.kinds = new Set(JSON.parse(localStorage.getItem("kinds") ?? JSON.stringify(FIRST)));
+    this.filters = h(
+      "div",
+      { class: "filters", role: "group", "aria-label": "What to show" },
+      Object.entries(KINDS).map(([kind, name]) => this.#filter(kind, name)),
+    );
+    this.list = h("ol", { class: "travels", "aria-label": "What travelled" });
+    this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or click a button of it.");
+    this.scroller = new Scroller(h("div", { class: "scroller", tabindex: -1 }, this.none, this.list));
+    this.node = h(
+      "aside",
+      { class: "panel", id: "panel", "aria-label": "What travels" },
+      this.#head(),
+      this.filters,
+      this.scroller.node,
+    );
+    this.isOpen = (localStorage.getItem("panel") ?? (innerWidth >= 1240 ? "open" : "shut")) === "open";
+    this.node.hidden = !this.isOpen;
+  }
+
+  #head() {
+    const close = h(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        "aria-label": "Fold the panel",
+        title: "Fold the panel",
+        onclick: () => this.#app.togglePanel(),
+      },
+      icon("close"),
+    );
+    return h(
+      "header",
+      { class: "pane-head" },
+      h("h2", { class: "pane-title" }, icon("flow"), h("span", {}, "What travels")),
+      close,
+    );
+  }
+
+  toggle() {
+    this.isOpen = !this.isOpen;
+    this.node.hidden = !this.isOpen;
+    localStorage.setItem("panel", this.isOpen ? "open" : "shut");
+    if (this.isOpen) this.draw();
+  }
+
+  #filter(kind, name) {
+    const toggle = (event) => {
+      if (!this.kinds.delete(kind)) this.kinds.add(kind);
+      event.currentTarget.setAttribute("aria-pressed", String(this.kinds.has(kind)));
+      localStorage.setItem("kinds", JSON.stringify([...this.kinds]));
+      this.draw();
+    };
+    const attributes = { type: "button", class: `filter kind-${kind}`, "aria-pressed": String(this.kinds.has(kind)) };
+    return h("button", { ...attributes, onclick: toggle }, h("span", { class: "dot", "aria-hidden": "true" }), name);
+  }
+
+  /** Another screen: the numbers begin anew. */
+  reset() {
+    this.#nodes.clear();
+    fill(this.list);
+  }
+
+  draw() {
+    if (!this.isOpen) return;
+    this.scroller.around("panel", () => {
+      for (const item of this.#app.store.travels.values()) this.#drawItem(item);
+    });
+    this.none.hidden = [...this.list.children].some((node) => !node.hidden);
+  }
+
+  #drawItem(item) {
+    let made = this.#nodes.get(item.number);
+    if (!made) {
+      made = this.#make(item);
+      this.#nodes.set(item.number, made);
+      this.list.append(made.node);
+    }
+    made.node.hidden = !this.kinds.has(item.kind);
+    made.status.textContent = item.status;
+    made.status.classList.toggle("trouble", item.trouble);
+    made.title.textContent = item.title;
+  }
+
+  #make(item) {
+    const title = h("span", { class: "travel-title" });
+    const status = h("span", { class: "travel-status" });
+    const stamp = h("time", { class: "stamp" }, time.clock(item.at, this.#app.store.person.tz, true));
+    const inside = h("div", { class: "travel-body" });
+    const summary = h(
+      "summary",
+      {},
+      h(
+        "span",
+        { class: "travel-line" },
+        h("span", { class: `kind kind-${item.kind}` }, KINDS[item.kind]),
+        title,
+        status,
+        stamp,
+      ),
+      h("span", { class: "travel-note" }, item.note),
+    );
+    const details = h("details", {}, summary, inside);
+    details.addEventListener("toggle", () => details.open && this.#unfold(item, inside));
+    return { node: h("li", { class: "travel" }, details), title, status };
+  }
+
+  async #unfold(item, inside) {
+    const response = await fetch(`/sandbox/travels/${item.number}`);
+    const told = await response.json();
+    if (!response.ok) {
+      fill(inside, h("p", { class: "hint" }, told.error));
+      return;
+    }
+    const copy = () => navigator.clipboard.writeText(JSON.stringify(told.body, null, 2));
+    fill(
+      inside,
+      h(
+        "div",
+        { class: "json-head" },
+        h("span", { class: "hint" }, "Sent"),
+        h("button", { type: "button", class: "plain-link", onclick: copy }, "Copy"),
+      ),
+      json(told.body),
+      told.reply === null
+        ? null
+        : [h("div", { class: "json-head" }, h("span", { class: "hint" }, "Answered")), json(told.reply)],
+    );
+    inside.scrollIntoView({ block: "nearest" });
+  }
+}

@@ -1,0 +1,37 @@
+/** A list that grows at its end: whoever is at the end stays there, whoever reads further up is left in peace. */
+
+const NEAR = 60;
+
+export class Scroller {
+  #last = 0;
+  #key = null;
+  #follows = true;
+
+  constructor(node) {
+    this.node = node;
+    const sizes = new ResizeObserver(() => this.#follows && this.end());
+    for (const each of [node, ...node.children]) sizes.observe(each);
+    node.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+  }
+
+  /** Draws what is inside; `key` says of which conversation: another one begins at its end. */
+  around(key, draw) {
+    if (key !== this.#key) this.#follows = true;
+    this.#key = key;
+    draw();
+    if (this.#follows) this.end();
+  }
+
+  end() {
+    this.#follows = true;
+    this.node.scrollTop = this.node.scrollHeight;
+  }
+
+  /** Only a person moves upwards: that the end moves away is no sign that they left it. */
+  #scrolled() {
+    const { scrollHeight, scrollTop, clientHeight } = this.node;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this.#follows = true;
+    else if (scrollTop < this.#last) this.#follows = false;
+    this.#last = scrollTop;
+  }
+}

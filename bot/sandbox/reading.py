@@ -1,0 +1,26 @@
+"""Reading JSON that somebody else wrote: the wrong type reads as nothing, never as an exception."""
+
+from __future__ import annotations
+
+from runtime.jsontypes import Json, JsonObject
+
+
+def as_object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def objects(value: Json) -> list[JsonObject]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def texts(value: Json) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def label(value: Json) -> str:
+    """The text of a text object, which is how Block Kit spells every label."""
+    return as_text(as_object(value).get("text"))

@@ -1,0 +1,34 @@
+"""The one app under test, as its manifest and its settings page have it."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+SCOPES = frozenset(
+    {
+        "app_mentions:read", "chat:write", "commands", "channels:history", "groups:history", "im:history",
+        "channels:read", "groups:read", "im:write", "users:read", "users:read.email", "usergroups:read", "files:write",
+    }
+)  # fmt: skip
+EVENTS = frozenset(
+    {
+        "app_mention", "app_home_opened", "message.channels", "message.groups", "message.im",
+        "app_uninstalled", "tokens_revoked", "user_change",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    id: str = "A0ADKCONFIRM"
+    name: str = "adk-confirm"
+    client_id: str = "1000.2000"
+    client_secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    signing_secret: str = field(default_factory=lambda: secrets.token_hex(16))
+    app_token: str = field(default_factory=lambda: f"xapp-1-{secrets.token_hex(16)}")
+    verification_token: str = field(default_factory=lambda: secrets.token_hex(12))
+    scopes: frozenset[str] = SCOPES
+    events: frozenset[str] = EVENTS
+    commands: frozenset[str] = frozenset({"/approvals"})
+    home_enabled: bool = True

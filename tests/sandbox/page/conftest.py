@@ -1,0 +1,90 @@
+"""A sandbox with its page, the small app behind it, five people, and a visitor with a real browser.
+
+The browser lives as long as the session, and so do the loop and everything that has to do with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest_asyncio
+from playwright.async_api import Browser
+
+from bot.sandbox.page import Sandbox
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.screen import Shortcut, Stage
+from tests.blocks import samples
+from tests.sandbox.page.visitor import Visitor, Visits
+from tests.sandbox.small_app import OUTSIDER, SmallApp, small_app
+from tests.support.browser import chromium, complaints_of
+
+
+@dataclass(frozen=True)
+class Scene:
+    slack: Sandbox
+    app: SmallApp
+    dana: Person
+    olu: Person
+    lea: Person
+    max: Person
+    deploys: Channel
+    general: Channel
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def scene() -> AsyncIterator[Scene]:
+    async with Sandbox() as slack:
+        dana = slack.person("dana", id=samples.DANA, real_name="Dana Ortiz")
+        olu = slack.person("olu", id=samples.OPS, real_name="Olu Adeyemi")
+        lea = slack.person("lea", id=samples.LEAD, real_name="Lea Moreau", tz="America/New_York")
+        stranger = slack.person("max", id=OUTSIDER, real_name="Max Kim")
+        everybody = (dana, olu, lea, stranger)
+        deploys, general = slack.channel("deploys", *everybody, id="C0DEPLOYS"), slack.channel("general", *everybody)
+        slack.group("oncall", olu, id="S0ONCALL")
+        slack.page.stage = Stage(
+            roles={dana.id: "asks", lea.id: "lead", stranger.id: "may not approve"},
+            shortcuts=(Shortcut("Approval history", "adk_confirm_history"), Shortcut("Take stock", "stock", "global")),
+            commands={"/approvals": "What waits for you"},
+            tries=("deploy checkout 2.14.0",),
+            start=deploys.id,
+        )
+        async with small_app(slack) as app:
+            yield Scene(slack, app, dana, olu, lea, stranger, deploys, general)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with chromium() as running:
+        yield running
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visits(browser: Browser, scene: Scene) -> AsyncIterator[Visits]:
+    """Opens the page as a visitor does. Whatever it complains about fails the test."""
+    opened: list[tuple[Visitor, list[str]]] = []
+
+    async def visit(
+        path: str = "/", *, width: int = 1440, height: int = 900, dark: bool = False, touch: bool = False
+    ) -> Visitor:
+        context = await browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme="dark" if dark else "light",
+            has_touch=touch,
+            is_mobile=touch,
+            permissions=["clipboard-read", "clipboard-write"],
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(10_000)
+        page = await context.new_page()
+        visitor = Visitor(page)
+        opened.append((visitor, complaints_of(page, expected="/sandbox/do/")))
+        await page.goto(f"{scene.slack.base}{path}")
+        await page.locator(".face[aria-checked=true]").wait_for()
+        return visitor
+
+    yield visit
+    for visitor, complaints in opened:
+        await visitor.page.context.close()
+        assert complaints == []

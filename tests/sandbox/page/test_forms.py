@@ -1,0 +1,214 @@
+"""Forms at the page: errors at their fields, stacks, dialogs that ask first, and all of it by keyboard alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+from slack_bolt.async_app import AsyncAck
+from slack_sdk.web.async_client import AsyncWebClient
+
+from blocks.ids import Action
+from tests.sandbox.page.conftest import Scene
+from tests.sandbox.page.visitor import Visits
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
+
+
+async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("Deny: deploy")
+    reason = me.dialog.get_by_role("textbox", name="Reason")
+    await expect(reason).to_be_focused()
+    hint = "The agent reads this, so that it can propose something better."
+    await expect(reason).to_have_accessible_description(hint)
+    await me.clicks("Deny")
+    await expect(reason).to_have_attribute("aria-invalid", "true")
+    await expect(reason).to_be_focused()
+    await expect(reason).to_have_accessible_description(f"{hint} Please complete this required field.")
+    await expect(me.page.get_by_role("log")).to_contain_text("One field needs another look.")
+    assert scene.app.submitted == []
+    await reason.fill("no")
+    await me.clicks("Deny")
+    await me.sees("Say a little more than that.", within=me.dialog)
+    await reason.fill("Not during the sale.")
+    await me.does_not_see("Please complete")
+    await me.clicks("Deny")
+    await me.sees("Counting…", within=me.dialog)
+    await expect(me.dialog.locator(":focus")).to_have_count(1)
+    await scene.app.tells_verdict()
+    await me.sees("You denied deploy. It won't run, and the agent has been told.", within=me.dialog)
+    await expect(me.page.get_by_role("log")).to_contain_text("You denied deploy.")
+    await expect(me.dialog.locator(":focus")).to_have_count(1)
+    await me.presses("Enter")  # the button to close it is all there is
+    await expect(me.dialog).to_have_count(0)
+    await me.sees("deploy is denied")
+    await me.sees("Not during the sale.")
+    [*_, last] = scene.app.submitted
+    assert last["reason"][Action.FIELD.value]["value"] == "Not during the sale."
+
+
+async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("Edit…: deploy")
+    await me.dialog.get_by_label("version").fill("2.14.1")
+    await me.dialog.get_by_label("env").select_option("staging")
+    await me.dialog.get_by_label("replicas").fill("4")
+    await me.dialog.get_by_role("radiogroup", name="dry_run").get_by_label("true").check()
+    await me.dialog.get_by_label("when").fill("2026-12-01")
+    await me.clicks("Approve edited")
+    await expect(me.dialog).to_have_count(0)
+    [values] = scene.app.submitted
+    entered = [next(iter(block.values())) for block in values.values()]
+    assert [each.get("value") for each in entered if "value" in each] == ["2.14.1", "4"]
+    options = [each["selected_option"]["text"]["text"] for each in entered if "selected_option" in each]
+    assert options == ["staging", "true"]
+    assert [each["selected_date"] for each in entered if "selected_date" in each] == ["2026-12-01"]
+    await me.sees("env prod → staging")
+
+
+async def test_what_was_typed_outlives_a_redraw_and_a_change_of_person(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("Edit…: deploy")
+    await me.dialog.get_by_label("version").fill("2.14.1")
+    await me.dialog.get_by_label("replicas").fill("5")
+    await scene.slack.until(lambda: (modal := scene.dana.modal()) and modal.fields["version"] == "2.14.1")
+    modal = scene.dana.modal()
+    assert modal is not None
+    view = {**modal.view.body, "title": {"type": "plain_text", "text": "Edit once more"}}
+    await scene.app.client.views_update(view_id=modal.view.id, view=view)
+    await me.sees("Edit once more", within=me.dialog)
+    await expect(me.dialog.get_by_label("replicas")).to_have_value("5")
+    await expect(me.dialog.get_by_label("replicas")).to_be_focused()
+    await me.dialog.get_by_label("version").focus()
+    await scene.slack.until(lambda: (seen := scene.dana.modal()) and seen.fields["replicas"] == "5")
+    await me.page.reload()
+    await expect(me.dialog.get_by_label("version")).to_have_value("2.14.1")
+    await expect(me.dialog.get_by_label("replicas")).to_have_value("5")
+
+
+async def test_slacks_own_question_stands_before_the_click(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("Withdraw: deploy")
+    question = me.page.get_by_role("alertdialog", name="Withdraw this call?")
+    await expect(question).to_have_accessible_description("It won't run, and the agent is told so.")
+    await me.clicks("Go back")
+    await expect(me.page.get_by_role("button", name="Withdraw: deploy")).to_be_focused()
+    await me.clicks("Withdraw: deploy")
+    await me.presses("Escape")
+    assert [made for made in scene.slack.deliveries if made.what == "block_actions"] == []
+    await me.clicks("Withdraw: deploy")
+    await me.clicks("Withdraw")
+    await me.sees("deploy is withdrawn")
+
+
+async def test_modals_stand_on_top_of_each_other(scene: Scene, visits: Visits) -> None:
+    def view(title: str, *elements: Body) -> Body:
+        told = {"type": "plain_text", "text": title}
+        field = {"type": "plain_text_input", "action_id": "v"}
+        name = {"type": "input", "block_id": "name", "label": {"type": "plain_text", "text": "Name"}, "element": field}
+        blocks = [{"type": "actions", "elements": [*elements]}, name]
+        return {"type": "modal", "title": told, "submit": {"type": "plain_text", "text": "Send"}, "blocks": blocks}
+
+    deeper = {"type": "button", "action_id": "deeper", "text": {"type": "plain_text", "text": "Deeper"}}
+    end = {**deeper, "action_id": "end", "text": {"type": "plain_text", "text": "The end"}}
+
+    @scene.app.bolt.shortcut("stock")
+    async def on_shortcut(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
+        await ack()
+        await client.views_open(trigger_id=body["trigger_id"], view=view("First", deeper))
+
+    @scene.app.bolt.action("deeper")
+    async def on_deeper(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
+        await ack()
+        await client.views_push(trigger_id=body["trigger_id"], view=view("Second", end))
+
+    me = await visits()
+    await me.clicks("Shortcuts and commands")
+    await me.page.get_by_role("menuitem", name="Take stock").click()
+    await expect(me.page.get_by_role("dialog", name="First")).to_be_visible()
+    await me.dialog.get_by_label("Name").fill("one")
+    await me.clicks("Deeper")
+    await expect(me.page.get_by_role("dialog", name="Second")).to_be_visible()
+    await expect(me.dialog.get_by_label("Name")).to_have_value("")
+    await me.dialog.get_by_label("Name").fill("two")
+    await me.clicks("Back")
+    await expect(me.page.get_by_role("dialog", name="First")).to_be_visible()
+    await expect(me.dialog.get_by_label("Name")).to_have_value("one")
+    await me.clicks("Deeper")
+    await me.clicks("Close everything")
+    await expect(me.dialog).to_have_count(0)
+
+
+async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.picks("Approval history", of=me.message("Approve deploy?"))
+    await me.sees("@lea edited deploy. This is revision 2; earlier approvals fell.", within=me.dialog)
+    await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
+    await expect(me.dialog).to_have_count(0)
+
+
+async def test_from_the_question_to_the_submit_without_a_mouse(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.presses("F6", "F6", "F6")
+    await expect(me.chat.get_by_role("combobox")).to_be_focused()
+    await me.page.keyboard.type("@adk")
+    await expect(me.page.get_by_role("option", name="@adk-confirm")).to_have_attribute("aria-selected", "true")
+    await me.presses("Enter")
+    await me.page.keyboard.type("deploy checkout 2.14.0")
+    await me.presses("Enter")
+    await me.sees("1 reply", within=me.chat)
+    await me.presses("Shift+F6")
+    await expect(me.focused()).to_contain_text("deploy checkout 2.14.0")
+    await me.presses("Enter")
+    await expect(me.thread.get_by_role("combobox")).to_be_focused()
+    for _ in range(5):
+        await me.page.keyboard.press("Shift+Tab")
+    edit = me.thread.get_by_role("button", name="Edit…: deploy")
+    while not await edit.evaluate("node => node === document.activeElement"):
+        await me.page.keyboard.press("Shift+Tab")
+    await me.presses("Enter")
+    version = me.dialog.get_by_label("version")
+    await expect(version).to_be_focused()
+    for _ in range(20):  # round and round, never out
+        await me.page.keyboard.press("Tab")
+        assert await me.page.evaluate("document.activeElement.closest('dialog') !== null")
+    await me.presses("Escape")
+    await expect(me.dialog).to_have_count(0)
+    await expect(edit).to_be_focused()
+    await me.presses("Enter")
+    await expect(version).to_be_focused()
+    await me.presses("Control+a")
+    await me.page.keyboard.type("2.14.1")
+    await me.presses("Enter")
+    await me.sees("1 of 2 approvals", within=me.thread)
+    await expect(me.thread.locator(":focus")).to_have_count(1)  # where the button was, or at the message
+
+
+async def test_menus_and_messages_by_arrow_keys(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    for words in ("first", "second", "third"):
+        await scene.olu.says(words, scene.deploys)
+    await me.message("third").focus()
+    await me.presses("ArrowUp")
+    await expect(me.message("second")).to_be_focused()
+    await me.presses("Home")
+    await expect(me.message("first")).to_be_focused()
+    await me.message("first").get_by_role("button", name="More actions").focus()
+    await me.presses("Enter")
+    await expect(me.page.get_by_role("menuitem", name="Reply in thread")).to_be_focused()
+    await me.presses("ArrowUp")
+    await expect(me.page.get_by_role("menuitem", name="Approval history")).to_be_focused()
+    await me.presses("Escape")
+    await expect(me.message("first").get_by_role("button", name="More actions")).to_be_focused()
+    await me.page.get_by_role("radio", name="dana").focus()
+    await me.presses("ArrowRight")
+    await expect(me.page.get_by_role("radio", name="olu")).to_have_attribute("aria-checked", "true")
+    await expect(me.page.get_by_role("radio", name="olu")).to_be_focused()

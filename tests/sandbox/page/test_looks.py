@@ -1,0 +1,252 @@
+"""How it is drawn: every kind of block, supplied texts that stay text, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+import bot.sandbox.page
+from blocks.faces import heading
+from tests.blocks import samples
+from tests.sandbox.page.conftest import Scene
+from tests.sandbox.page.visitor import Visitor, Visits
+from tests.sandbox.small_app import drawn
+from tests.support.audit import audit
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+MARKUP = (
+    "*bold* _slanted_ ~gone~ `code` 2*3*4 snake_case_name &lt;b&gt; &amp;amp; <https://example.com|a link> <@U0DANA> "
+    "<@U0NOBODY> <#C0DEPLOYS> <!here> <!subteam^S0ONCALL> <!date^1795262400^{date_num} {time_secs}|then> :tada: "
+    "<javascript:alert(1)|no link>\n&gt; a quote\n&gt; of two lines\n```a *box* &amp; more```\nafter"
+)
+MARKDOWN = """## State
+
+The **checkout** is *well*, see [there](https://example.com/a_b) and https://example.com/c.
+
+1. one
+2. two
+   - inside `two`
+
+> said
+
+| name | pods |
+| --- | --- |
+| web | **3** |
+
+```python
+if a < b: "<i>"
+```
+
+<script>alert(1)</script> ![a picture](https://example.com/p.png) [bad](javascript:alert(1)) snake_case_name"""
+
+
+async def test_markup(scene: Scene, visits: Visits) -> None:
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text=MARKUP)
+    me = await visits()
+    message = me.message("bold")
+    for selector, words in (
+        ("strong:not(.author)", "bold"), ("em", "slanted"), ("s", "gone"), ("code", "code"),
+        ("blockquote", "a quote\nof two lines"), ("pre", "a *box* & more"), (".mention-me >> nth=0", "@dana"),
+        (".mention >> nth=1", "@U0NOBODY"), ("a.mention", "#deploys"), (".mention-me >> nth=1", "@here"),
+        (".mention >> nth=4", "@oncall"), ("time:not(.stamp)", "2026-11-21 13:00:00"),
+    ):  # fmt: skip
+        await expect(message.locator(selector)).to_have_text(words, use_inner_text=True)
+    await expect(message.get_by_role("link", name="a link")).to_have_attribute("rel", "noopener noreferrer")
+    await expect(message.get_by_role("link", name="no link")).to_have_count(0)
+    await expect(message).to_contain_text("2*3*4 snake_case_name <b> &amp;")
+    await expect(message).to_contain_text("🎉")
+
+
+async def test_markdown(scene: Scene, visits: Visits) -> None:
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, markdown_text=MARKDOWN)
+    me = await visits()
+    message = me.message("checkout")
+    for selector, words in (
+        ("h4", "State"), (".markdown > p strong", "checkout"), ("em", "well"), ("ol > li >> nth=0", "one"),
+        ("ol ul li code", "two"), ("blockquote", "said"), ("th >> nth=1", "pods"), ("td strong", "3"),
+        ("pre", 'if a < b: "<i>"'),
+    ):  # fmt: skip
+        await expect(message.locator(selector)).to_have_text(words)
+    links = await message.locator(".markdown a").evaluate_all("nodes => nodes.map(node => node.getAttribute('href'))")
+    assert links == ["https://example.com/a_b", "https://example.com/c", "https://example.com/p.png"]
+    await expect(message).to_contain_text("<script>alert(1)</script>")
+    await expect(message).to_contain_text("snake_case_name")
+    assert await message.locator("script, img, iframe").count() == 0
+
+
+async def test_what_was_supplied_stays_text(scene: Scene, visits: Visits) -> None:
+    """The card names two people and a group by itself; nothing else in it is more than letters."""
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, **drawn(samples.HOSTILE))
+    me = await visits()
+    message = me.message("Approve pay")
+    assert await message.locator(".mention").all_inner_texts() == ["@dana", "@oncall", "@lea"]
+    assert await message.locator(".content a, img, script, em, s").count() == 0
+    await expect(message.locator("h3")).to_have_text(heading(samples.HOSTILE))
+    await expect(message.locator("blockquote")).to_contain_text("Approved by <@U0LEAD> <!here>")
+    await expect(message.locator("code", has_text="evil")).to_have_text(
+        "<!channel> @here <@U0LEAD> #general https://evil.example"
+    )
+    await expect(message.locator("pre").first).to_have_text("5\namount 5000")
+
+
+async def test_every_face_of_a_card_is_drawn(scene: Scene, visits: Visits) -> None:
+    for view in samples.CARDS.values():
+        await scene.app.client.chat_postMessage(channel=scene.deploys.id, **drawn(view))
+    me = await visits()
+    await expect(me.chat.locator("li.message")).to_have_count(len(samples.CARDS))
+    assert await me.page.locator(".unknown").all_inner_texts() == []
+    assert await audit(me.page) == []
+
+
+async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    news = me.page.get_by_role("log")
+    await scene.app.asks(scene.deploys.id, "")
+    await expect(news).to_contain_text("adk-confirm: ⏳ Approve deploy? oncall asks for @dana")
+    await scene.app.redraws(samples.DONE)
+    await expect(news).to_contain_text("adk-confirm, changed: ✅ deploy is done")
+    await scene.olu.says("elsewhere", scene.general)
+    await scene.olu.says("and here", scene.deploys)
+    await expect(news).to_contain_text("olu: and here")
+    await expect(news).not_to_contain_text("elsewhere")
+
+
+async def test_unknown_blocks_say_so(scene: Scene, visits: Visits) -> None:
+    rows = [[{"type": "raw_text", "text": "x"}]]
+    await scene.app.client.chat_postMessage(
+        channel=scene.deploys.id, text="t", blocks=[{"type": "table", "rows": rows}]
+    )
+    me = await visits()
+    await me.sees("This page can't draw a table block.")
+
+
+async def _walk(me: Visitor) -> None:
+    """Through every kind of surface, looking at each."""
+    assert await audit(me.page) == []
+    await me.says("@adk-confirm deploy checkout 2.14.0 to prod")
+    await me.opens_thread()
+    await me.sees("Approve deploy?", within=me.thread)
+    assert await audit(me.page) == []
+    await me.picks("Approval history", of=me.message("Approve deploy?", me.thread))
+    await me.sees("deploy started.", within=me.dialog)
+    assert await audit(me.page) == []
+    await me.presses("Escape")
+    await me.clicks("Deny: deploy", within=me.thread)
+    await me.clicks("Deny")
+    await me.sees("Please complete this required field.")
+    assert await audit(me.page) == []
+    await me.presses("Escape")
+    await me.clicks("Withdraw: deploy", within=me.thread)
+    await me.sees("Withdraw this call?")
+    assert await audit(me.page) == []
+    await me.presses("Escape")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_everything_has_a_name_and_can_be_read(scene: Scene, visits: Visits, dark: bool) -> None:
+    me = await visits(dark=dark)
+    await me.chat.get_by_role("combobox").fill("@")
+    await expect(me.page.get_by_role("option").first).to_be_visible()
+    assert await audit(me.page) == []
+    await _walk(me)
+    await me.goes_to("adk-confirm")
+    await me.sees("Waiting for you (7)")
+    assert await audit(me.page) == []
+    await me.goes_to("deploys")
+    await me.says("/approvals")
+    await me.sees("Waiting in this channel")
+    await me.chat.get_by_role("combobox").fill("/nothing")
+    await me.presses("Enter")
+    await me.sees("not a valid command")
+    await me.panel.locator("summary").last.click()
+    await me.sees('"command"', within=me.panel)
+    assert await audit(me.page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
+    me = await visits(width=360, height=740, dark=dark, touch=True)
+    await expect(me.nav).to_be_hidden()
+    await expect(me.panel).to_be_hidden()
+    await _walk(me)
+    await expect(me.chat).to_be_hidden()
+    await me.thread.get_by_role("link", name="Back to the conversation").click()
+    await expect(me.thread).to_be_hidden()
+    await me.chat.get_by_role("link", name="Back to the list of channels").click()
+    await expect(me.chat).to_be_hidden()
+    assert await audit(me.page) == []
+    await me.goes_to("adk-confirm")
+    await me.sees("Waiting for you (7)")
+    assert await audit(me.page) == []
+    await me.becomes(scene.max)
+    await me.page.get_by_role("button", name="What travels").click()
+    await me.sees("“Deny” by dana", within=me.panel)
+    assert await audit(me.page) == []
+
+
+async def test_the_theme_follows_the_computer_until_it_is_chosen(scene: Scene, visits: Visits) -> None:
+    me = await visits(dark=True)
+    ground = "getComputedStyle(document.querySelector('main')).backgroundColor"
+    dark = await me.page.evaluate(ground)
+    await me.clicks("Switch to the light theme")
+    light = await me.page.evaluate(ground)
+    assert (dark, light) == ("rgb(26, 28, 32)", "rgb(255, 255, 255)")
+    await me.page.reload()
+    await me.page.locator(".face[aria-checked=true]").wait_for()
+    assert await me.page.evaluate(ground) == light
+    await me.clicks("Switch to the dark theme")
+    assert await me.page.evaluate(ground) == dark
+
+
+# -- the colours themselves, hovering included
+
+PAIRS = (
+    ("ink", ("paper", "paper-2", "paper-3", "code-ground", "only-you")),
+    ("ink-2", ("paper", "paper-2", "paper-3", "only-you", "code-ground")),
+    ("link", ("paper", "paper-2", "only-you")),
+    ("paper", ("link",)),
+    ("on-strong", ("good", "good-2", "bad", "bad-2", "count")),
+    ("code", ("code-ground",)),
+    ("mention-ink", ("mention",)),
+    ("mention-me-ink", ("mention-me",)),
+    ("wrong", ("paper", "paper-2")),
+    ("new", ("paper",)),
+    ("frame-ink", ("frame", "frame-2", "frame-3")),
+    ("frame-ink-2", ("frame", "frame-2")),
+    ("frame-on-ink", ("frame-on",)),
+    *((f"json-{kind}", ("code-ground",)) for kind in ("key", "string", "number", "word")),
+    *((kind, ("paper", "paper-2")) for kind in ("request", "click", "answer", "ledger", "event", "call")),
+)
+THEME = (Path(bot.sandbox.page.__file__).parent / "page" / "style" / "theme.css").read_text()
+
+
+def colours(selector: str) -> dict[str, str]:
+    found = re.search(rf"{re.escape(selector)} {{(.*?)\n\s*}}", THEME, re.DOTALL)
+    assert found is not None
+    return dict(re.findall(r"--([\w-]+): (.+?);\n", found[1] + "\n"))
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    red, green, blue = (value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def faint(theme: dict[str, str]) -> Iterator[str]:
+    for ink, grounds in PAIRS:
+        for ground in grounds:
+            bright, dark = sorted((luminance(theme[ink]), luminance(theme[ground])), reverse=True)
+            if (contrast := (bright + 0.05) / (dark + 0.05)) < 4.5:
+                yield f"{ink} on {ground}: {contrast:.2f}"
+
+
+async def test_the_colours_of_both_themes_can_be_read() -> None:
+    light, dark = colours(":root"), colours('[data-theme="dark"]')
+    assert [*faint(light)] == []
+    assert [*faint(light | dark)] == []
+    assert colours('[data-theme="auto"]') == dark

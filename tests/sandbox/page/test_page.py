@@ -1,0 +1,220 @@
+"""The story at the page, as a visitor lives it: everybody in turn, with a real app behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from bot.sandbox.page import Sandbox
+from tests.sandbox.page.conftest import Scene
+from tests.sandbox.page.visitor import Visitor, Visits
+from tests.sandbox.small_app import FIRST_WORDS
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_ask_refused_edit_second_vote_done(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.sees("A local stand-in for Slack. Not for production.")
+    await me.says("@adk-confirm deploy checkout 2.14.0 to prod")
+    await me.opens_thread()
+    await me.sees("Approve deploy?", within=me.thread)
+    await me.sees("1 reply", within=me.chat)
+
+    await me.becomes(scene.max)
+    await me.clicks("Approve: deploy")
+    refusal = "You can't decide this one: the policy names others."
+    await me.sees(refusal, within=me.thread)
+    await me.sees("Only visible to you", within=me.thread)
+
+    await me.becomes(scene.olu)
+    await me.sees("0 of 2 approvals")
+    await me.does_not_see(refusal)
+    await me.clicks("Edit…: deploy")
+    await me.dialog.get_by_label("version").fill("2.14.1")
+    await me.dialog.get_by_label("replicas").fill("many")
+    await me.clicks("Approve edited")
+    await me.sees("Please enter a number.", within=me.dialog)
+    await me.dialog.get_by_label("replicas").fill("21")
+    await me.clicks("Approve edited")
+    await me.sees("Must be 20 or less.", within=me.dialog)
+    await me.dialog.get_by_label("replicas").fill("4")
+    await me.clicks("Approve edited")
+    await expect(me.dialog).to_have_count(0)
+    await me.sees("1 of 2 approvals", within=me.thread)
+    card = me.message("1 of 2 approvals", me.thread)
+    await expect(card).to_contain_text("version 2.14.0 → 2.14.1")
+    await expect(card).to_contain_text("Edited by @olu: revision 2")
+    await expect(card).to_contain_text("(edited)")
+
+    await me.becomes(scene.lea)
+    await me.clicks("Approve: deploy")
+    await me.sees("deploy is done", within=me.thread)
+    await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
+    assert "It ran in 42 s" in scene.dana.sees(scene.deploys)
+
+
+async def test_a_reply_grows_while_the_agent_speaks(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.says("@adk-confirm status of checkout?")
+    await me.opens_thread()
+    growing = me.thread.locator(".message.streaming")
+    await expect(growing).to_contain_text(FIRST_WORDS.replace("*", ""))
+    await expect(growing.locator("strong", has_text="checkout")).to_be_visible()
+    scene.app.go_on.set()
+    grown = me.message("6 replicas", me.thread)
+    await expect(grown.locator("li")).to_have_text(["version 2.14.0", "6 replicas"])
+    await expect(growing).to_have_count(0)
+
+
+async def test_the_agent_is_seen_to_think(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    asked = await scene.dana.says("anybody there?", scene.deploys)
+    status: dict[str, Any] = {"channel_id": scene.deploys.id, "thread_ts": asked.ts}
+    await scene.app.client.assistant_threads_setStatus(**status, status="is thinking…")
+    await me.sees("adk-confirm is thinking…", within=me.chat)
+    await me.message("anybody there?").hover()
+    await me.message("anybody there?").get_by_role("link", name="Reply in thread").click()
+    await me.sees("adk-confirm is thinking…", within=me.thread)
+    await scene.app.client.assistant_threads_setStatus(**status, status="")
+    await me.does_not_see("adk-confirm is thinking…")
+
+
+async def test_what_is_new_stands_out_until_it_is_read(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    general = me.nav.get_by_role("link", name="general")
+    await scene.dana.says("from myself", scene.general)
+    await scene.olu.says("have you seen this?", scene.general)
+    await scene.olu.says("and this?", scene.general)
+    await expect(general).to_have_accessible_name("general 2 unread")
+    await expect(me.page).to_have_title("(2) deploys · Acme sandbox")
+    await general.click()
+    await expect(me.chat.locator(".new")).to_be_visible()
+    await expect(me.chat.locator(".new + .message")).to_contain_text("have you seen this?")
+    await expect(general).to_have_accessible_name("general")
+    await scene.slack.until(lambda: not scene.slack.workspace.unread(scene.dana.id, scene.general))
+
+
+async def test_a_command_answers_only_who_typed_it(scene: Scene, visits: Visits) -> None:
+    me, other = await visits(), await visits()
+    await other.becomes(scene.olu)
+    await me.page.get_by_role("button", name="Shortcuts and commands").click()
+    await me.page.get_by_role("menuitem", name="/approvals").click()
+    await me.presses("Enter")
+    await me.sees("Waiting for you", within=me.chat)
+    await other.does_not_see("Waiting for you")
+    await me.clicks("Dismiss")
+    await me.does_not_see("Waiting for you")
+    await me.chat.get_by_role("combobox").fill("/approve everything")
+    await me.presses("Enter")
+    await me.sees("/approve is not a valid command.")
+    await expect(me.chat.get_by_role("combobox")).to_have_value("/approve everything")
+
+
+async def test_messages_of_ones_own_are_edited_and_deleted(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.says("helo @olu")
+    await me.says("/approvals is a command")  # a command all the same: it goes to the app
+    await me.sees("Waiting for you")
+    await me.chat.get_by_role("combobox").focus()
+    await me.presses("ArrowUp")
+    box = me.page.get_by_role("textbox", name="Edit message")
+    await expect(box).to_have_value("helo @olu")
+    await box.fill("hello @olu")
+    await box.press("Enter")
+    edited = me.message("hello @olu")
+    await expect(edited).to_contain_text("(edited)")
+    assert "hello @olu" in scene.olu.sees(scene.deploys)
+    await me.picks("Delete message…", of=edited)
+    await me.clicks("Delete")
+    await expect(edited).to_have_count(0)
+    assert "hello" not in scene.olu.sees(scene.deploys)
+
+
+async def test_files_go_with_a_message_and_are_read(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    picked = {"name": "call.json", "mimeType": "application/json", "buffer": b'{"amount": 1500, "to": "<b>"}'}
+    await me.chat.locator("input[type=file]").set_input_files(picked)  # type: ignore[arg-type]  # a FilePayload
+    await me.sees("call.json", within=me.chat)
+    await me.says("this is the call")
+    await me.message("this is the call").get_by_role("button", name="call.json").click()
+    await me.sees('{"amount": 1500, "to": "<b>"}', within=me.dialog)
+    await me.clicks("Close")
+    file = next(iter(scene.slack.workspace.files))
+    nora = scene.slack.person("nora")  # in the workspace, and so a reader of its public channels
+    read = await me.page.request.get(f"{scene.slack.base}/sandbox/files/{file}?as={nora.id}")
+    assert await read.body() == picked["buffer"]
+
+
+async def test_from_outside_a_channel_is_read_and_joined(scene: Scene, visits: Visits) -> None:
+    scene.slack.channel("random", scene.olu)
+    hidden = scene.slack.channel("secret", scene.olu, private=True)
+    me = await visits()
+    await me.goes_to("random")
+    await me.sees("You are looking at #random from outside.")
+    await me.clicks("Join channel")
+    await me.says("here I am")
+    assert "here I am" in scene.olu.sees("#random")
+    await expect(me.nav.get_by_role("link", name="secret")).to_have_count(0)
+    scene.slack.workspace.directory.set_members(hidden.id, add=(scene.dana.id,))
+    await expect(me.nav.get_by_role("link", name="secret")).to_be_visible()
+
+
+async def test_the_home_tab_and_the_way_to_a_card(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.says("@adk-confirm deploy checkout")
+    await me.goes_to("adk-confirm")
+    await me.sees("Waiting for you (7)", within=me.chat)
+    await me.chat.get_by_role("checkbox", name="Decide together").first.check()
+    ticked = await scene.slack.until(lambda: [made for made in scene.slack.deliveries if made.what == "block_actions"])
+    assert ticked[-1].body["view"]["type"] == "home"  # type: ignore[index,call-overload]  # a payload as Slack sends it
+    await me.page.get_by_role("tab", name="Messages").click()
+    await me.sees("Everything you say here goes to adk-confirm.")
+    await me.says("hello")
+    assert "hello" in scene.dana.sees()
+
+
+async def test_a_permalink_leads_to_the_message_in_its_thread(scene: Scene, visits: Visits) -> None:
+    asked = await scene.dana.says("where is it?", scene.deploys)
+    for number in range(30):
+        await scene.olu.says(f"not here {number}", scene.deploys)
+    answer = await scene.olu.says("it is here", scene.deploys, thread=asked)
+    link = scene.slack.workspace.permalink(answer.message)
+    assert link.startswith("https://acme.slack.com/archives/")
+    me = await visits(link.removeprefix("https://acme.slack.com"))
+    await expect(me.message("it is here", me.thread)).to_be_focused()
+    await scene.app.client.chat_postMessage(channel=scene.general.id, text=f"<{link}|Look there>")
+    await me.goes_to("general")
+    await me.page.get_by_role("link", name="Look there").click()
+    await expect(me.message("it is here", me.thread)).to_be_focused()
+
+
+async def test_a_sandbox_that_was_away_comes_back(browser: Browser) -> None:
+    page = await browser.new_page()
+    me = Visitor(page)
+    async with Sandbox() as slack:
+        address = urlsplit(slack.base)
+        slack.channel("deploys", slack.person("dana"))
+        await page.goto(slack.base)
+        await expect(page.get_by_role("radio", name="dana")).to_have_attribute("aria-checked", "true")
+    await me.sees("The sandbox does not answer. Trying again…")
+    async with Sandbox(port=address.port or 0) as slack:
+        erik = slack.person("erik", id="U0ERIK")
+        slack.channel("deploys", erik)
+        await expect(page.get_by_role("radio", name="erik")).to_have_attribute("aria-checked", "true")
+        await me.does_not_see("The sandbox does not answer.")
+        await me.says("hello again")
+        assert "hello again" in erik.sees("#deploys")
+    await page.close()
+
+
+async def test_what_slack_itself_says_is_seen(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    scene.slack.sends_to("http://127.0.0.1:9/gone")
+    await me.clicks("Deny: deploy")
+    await me.sees("This action could not be completed.")
+    await expect(me.page.get_by_role("alert")).to_contain_text("Slackbot")

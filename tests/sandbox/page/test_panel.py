@@ -1,0 +1,137 @@
+"""What travels: the panel at the page, and the record behind it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+
+import pytest
+from playwright.async_api import expect
+
+from bot.ledger import Head, LineKind, append, purged
+from bot.sandbox.panel import Item, answer_message, ledger_line, request_event
+from runtime.jsontypes import JsonObject
+from tests.sandbox.page.conftest import Scene
+from tests.sandbox.page.visitor import Visits
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+CALL: JsonObject = {"id": "adk-1", "name": "deploy", "args": {"service": "checkout"}}
+ASKED: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": {"hint": "Ship it?", "confirmed": False}}
+NAME = "adk_request_confirmation"
+
+
+class Noted:
+    """An `Observed` of items that a test puts in."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self._woken = asyncio.Event()
+
+    def note(self, item: Item) -> None:
+        self.items.append(item)
+        self._woken.set()
+
+    async def follow(self) -> AsyncIterator[Item]:
+        told = 0
+        while True:
+            for item in self.items[told:]:
+                yield item
+                told += 1
+            self._woken.clear()
+            if told == len(self.items):
+                await self._woken.wait()
+
+
+def request() -> Item:
+    part: JsonObject = {"functionCall": {"id": "adk-2", "name": NAME, "args": ASKED}}
+    return request_event({"author": "oncall", "content": {"role": "model", "parts": [part]}}, time.time())
+
+
+def answer(confirmed: bool) -> Item:
+    part: JsonObject = {"functionResponse": {"id": "adk-2", "name": NAME, "response": {"confirmed": confirmed}}}
+    return answer_message({"newMessage": {"role": "user", "parts": [part]}}, time.time())
+
+
+async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> None:
+    noted = Noted()
+    noted.note(request())
+    scene.slack.page.watch(noted)
+    me = await visits()
+    await me.sees("deploy needs a word", within=me.panel)
+    await me.sees("The agent's runtime pauses", within=me.panel)
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("Deny: deploy")
+    await expect(me.dialog).to_be_visible()
+    await me.presses("Escape")
+    await expect(me.dialog).to_have_count(0)
+    await me.sees("“Deny” by dana", within=me.panel)
+    line = append(
+        Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, at=datetime.now(UTC), salt="s", tool="deploy"
+    )
+    noted.note(answer(False))
+    noted.note(ledger_line(line))
+    await me.sees("denied: deploy", within=me.panel)
+    await me.sees("One no decides. The call does not run, and the agent learns why.", within=me.panel)
+    kinds = me.panel.locator(".travel:visible .kind")
+    await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
+
+    await me.panel.get_by_text("“Deny” by dana").click()
+    sent = me.panel.get_by_role("region", name="JSON")
+    await expect(sent).to_contain_text('"type": "block_actions"')
+    await me.clicks("Copy")
+    copied = json.loads(await me.page.evaluate("navigator.clipboard.readText()"))
+    [clicked] = [made for made in scene.slack.deliveries if made.what == "block_actions"]
+    assert copied == clicked.body
+
+    await me.clicks("Ledger", within=me.panel)
+    await expect(kinds).to_have_text(["Request", "Click", "Answer"])
+    await me.clicks("Call", within=me.panel)
+    await me.sees("views.open", within=me.panel)
+    await me.sees("The app opens a form.", within=me.panel)
+    await me.clicks("Fold the panel")
+    await expect(me.panel).to_be_hidden()
+    await expect(me.page.get_by_role("button", name="What travels")).to_be_focused()
+
+
+async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await me.clicks("Event", within=me.panel)
+    await me.says("@adk-confirm deploy checkout")
+    mention = me.panel.locator(".travel", has_text="app_mention")
+    await expect(mention.locator(".travel-status")).to_contain_text("200 in")
+    await expect(mention).to_contain_text("this is how a conversation with the agent begins")
+    await me.opens_thread()
+    scene.slack.sends_to("http://127.0.0.1:9/gone")
+    await me.clicks("Approve: deploy")
+    click = me.panel.locator(".travel", has_text="“Approve” by dana")
+    await expect(click.locator(".travel-status.trouble")).to_have_text("connection failed")
+
+
+async def test_each_kind_of_item_is_told_in_words() -> None:
+    parts: list[JsonObject] = [{"functionResponse": {"id": "adk-1", "name": NAME, "response": ASKED}}]
+    other_dialect = request_event({"content": {"parts": [*parts]}}, 1.0)
+    assert other_dialect.title == "deploy needs a word"
+    assert request_event({}, 1.0).title == "A call needs a word"
+    assert answer(True).title == "confirmed"
+    assert answer(False).title == "not confirmed"
+    line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, at=datetime.now(UTC), salt="s")
+    assert ledger_line(line).title == "paused"
+    assert "chained to the line before" in ledger_line(line).note
+    assert ledger_line(line).body["content"] == {"by": "x"}
+    assert ledger_line(purged(line)).body["content"] == "purged"
+
+
+async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken:
+        async def follow(self) -> AsyncIterator[Item]:
+            yield answer(True)
+            raise ConnectionError("the agent's journal is gone")
+
+    await asyncio.wait([scene.slack.page.watch(Broken())])
+    assert "The panel can't follow any more" in caplog.text
+    assert "the agent's journal is gone" in caplog.text
+    assert [item["title"] for item in scene.slack.page.travels.since(0)] == ["confirmed"]

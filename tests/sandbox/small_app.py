@@ -1,0 +1,196 @@
+"""A small real Bolt app that posts this project's own cards, forms and lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from aiohttp import web
+from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond
+from slack_sdk.web.async_client import AsyncWebClient
+
+from blocks.card import card
+from blocks.form import deny_form, edit_form, read_denial, read_edit
+from blocks.history import history
+from blocks.home import approvals, inbox
+from blocks.ids import Action, Callback
+from blocks.told import Counted, VerdictView, Why
+from blocks.verdict import counting, verdict_message, verdict_modal
+from blocks.view import CardView, Change, Face, Verdict, Vote
+from bot.sandbox.server import FakeSlack
+from tests.blocks import samples
+
+Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
+OUTSIDER = "U0MAX"
+FIRST_WORDS, LAST_WORDS = "Looking at **checkout**", " now:\n\n- version `2.14.0`\n- 6 replicas"
+
+
+def drawn(view: CardView) -> Body:
+    """A card, as `chat.postMessage` takes it."""
+    return card(view).payload()
+
+
+class SmallApp:
+    """One card, one decision. `go_on` lets a streamed reply go on to its end."""
+
+    def __init__(self, slack: FakeSlack) -> None:
+        self.client = AsyncWebClient(slack.bot_token, base_url=slack.url, retry_handlers=[])
+        self.bolt = AsyncApp(signing_secret=slack.signing_secret, client=self.client, process_before_response=True)
+        self.go_on = asyncio.Event()
+        self.view: CardView = samples.EDITABLE
+        self.place: tuple[str, str] = ("", "")
+        self.submitted: list[Body] = []
+        self.counting_in = ""
+        self._listen()
+
+    async def asks(self, channel: str, thread_ts: str) -> None:
+        """Posts the card."""
+        posted = await self.client.chat_postMessage(channel=channel, thread_ts=thread_ts, **drawn(self.view))
+        self.place = (channel, posted["ts"])
+
+    async def redraws(self, view: CardView) -> None:
+        self.view = view
+        channel, ts = self.place
+        await self.client.chat_update(channel=channel, ts=ts, **drawn(view))
+
+    async def tells_verdict(self) -> None:
+        """What follows on “Counting…”."""
+        said = VerdictView(counted=Counted.DENIED, tool=self.view.tool, decided=True)
+        await self.client.views_update(view_id=self.counting_in, view=verdict_modal(said))
+
+    def _listen(self) -> None:
+        self.bolt.event("app_mention")(self._on_mention)
+        self.bolt.event("message")(_nothing)
+        self.bolt.event("app_home_opened")(self._on_home)
+        self.bolt.action(Action.APPROVE.value)(self._on_approve)
+        self.bolt.action(Action.DENY.value)(self._on_deny)
+        self.bolt.action(Action.EDIT.value)(self._on_edit)
+        self.bolt.action(Action.WITHDRAW.value)(self._on_withdraw)
+        self.bolt.action(Action.TICK.value)(_acked)
+        self.bolt.action(Action.LINK.value)(_acked)
+        self.bolt.view(Callback.DENY.value)(self._on_denied)
+        self.bolt.view(Callback.EDIT.value)(self._on_edited)
+        self.bolt.command("/approvals")(self._on_command)
+        self.bolt.shortcut("adk_confirm_history")(self._on_history)
+
+    async def _on_mention(self, event: Body) -> None:
+        place = {"channel": event["channel"], "thread_ts": event["ts"]}
+        if "status" in event["text"]:
+            await self.client.assistant_threads_setStatus(
+                channel_id=event["channel"], thread_ts=event["ts"], status="is thinking…"
+            )
+            stream = await self.client.chat_stream(
+                **place, recipient_team_id=event["team"], recipient_user_id=event["user"], buffer_size=1
+            )
+            await stream.append(markdown_text=FIRST_WORDS)
+            await self.go_on.wait()
+            await stream.append(markdown_text=LAST_WORDS)
+            await stream.stop()
+        else:
+            await self.asks(**place)
+
+    async def _on_home(self, event: Body) -> None:
+        await self.client.views_publish(user_id=event["user"], view=inbox(samples.HOME))
+
+    async def _on_approve(self, ack: AsyncAck, body: Body) -> None:
+        await ack()
+        user, channel = body["user"]["id"], body["channel"]["id"]
+        if user == OUTSIDER:
+            refused = VerdictView(counted=Counted.REFUSED, tool=self.view.tool, why=Why.NOT_APPROVER)
+            thread = body["container"].get("thread_ts")
+            payload: Body = verdict_message(refused).payload()
+            await self.client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread, **payload)
+            return
+        votes = (*self.view.votes, Vote(user, Verdict.APPROVE, samples.NOON))
+        version = self.view.version + 1
+        if len(votes) < self.view.quorum:
+            await self.redraws(replace(self.view, version=version, votes=votes))
+        else:
+            people = tuple(vote.user for vote in votes)
+            await self.redraws(replace(samples.DONE, votes=votes, version=version, decided_by=people))
+
+    async def _on_deny(self, ack: AsyncAck, body: Body) -> None:
+        await ack()
+        await self.client.views_open(trigger_id=body["trigger_id"], view=deny_form(self.view, required=True))
+
+    async def _on_denied(self, ack: AsyncAck, body: Body) -> None:
+        self.submitted.append(body["view"]["state"]["values"])
+        denial = read_denial(body["view"]["state"]["values"], required=True)
+        if denial.reason == "no":
+            await ack(response_action="errors", errors={"reason": "Say a little more than that."})
+            return
+        await ack(response_action="update", view=counting())
+        by = (body["user"]["id"],)
+        self.counting_in = body["view"]["id"]
+        await self.redraws(
+            replace(self.view, face=Face.DENIED, version=self.view.version + 1, decided_by=by, reason=denial.reason)
+        )
+
+    async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
+        await ack()
+        await self.client.views_open(trigger_id=body["trigger_id"], view=edit_form(self.view, samples.SCHEMA))
+
+    async def _on_edited(self, ack: AsyncAck, body: Body) -> None:
+        values = body["view"]["state"]["values"]
+        self.submitted.append(values)
+        reading = read_edit(self.view, samples.SCHEMA, values)
+        if reading.errors:
+            await ack(response_action="errors", errors=reading.errors)
+            return
+        await ack()
+        old = {argument.name: argument.value for argument in self.view.arguments}
+        changes = reading.changes
+        arguments = tuple(replace(each, value=changes.get(each.name, each.value)) for each in self.view.arguments)
+        diff = tuple(Change(name, old.get(name), new) for name, new in changes.items())
+        who = body["user"]["id"]
+        await self.redraws(
+            replace(
+                self.view,
+                revision=self.view.revision + 1,
+                version=self.view.version + 1,
+                arguments=arguments,
+                diff=diff,
+                edited_by=who,
+                votes=(Vote(who, Verdict.APPROVE, samples.NOON),),
+            )
+        )
+
+    async def _on_withdraw(self, ack: AsyncAck, body: Body) -> None:
+        await ack()
+        by = (body["user"]["id"],)
+        await self.redraws(
+            replace(self.view, face=Face.WITHDRAWN, version=self.view.version + 1, decided_by=by, votes=())
+        )
+
+    async def _on_command(self, ack: AsyncAck, respond: AsyncRespond) -> None:
+        await ack()
+        message = approvals(samples.LISTED)
+        await respond(text=message.text, blocks=list(message.blocks))
+
+    async def _on_history(self, ack: AsyncAck, body: Body) -> None:
+        await ack()
+        await self.client.views_open(trigger_id=body["trigger_id"], view=history(samples.HISTORY))
+
+
+async def _acked(ack: AsyncAck) -> None:
+    await ack()
+
+
+async def _nothing(event: Body) -> None: ...
+
+
+@asynccontextmanager
+async def small_app(slack: FakeSlack) -> AsyncIterator[SmallApp]:
+    """The app, running where Slack sends to."""
+    app = SmallApp(slack)
+    runner = web.AppRunner(app.bolt.web_app(), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    slack.sends_to(f"http://{host}:{port}/slack/events")
+    yield app
+    app.go_on.set()
+    await runner.cleanup()

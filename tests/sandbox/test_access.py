@@ -1,0 +1,175 @@
+"""Tokens, installations and companies: OAuth, leaving, several workspaces, shared channels, organisations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.server import FakeSlack
+
+Body = dict[str, Any]
+# slack_sdk still makes its Authorization header with what aiohttp 4 will have no more.
+sdk_uses_basic_auth = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
+
+
+@sdk_uses_basic_auth
+async def test_a_code_becomes_a_token_once(slack: FakeSlack) -> None:
+    globex = slack.workspace.directory.add_team("Globex")
+    code = slack.workspace.expect_install(globex.id)
+    app, client = slack.workspace.app, AsyncWebClient(base_url=slack.url)
+    wrong = {"client_id": app.client_id, "client_secret": "guess"}
+    right = {"client_id": app.client_id, "client_secret": app.client_secret}
+    with pytest.raises(SlackApiError, match="bad_client_secret"):
+        await client.oauth_v2_access(code=code, **wrong)
+    granted = await client.oauth_v2_access(code=code, **right)
+    assert granted["team"]["id"] == globex.id
+    who = await AsyncWebClient(granted["access_token"], base_url=slack.url).auth_test()
+    assert (who["team_id"], who["user_id"]) == (globex.id, granted["bot_user_id"])
+    for spent, refusal in ((code, "code_already_used"), ("made-up", "invalid_code")):
+        with pytest.raises(SlackApiError, match=refusal):
+            await client.oauth_v2_access(code=spent, **right)
+
+
+async def test_one_workspace_does_not_see_another(slack: FakeSlack, client: AsyncWebClient) -> None:
+    globex = slack.workspace.directory.add_team("Globex")
+    hank = slack.person("hank", team=globex)
+    theirs = slack.workspace.directory.add_channel(globex, "lab", members=(hank.id,))
+    with pytest.raises(SlackApiError, match="user_not_found"):
+        await client.users_info(user=hank.id)
+    with pytest.raises(SlackApiError, match="channel_not_found"):
+        await client.conversations_info(channel=theirs.id)
+
+
+async def test_a_person_of_another_company_is_a_stranger(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
+) -> None:
+    clicks: list[Body] = []
+
+    @app.action("approve")
+    async def on_click(ack: AsyncAck, body: Body) -> None:
+        clicks.append(body)
+        await ack()
+
+    globex = slack.workspace.directory.add_team("Globex")
+    hank = slack.person("hank", team=globex)
+    shared = slack.channel("shared", ann, hank, shared_with=(globex,))
+    assert (await client.conversations_info(channel=shared.id))["channel"]["is_ext_shared"] is True
+    assert (await client.users_info(user=hank.id))["user"]["is_stranger"] is True
+    assert "is_stranger" not in (await client.users_info(user=ann.id))["user"]
+    button = {"type": "button", "action_id": "approve", "text": {"type": "plain_text", "text": "Approve"}}
+    blocks = [{"type": "actions", "elements": [button]}]
+    await client.chat_postMessage(channel=shared.id, text="Deploy?", blocks=blocks)
+    await hank.clicks(await hank.finds("Approve", shared), "Approve")
+    assert clicks[0]["user"]["team_id"] == globex.id
+    assert clicks[0]["team"]["id"] == slack.team.id
+    await hank.says("hello from outside", shared)
+    await slack.settled()
+    body = next(made.body for made in slack.deliveries if made.kind == "events_api" and "outside" in str(made.body))
+    assert body["is_ext_shared_channel"] is True
+
+
+@sdk_uses_basic_auth
+async def test_an_organisation_installs_for_all_its_workspaces(slack: FakeSlack, app: AsyncApp) -> None:
+    directory = slack.workspace.directory
+    north = directory.add_team("North", enterprise="E0CORP")
+    south = directory.add_team("South", enterprise="E0CORP")
+    code = slack.workspace.expect_install(north.id, enterprise_wide=True)
+    app_ = slack.workspace.app
+    client = AsyncWebClient(base_url=slack.url)
+    granted = await client.oauth_v2_access(client_id=app_.client_id, client_secret=app_.client_secret, code=code)
+    assert granted["is_enterprise_install"] is True
+    assert (granted["team"], granted["enterprise"]["id"]) == (None, "E0CORP")
+    sue = slack.person("sue", team=south)
+    wide = AsyncWebClient(granted["access_token"], base_url=slack.url)
+    assert (await wide.users_info(user=sue.id))["user"]["team_id"] == south.id
+    made = await sue.shortcut("anything")
+    assert (made.body["is_enterprise_install"], made.body["team"]) == (True, None)
+    assert made.body["enterprise"] == {"id": "E0CORP", "name": "E0CORP"}
+
+
+@pytest.mark.parametrize(("leaves", "code"), [("auth.revoke", "token_revoked"), ("apps.uninstall", "account_inactive")])
+async def test_an_app_that_left_is_told_and_gets_nothing_more(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel, leaves: str, code: str
+) -> None:
+    told: list[str] = []
+
+    @app.event("tokens_revoked")
+    async def on_revoked(event: Body) -> None:
+        told.append(event["type"])
+
+    @app.event("app_uninstalled")
+    async def on_uninstalled(event: Body) -> None:
+        told.append(event["type"])
+
+    own = slack.workspace.app
+    await client.api_call(leaves, json={"client_id": own.client_id, "client_secret": own.client_secret})
+    with pytest.raises(SlackApiError, match=code):
+        await client.auth_test()
+    await slack.settled()
+    count = len(slack.deliveries)
+    assert [made.what for made in slack.deliveries][:1] == ["tokens_revoked"]
+    assert ("app_uninstalled" in [made.what for made in slack.deliveries]) is (leaves == "apps.uninstall")
+    await ann.says("anybody?", deploys)
+    await slack.settled()
+    assert len(slack.deliveries) == count
+
+
+async def test_a_change_of_a_person_is_told(slack: FakeSlack, app: AsyncApp, ann: Person) -> None:
+    changed: list[Body] = []
+
+    @app.event("user_change")
+    async def on_change(event: Body) -> None:
+        changed.append(event["user"])
+
+    slack.workspace.directory.change_user(ann.id, deleted=True)
+    await slack.settled()
+    assert [(user["id"], user["deleted"]) for user in changed] == [(ann.id, True)]
+
+
+async def test_forged_stale_and_broken_requests_can_be_sent(slack: FakeSlack, app: AsyncApp) -> None:
+    body = '{"type": "event_callback"}'
+    forged = slack.outbox.signed(body, "application/json") | {"X-Slack-Signature": "v0=forged"}
+    stale = slack.outbox.signed(body, "application/json", timestamp="1700000000")
+    for headers in (forged, stale):
+        assert (await slack.outbox.post(body, headers)).status == 401
+
+
+async def test_an_app_that_cannot_be_reached(slack: FakeSlack, ann: Person, deploys: Channel) -> None:
+    slack.sends_to("http://127.0.0.1:9/slack/events")
+    made = await ann.commands("/approvals", "", deploys)
+    assert (made.status, made.reason) == (None, "connection_failed")
+    assert ann.notices == ['/approvals failed with the error "dispatch_failed"']
+
+
+async def test_a_response_url_replaces_and_deletes(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    @app.action("approve")
+    async def on_click(ack: AsyncAck) -> None:
+        await ack()
+
+    button = {"type": "button", "action_id": "approve", "text": {"type": "plain_text", "text": "Approve"}}
+    blocks = [{"type": "actions", "elements": [button]}]
+    await client.chat_postEphemeral(channel=deploys.id, user=ann.id, text="Sure?", blocks=blocks)
+    made = await ann.clicks(await ann.finds("Approve", deploys), "Approve")
+    url = str(made.body["response_url"])
+    async with aiohttp.ClientSession() as session:
+
+        async def answer(body: Body) -> tuple[int, str]:
+            async with session.post(url, json=body) as got:
+                return got.status, await got.text()
+
+        assert (await answer({"text": ""}))[0] == 400
+        assert await answer({"text": "Thank you", "replace_original": True}) == (200, "ok")
+        assert ann.sees(deploys) == "adk-confirm: Thank you"
+        assert (await answer({"delete_original": True}))[0] == 200
+        assert ann.sees(deploys) == ""
+        slack.clock.advance(31 * 60)
+        assert "expired_url" in (await answer({"text": "late"}))[1]

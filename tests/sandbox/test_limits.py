@@ -1,0 +1,246 @@
+"""Every limit of Block Kit that Slack enforces: at the limit it passes, one over it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.sandbox.blockkit import Surface, complaints
+from bot.sandbox.limits import check_blocks, check_metadata, check_text, check_view
+from bot.sandbox.refusals import Refused
+
+Block = dict[str, Any]
+
+
+def plain(length: int) -> Block:
+    return {"type": "plain_text", "text": "x" * length}
+
+
+def mrkdwn(length: int) -> Block:
+    return {"type": "mrkdwn", "text": "x" * length}
+
+
+def section(**fields: object) -> Block:
+    return {"type": "section", "text": plain(1), **fields}
+
+
+def button(**fields: object) -> Block:
+    return {"type": "button", "action_id": "a", "text": plain(1), **fields}
+
+
+def actions(*elements: Block) -> Block:
+    return {"type": "actions", "elements": [{**each, "action_id": str(n)} for n, each in enumerate(elements)]}
+
+
+def option(value: str = "v", length: int = 1) -> Block:
+    return {"text": plain(length), "value": value}
+
+
+def options(count: int) -> list[Block]:
+    return [option(str(number)) for number in range(count)]
+
+
+def select(**fields: object) -> Block:
+    return {"type": "static_select", "action_id": "a", "placeholder": plain(1), "options": options(1), **fields}
+
+
+def asks(element: Block, **fields: object) -> Block:
+    return {"type": "input", "label": plain(1), "element": {"action_id": "a", **element}, **fields}
+
+
+def sure(**fields: object) -> Block:
+    dialog = {"title": plain(1), "text": plain(1), "confirm": plain(1), "deny": plain(1), **fields}
+    return actions(button(confirm=dialog))
+
+
+def boxes(kind: str, count: int) -> Block:
+    return asks({"type": kind, "options": options(count)})
+
+
+def more(count: int) -> Block:
+    return {"type": "overflow", "options": options(count)}
+
+
+def dated(date: str) -> Block:
+    return asks({"type": "datepicker", "initial_date": date})
+
+
+def image(**fields: object) -> Block:
+    return {"type": "image", "alt_text": "x", **fields}
+
+
+def typed(**fields: object) -> Block:
+    return asks({**TEXT, **fields})
+
+
+def number(**fields: object) -> Block:
+    return asks({**NUMBER, **fields})
+
+
+TEXT = {"type": "plain_text_input"}
+NUMBER = {"type": "number_input", "is_decimal_allowed": False}
+CARD = {"type": "card", "title": plain(1)}
+LEAF = {"type": "text", "text": "x"}
+RICH = {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": [LEAF]}]}
+CELL = {"type": "raw_text", "text": "x"}
+
+AT_AND_OVER: list[tuple[str, Block, Block]] = [
+    ("section text", section(text=mrkdwn(3000)), section(text=mrkdwn(3001))),
+    ("section text is not empty", section(text=mrkdwn(1)), section(text=mrkdwn(0))),
+    ("section fields", section(fields=[mrkdwn(1)] * 10), section(fields=[mrkdwn(1)] * 11)),
+    ("section field", section(fields=[mrkdwn(2000)]), section(fields=[mrkdwn(2001)])),
+    ("section has something", section(), {"type": "section"}),
+    ("block_id", section(block_id="x" * 255), section(block_id="x" * 256)),
+    ("header", {"type": "header", "text": plain(150)}, {"type": "header", "text": plain(151)}),
+    ("header is plain", {"type": "header", "text": plain(1)}, {"type": "header", "text": mrkdwn(1)}),
+    ("context", {"type": "context", "elements": [mrkdwn(1)] * 10}, {"type": "context", "elements": [mrkdwn(1)] * 11}),
+    ("actions", actions(*[button()] * 25), actions(*[button()] * 26)),
+    ("button text", actions(button(text=plain(75))), actions(button(text=plain(76)))),
+    ("button value", actions(button(value="x" * 2000)), actions(button(value="x" * 2001))),
+    ("accessible name", actions(button(accessibility_label="x" * 75)), actions(button(accessibility_label="x" * 76))),
+    ("style", actions(button(style="danger")), actions(button(style="default"))),
+    ("action_id", section(accessory=button(action_id="x" * 255)), section(accessory=button(action_id="x" * 256))),
+    ("confirm title", sure(title=plain(100)), sure(title=plain(101))),
+    ("confirm text", sure(text=plain(300)), sure(text=plain(301))),
+    ("confirm yes", sure(confirm=plain(30)), sure(confirm=plain(31))),
+    ("confirm no", sure(deny=plain(30)), sure(deny=plain(31))),
+    ("select options", actions(select(options=options(100))), actions(select(options=options(101)))),
+    ("option text", actions(select(options=[option(length=75)])), actions(select(options=[option(length=76)]))),
+    ("option value", actions(select(options=[option("x" * 75)])), actions(select(options=[option("x" * 76)]))),
+    ("options differ", actions(select(options=options(2))), actions(select(options=[option(), option()]))),
+    ("initial option", actions(select(initial_option=option("0"))), actions(select(initial_option=option("9")))),
+    ("overflow", actions(more(5)), actions(more(6))),
+    ("radio", boxes("radio_buttons", 10), boxes("radio_buttons", 11)),
+    ("checkboxes", boxes("checkboxes", 10), boxes("checkboxes", 11)),
+    ("input label", asks(TEXT, label=plain(2000)), asks(TEXT, label=plain(2001))),
+    ("input hint", asks(TEXT, hint=plain(2000)), asks(TEXT, hint=plain(2001))),
+    ("placeholder", typed(placeholder=plain(150)), typed(placeholder=plain(151))),
+    ("initial text", typed(initial_value="x" * 3000), typed(initial_value="x" * 3001)),
+    ("initial text fits", typed(max_length=2, initial_value="xx"), typed(max_length=1, initial_value="xx")),
+    ("longest text", typed(max_length=3000), typed(max_length=3001)),
+    ("lengths in order", typed(min_length=2, max_length=2), typed(min_length=3, max_length=2)),
+    ("number says decimals", asks(NUMBER), asks({"type": "number_input"})),
+    ("number is text", number(initial_value="12"), number(initial_value=12)),
+    ("number is whole", number(initial_value="12"), number(initial_value="12.5")),
+    ("number in bounds", number(initial_value="2", max_value="2"), number(initial_value="3", max_value="2")),
+    ("number is finite", number(max_value="2"), number(max_value="NaN")),
+    ("a date is a date", dated("2030-01-31"), dated("31.1.30")),
+    ("rich text", RICH, {"type": "rich_text", "elements": [LEAF]}),
+    ("no other fields", section(), section(colour="red")),
+    ("a type there is", section(), {"type": "sections"}),
+    ("markdown", {"type": "markdown", "text": "x" * 12_000}, {"type": "markdown", "text": "x" * 12_001}),
+    ("table rows", {"type": "table", "rows": [[CELL]] * 100}, {"type": "table", "rows": [[CELL]] * 101}),
+    ("table columns", {"type": "table", "rows": [[CELL] * 20]}, {"type": "table", "rows": [[CELL] * 21]}),
+    ("card body", {**CARD, "body": mrkdwn(200)}, {**CARD, "body": mrkdwn(201)}),
+    ("a card with something", CARD, {"type": "card", "subtitle": plain(1)}),
+    ("carousel", {"type": "carousel", "elements": [CARD] * 10}, {"type": "carousel", "elements": [CARD] * 11}),
+    ("image", image(image_url="x" * 3000), image(image_url="x" * 3001)),
+    ("image has an address", image(image_url="x"), image()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong"), [case[1:] for case in AT_AND_OVER], ids=[case[0] for case in AT_AND_OVER])
+def test_a_limit_holds_exactly(right: Block, wrong: Block) -> None:
+    assert list(complaints([right], "message")) == []
+    assert list(complaints([wrong], "message")) != []
+
+
+@pytest.mark.parametrize(
+    ("surface", "block", "fits"),
+    [
+        ("message", {"type": "alert", "text": plain(1)}, False),
+        ("modal", {"type": "alert", "text": plain(1)}, True),
+        ("home", {"type": "alert", "text": plain(1)}, False),
+        ("message", asks({"type": "file_input"}), False),
+        ("modal", asks({"type": "file_input"}), True),
+        ("modal", {"type": "markdown", "text": "x"}, False),
+        ("home", {"type": "plan", "title": "x"}, False),
+        ("message", {"type": "plan", "title": "x"}, True),
+        ("message", {"type": "container", "title": plain(1), "child_blocks": [section()]}, True),
+        ("modal", {"type": "container", "title": plain(1), "child_blocks": [section()]}, False),
+    ],
+)
+def test_a_block_has_its_surfaces(surface: Surface, block: Block, fits: bool) -> None:
+    assert (list(complaints([block], surface)) == []) is fits
+
+
+@pytest.mark.parametrize(("surface", "most"), [("message", 50), ("modal", 100), ("home", 100)])
+def test_so_many_blocks_and_no_more(surface: Surface, most: int) -> None:
+    assert list(complaints([{"type": "divider"}] * most, surface)) == []
+    assert list(complaints([{"type": "divider"}] * (most + 1), surface)) != []
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [section(block_id="same"), section(block_id="same")],
+        [{"type": "actions", "elements": [button(), button()]}],
+        [{"type": "table", "rows": [[CELL]]}, {"type": "table", "rows": [[CELL]]}],
+        [typed(focus_on_load=True), typed(focus_on_load=True)],
+        {"type": "section"},
+        "[]",
+    ],
+    ids=["block_id", "action_id", "two tables", "two focuses", "no list", "text"],
+)
+def test_blocks_are_checked_together(blocks: Any) -> None:
+    with pytest.raises(Refused) as refused:
+        check_blocks(blocks)
+    assert refused.value.code == "invalid_blocks"
+    assert "json-pointer:/blocks" in refused.value.messages[0]
+
+
+def test_a_message_has_an_end() -> None:
+    long: Block = {"type": "markdown", "text": "x" * 6_001}
+    rich = {
+        "type": "rich_text",
+        "elements": [{"type": "rich_text_section", "elements": [{**LEAF, "text": "x" * 24_001}]}],
+    }
+    for blocks in ([long, long], [rich]):
+        with pytest.raises(Refused, match="msg_blocks_too_long"):
+            check_blocks([*blocks])
+    assert len(check_text("x" * 40_001, updating=False)) == 40_000
+    assert check_text("x" * 4_000, updating=True)
+    with pytest.raises(Refused, match="msg_too_long"):
+        check_text("x" * 4_001, updating=True)
+
+
+MODAL: Block = {"type": "modal", "title": plain(24), "blocks": [section()]}
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"title": plain(25)}, "invalid_arguments"),
+        ({"submit": plain(25)}, "invalid_arguments"),
+        ({"close": plain(25)}, "invalid_arguments"),
+        ({"private_metadata": "x" * 3001}, "invalid_arguments"),
+        ({"callback_id": "x" * 256}, "invalid_arguments"),
+        ({"blocks": [asks(TEXT)]}, "invalid_arguments"),
+        ({"blocks": [section(text=mrkdwn(2999))] * 90}, "view_too_large"),
+        ({"colour": "red"}, "invalid_arguments"),
+        ({"type": "home"}, "invalid_arguments"),
+    ],
+)
+def test_a_view_that_slack_would_refuse(change: Block, code: str) -> None:
+    assert check_view({**MODAL, "private_metadata": "x" * 3000, "submit": plain(24), "close": plain(24)}, "modal")
+    with pytest.raises(Refused) as refused:
+        check_view({**MODAL, **change}, "modal")
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("metadata", "code"),
+    [
+        ({"event_type": "confirmation"}, "invalid_metadata_format"),
+        ({"event_payload": {}}, "invalid_metadata_format"),
+        ("text", "invalid_metadata_format"),
+        ({"event_type": "confirmation", "event_payload": "text"}, "invalid_metadata_schema"),
+        ({"event_type": "confirmation", "event_payload": {"x": "y" * 8_000}}, "metadata_too_large"),
+    ],
+)
+def test_metadata_that_slack_would_refuse(metadata: Any, code: str) -> None:
+    assert check_metadata({"event_type": "confirmation", "event_payload": {"id": 1}})
+    with pytest.raises(Refused) as refused:
+        check_metadata(metadata)
+    assert refused.value.code == code

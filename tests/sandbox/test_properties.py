@@ -1,0 +1,99 @@
+"""Whatever an app sends: it is taken, or refused with a code. Nothing it sends breaks the local Slack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bot.sandbox.blockkit import BLOCKS, Surface, complaints
+from bot.sandbox.call import Args, Call
+from bot.sandbox.directory import Directory
+from bot.sandbox.elements import ELEMENTS
+from bot.sandbox.limits import check_metadata, check_view
+from bot.sandbox.plain import Reader
+from bot.sandbox.records import Channel, User
+from bot.sandbox.refusals import Refused
+from bot.sandbox.web_api import METHODS
+from bot.sandbox.workspace import Workspace
+from runtime.jsontypes import Json, JsonObject
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+ANY_JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+FIELDS = sorted(
+    {name for shape in (*BLOCKS.values(), *ELEMENTS.values()) for name in (*shape.required, *shape.optional)}
+)
+KINDS = [*BLOCKS, *ELEMENTS, "plain_text", "mrkdwn"]
+NEARLY = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.builds(
+            lambda kind, fields: {"type": kind, **fields},
+            st.sampled_from(KINDS),
+            st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
+        )
+    ),
+    max_leaves=10,
+)
+
+
+@given(blocks=ANY_JSON | st.lists(NEARLY, max_size=3), surface=st.sampled_from(["message", "modal", "home"]))
+def test_any_blocks_are_judged(blocks: Json, surface: Surface) -> None:
+    for each in complaints(blocks, surface):
+        assert each.startswith("[ERROR] ")
+
+
+def refusal(judged: Callable[[], object]) -> str:
+    """The code with which it was refused, empty when it was taken."""
+    try:
+        judged()
+    except Refused as refused:
+        return refused.code
+    return ""
+
+
+@given(value=ANY_JSON, blocks=st.lists(NEARLY, max_size=3))
+def test_any_view_and_metadata_are_judged(value: Json, blocks: list[Json]) -> None:
+    for view in (value, {"type": "modal", "title": value, "blocks": blocks}):
+        assert refusal(partial(check_view, view, "modal")) in ("", "invalid_arguments", "view_too_large")
+    codes = ("", "invalid_metadata_format", "invalid_metadata_schema", "metadata_too_large")
+    assert refusal(lambda: check_metadata(value)) in codes
+
+
+@given(text=st.text(max_size=60) | st.from_regex(r"<[!@#]?[\w^{}|]*>", fullmatch=True), block=NEARLY)
+def test_anything_can_be_read(text: str, block: Json) -> None:
+    workspace = Workspace()
+    reader = Reader(workspace.directory, User("U1", "T1", "ann", "Ann"))
+    assert isinstance(reader.mrkdwn(text), str)
+    if isinstance(block, dict):
+        assert isinstance(reader.blocks([block]), str)
+
+
+NAMES = [
+    "channel", "user", "users", "text", "blocks", "ts", "thread_ts", "view", "trigger_id", "user_id", "metadata",
+    "chunks", "files", "limit", "cursor", "oldest", "latest", "file", "email", "name", "types", "length", "filename",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+@settings(max_examples=20)
+@given(values=st.dictionaries(st.sampled_from(NAMES), ANY_JSON | st.just("C1"), max_size=6))
+def test_any_arguments_are_answered(method: str, values: JsonObject) -> None:
+    workspace = Workspace()
+    directory: Directory = workspace.directory
+    team = directory.add_team("Acme", id="T1")
+    install = directory.install(team)
+    channel = directory.add_channel(team, "deploys", id="C1", members=(install.bot_user_id,))
+    assert isinstance(channel, Channel)
+    call = Call(workspace, Args(values), install, "http://127.0.0.1", lambda *_: None)
+    answers: list[JsonObject] = []
+    code = refusal(lambda: answers.append(METHODS[method].run(call)))
+    assert code or answers[0]["ok"] is True

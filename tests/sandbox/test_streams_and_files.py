@@ -1,0 +1,145 @@
+"""Streamed replies and uploaded files, through the SDK's own helpers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from slack_sdk.errors import SlackApiError, SlackRequestError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.registration import App
+from bot.sandbox.server import FakeSlack
+
+
+@pytest.fixture
+def reading_app() -> App:
+    return App(scopes=App().scopes | {"files:read"})
+
+
+async def test_a_reply_is_streamed_into_a_thread(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    asked = await ann.says("how are things?", deploys)
+    await client.assistant_threads_setStatus(channel_id=deploys.id, thread_ts=asked.ts, status="is thinking…")
+    assert deploys.statuses == {asked.ts: "is thinking…"}
+    stream = await client.chat_stream(
+        channel=deploys.id,
+        thread_ts=asked.ts,
+        recipient_team_id=slack.team.id,
+        recipient_user_id=ann.id,
+        buffer_size=1,
+    )
+    await stream.append(markdown_text="All ")
+    assert deploys.statuses == {}
+    await stream.append(markdown_text="is **well**")
+    assert "All is **well**" in ann.sees(thread=asked, place=deploys)
+    metadata = {"event_type": "reply", "event_payload": {"n": 1}}
+    await stream.stop(markdown_text=".", metadata=metadata)
+    assert "All is **well**." in ann.sees(thread=asked, place=deploys)
+    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
+        await client.chat_appendStream(channel=deploys.id, ts=stream.ts or "", markdown_text="more")
+
+
+async def test_a_stream_expires(slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel) -> None:
+    slack.workspace.streams_live = 120
+    asked = await ann.says("how are things?", deploys)
+    people: dict[str, Any] = {"recipient_team_id": slack.team.id, "recipient_user_id": ann.id}
+    started = await client.chat_startStream(channel=deploys.id, thread_ts=asked.ts, markdown_text="All ", **people)
+    with pytest.raises(SlackApiError, match="streaming_state_conflict"):
+        await client.chat_update(channel=deploys.id, ts=started["ts"], text="All is well")
+    slack.clock.advance(121)
+    with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
+        await client.chat_stopStream(channel=deploys.id, ts=started["ts"])
+    await client.chat_update(channel=deploys.id, ts=started["ts"], text="All (interrupted)")
+    assert "(interrupted)" in ann.sees(deploys)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"recipient_team_id": None}, "missing_recipient_team_id"),
+        ({"recipient_user_id": None}, "missing_recipient_user_id"),
+        ({"recipient_user_id": "U404"}, "user_not_found"),
+        ({"thread_ts": "1.000001"}, "thread_not_found"),
+        ({"thread_ts": ""}, "invalid_arguments"),
+        ({"markdown_text": "x" * 12_001}, "msg_too_long"),
+        ({"chunks": [{"type": "song"}]}, "invalid_chunks"),
+    ],
+)
+async def test_a_stream_that_slack_would_not_start(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel, change: dict[str, Any], code: str
+) -> None:
+    asked = await ann.says("how are things?", deploys)
+    arguments = {
+        "channel": deploys.id,
+        "thread_ts": asked.ts,
+        "recipient_team_id": slack.team.id,
+        "recipient_user_id": ann.id,
+        **change,
+    }
+    with pytest.raises(SlackApiError, match=code):
+        await client.api_call("chat.startStream", json=arguments)
+    assert len(ann.messages(deploys)) == 1
+
+
+async def test_a_stream_into_a_direct_conversation_needs_no_recipient(client: AsyncWebClient, ann: Person) -> None:
+    asked = await ann.says("how are things?")
+    stream = await client.chat_stream(channel=asked.channel, thread_ts=asked.ts)
+    await stream.append(markdown_text="Fine.")
+    await stream.stop()
+    assert "Fine." in ann.sees()
+
+
+async def test_a_file_is_uploaded_and_shared(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    asked = await ann.says("show me everything", deploys)
+    await client.files_upload_v2(
+        channel=deploys.id, thread_ts=asked.ts, filename="call.json", title="The call", content='{"amount": 1500}'
+    )
+    shown = await ann.finds("[file: The call]", deploys)
+    assert shown.thread == asked.ts
+    [file] = shown.message.files
+    async with aiohttp.ClientSession() as session:
+        headers = {"Authorization": f"Bearer {slack.bot_token}"}
+        async with session.get(str(file["url_private"]), headers=headers) as answer:
+            assert "Sign in" in await answer.text()
+
+
+async def test_a_file_is_read_with_the_right_scope(reading_app: App) -> None:
+    async with FakeSlack(reading_app) as slack:
+        client = AsyncWebClient(slack.bot_token, base_url=slack.url)
+        done = await client.files_upload_v2(filename="call.json", content="{}")
+        told = (await client.files_info(file=done["file"]["id"]))["file"]
+        headers = {"Authorization": f"Bearer {slack.bot_token}"}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(told["url_private"], headers=headers) as answer,
+        ):
+            assert await answer.text() == "{}"
+
+
+async def test_an_upload_keeps_to_what_was_announced(
+    slack: FakeSlack, client: AsyncWebClient, deploys: Channel
+) -> None:
+    asked = await client.files_getUploadURLExternal(filename="a.txt", length=3)
+    with pytest.raises(SlackApiError, match="file_not_found"):
+        await client.files_completeUploadExternal(files=[{"id": asked["file_id"], "title": "A"}])
+    async with aiohttp.ClientSession() as session:
+        async with session.post(asked["upload_url"], data=b"four") as answer:
+            assert answer.status == 400
+        async with session.post(asked["upload_url"], data=b"one") as answer:
+            assert answer.status == 200
+    outside = slack.channel("outside", with_app=False)
+    for channel, code in ((outside.id, "not_in_channel"), ("C404", "channel_not_found")):
+        with pytest.raises(SlackApiError, match=code):
+            await client.files_completeUploadExternal(
+                files=[{"id": asked["file_id"], "title": "A"}], channel_id=channel
+            )
+    slack.faults.fails("upload", status=500)
+    with pytest.raises(SlackRequestError, match="500"):
+        await client.files_upload_v2(channel=deploys.id, filename="b.txt", content="b")

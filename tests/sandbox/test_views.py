@@ -1,0 +1,212 @@
+"""Modals and Homes: triggers that live three seconds, a stack of three, hashes that protect from each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel
+from bot.sandbox.server import FakeSlack
+
+Body = dict[str, Any]
+
+
+def modal(title: str, *blocks: Body, **fields: object) -> Body:
+    told = {"type": "plain_text", "text": title}
+    shown = list(blocks) or [{"type": "section", "text": told}]
+    return {"type": "modal", "title": told, "blocks": shown, **fields}
+
+
+def button(name: str) -> Body:
+    element = {"type": "button", "action_id": name, "text": {"type": "plain_text", "text": name}}
+    return {"type": "actions", "block_id": f"b-{name}", "elements": [element]}
+
+
+def field(name: str, **element: object) -> Body:
+    label = {"type": "plain_text", "text": name}
+    inner = {"type": "plain_text_input", "action_id": "v", **element}
+    return {"type": "input", "block_id": name, "label": label, "element": inner, "optional": True}
+
+
+def trigger(slack: FakeSlack, person: Person, view: str = "") -> str:
+    return slack.workspace.tickets.trigger(slack.team.id, person.id, view)
+
+
+async def test_a_trigger_opens_once_and_for_three_seconds(
+    slack: FakeSlack, client: AsyncWebClient, ann: Person
+) -> None:
+    once = trigger(slack, ann)
+    with pytest.raises(SlackApiError, match="invalid_arguments"):
+        await client.views_open(trigger_id=once, view=modal("x" * 25))
+    await client.views_open(trigger_id=once, view=modal("Edit"))
+    with pytest.raises(SlackApiError, match="exchanged_trigger_id"):
+        await client.views_open(trigger_id=once, view=modal("Edit"))
+    late = trigger(slack, ann)
+    slack.clock.advance(3.1)
+    with pytest.raises(SlackApiError, match="expired_trigger_id"):
+        await client.views_open(trigger_id=late, view=modal("Edit"))
+    with pytest.raises(SlackApiError, match="invalid_trigger_id"):
+        await client.views_open(trigger_id="1.2.3", view=modal("Edit"))
+
+
+async def test_a_modal_is_its_readers_alone(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:
+    await client.views_open(trigger_id=trigger(slack, ann), view=modal("Edit"))
+    assert await ann.gets_modal("Edit")
+    assert bob.modal() is None
+
+
+async def test_a_stack_holds_three(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
+    root = (await client.views_open(trigger_id=trigger(slack, ann), view=modal("One")))["view"]
+    with pytest.raises(SlackApiError, match="invalid_trigger_id"):
+        await client.views_push(trigger_id=trigger(slack, ann), view=modal("Two"))
+    two = (await client.views_push(trigger_id=trigger(slack, ann, root["id"]), view=modal("Two")))["view"]
+    assert (two["root_view_id"], two["previous_view_id"]) == (root["id"], root["id"])
+    await client.views_push(trigger_id=trigger(slack, ann, two["id"]), view=modal("Three"))
+    with pytest.raises(SlackApiError, match="push_limit_reached"):
+        await client.views_push(trigger_id=trigger(slack, ann, two["id"]), view=modal("Four"))
+    top = await ann.gets_modal("Three")
+    await top.closes()
+    assert await ann.gets_modal("Two")
+    with pytest.raises(SlackApiError, match="not_found"):
+        await client.views_update(view_id=top.view.id, view=modal("Gone"))
+
+
+async def test_whoever_was_slower_learns_of_it(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
+    opened = (await client.views_open(trigger_id=trigger(slack, ann), view=modal("One", external_id="x")))["view"]
+    await client.views_update(external_id="x", hash=opened["hash"], view=modal("Two"))
+    with pytest.raises(SlackApiError, match="hash_conflict"):
+        await client.views_update(view_id=opened["id"], hash=opened["hash"], view=modal("Three"))
+    assert await ann.gets_modal("Two")
+
+
+async def test_an_external_id_is_taken_once(slack: FakeSlack, client: AsyncWebClient, ann: Person, bob: Person) -> None:
+    await client.views_open(trigger_id=trigger(slack, ann), view=modal("One", external_id="x"))
+    with pytest.raises(SlackApiError, match="duplicate_external_id"):
+        await client.views_open(trigger_id=trigger(slack, bob), view=modal("Two", external_id="x"))
+
+
+async def test_what_was_entered_survives_an_update(slack: FakeSlack, client: AsyncWebClient, ann: Person) -> None:
+    save = {"submit": {"type": "plain_text", "text": "Save"}}
+    opened = await client.views_open(
+        trigger_id=trigger(slack, ann), view=modal("Edit", field("a"), field("b", initial_value="old"), **save)
+    )
+    form = await ann.gets_modal("Edit")
+    assert form.fields == {"a": "", "b": "old"}
+    await form.fill({"a": "typed", "b": None})
+    shown = (await client.views_update(view_id=opened["view"]["id"], view=modal("Edit", field("a"), **save)))["view"]
+    assert shown["state"]["values"] == {"a": {"v": {"type": "plain_text_input", "value": "typed"}}}
+    assert form.fields == {"a": "typed"}
+
+
+async def test_buttons_in_a_modal_push_and_closing_is_told(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person
+) -> None:
+    told: list[Body] = []
+
+    @app.action("more")
+    async def on_more(ack: AsyncAck, body: Body, client: AsyncWebClient) -> None:
+        told.append(body)
+        await ack()
+        view = modal("Everything", notify_on_close=True, callback_id="all", private_metadata="c1")
+        await client.views_push(trigger_id=body["trigger_id"], view=view)
+
+    @app.view_closed("all")
+    async def on_close(ack: AsyncAck, body: Body) -> None:
+        told.append(body)
+        await ack()
+
+    await client.views_open(trigger_id=trigger(slack, ann), view=modal("Short", button("more")))
+    await (await ann.gets_modal("Short")).clicks("more")
+    await (await ann.gets_modal("Everything")).closes()
+    assert await ann.gets_modal("Short")
+    click, closed = told
+    assert click["container"] == {"type": "view", "view_id": click["view"]["id"]}
+    assert "response_url" not in click
+    assert "channel" not in click
+    assert (closed["view"]["private_metadata"], closed["is_cleared"]) == ("c1", False)
+
+
+@pytest.mark.parametrize("answer", ["update", "push", "clear", "trouble", "wrong block", "no form"])
+async def test_the_answer_to_a_submission_is_followed(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, answer: str
+) -> None:
+    @app.view("edit")
+    async def on_submit(ack: AsyncAck) -> None:
+        if answer == "update":
+            await ack(response_action="update", view=modal("Counting…"))
+        elif answer == "push":
+            await ack(response_action="push", view=modal("Sure?"))
+        elif answer == "clear":
+            await ack(response_action="clear")
+        elif answer == "wrong block":
+            await ack(response_action="errors", errors={"nowhere": "?"})
+        elif answer == "no form":
+            await ack(response_action="update", view=modal("x" * 25))
+        else:
+            raise RuntimeError("crashed before its ack")
+
+    view = modal("Edit", field("a"), callback_id="edit", submit={"type": "plain_text", "text": "Save"})
+    await client.views_open(trigger_id=trigger(slack, ann), view=view)
+    form = await ann.gets_modal("Edit")
+    await form.submits({"a": "x"})
+    if answer == "update":
+        assert (form.title, form.is_open()) == ("Counting…", True)
+    elif answer == "push":
+        assert await ann.gets_modal("Sure?")
+        assert form.is_open()
+    elif answer == "clear":
+        assert ann.modal() is None
+    else:
+        assert (form.title, form.is_open()) == ("Edit", True)
+        assert ann.notices == ["We had some trouble connecting. Try again?"]
+
+
+async def test_a_home_is_published_for_one(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, bob: Person
+) -> None:
+    clicks: list[Body] = []
+
+    @app.event("app_home_opened")
+    async def on_home(event: Body, client: AsyncWebClient) -> None:
+        waiting = {"type": "section", "text": {"type": "mrkdwn", "text": f"Waiting for <@{event['user']}>"}}
+        await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": [waiting, button("refresh")]})
+
+    @app.action("refresh")
+    async def on_refresh(ack: AsyncAck, body: Body) -> None:
+        clicks.append(body)
+        await ack()
+
+    home = await ann.opens_home("Waiting for @ann")
+    assert home.buttons == ("refresh",)
+    assert bob.home() is None
+    await home.clicks("refresh")
+    assert clicks[0]["view"]["type"] == "home"
+    with pytest.raises(SlackApiError, match="hash_conflict"):
+        await client.views_publish(user_id=ann.id, hash="old", view={"type": "home", "blocks": []})
+    with pytest.raises(SlackApiError, match="user_not_found"):
+        await client.views_publish(user_id="U404", view={"type": "home", "blocks": []})
+
+
+async def test_an_input_may_tell_the_app_at_once(
+    slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
+) -> None:
+    told: list[Body] = []
+
+    @app.action("v")
+    async def on_change(ack: AsyncAck, body: Body) -> None:
+        told.append(body["actions"][0])
+        await ack()
+
+    options = [{"text": {"type": "plain_text", "text": each}, "value": each[0]} for each in ("prod", "test")]
+    asked = field("env", type="static_select", options=options)
+    view = modal("Where", {**asked, "dispatch_action": True}, submit={"type": "plain_text", "text": "Go"})
+    await client.views_open(trigger_id=trigger(slack, ann), view=view)
+    form = await ann.gets_modal("Where")
+    await form.fill({"env": "prod"})
+    assert form.fields == {"env": "prod"}
+    assert told[0]["selected_option"]["value"] == "p"
