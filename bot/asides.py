@@ -1,0 +1,216 @@
+"""Slack in, around the cards: the Home tab, `/approvals`, a card's history, several calls decided together."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from blocks import batch, verdict
+from blocks.history import history
+from blocks.home import ticked_refs
+from blocks.ids import Action, Callback, Ref, confirmation_in, parse_id, parse_refs
+from blocks.told import HistoryView
+from blocks.words import AGENT_FAILED, TRIED_AGAIN
+from bot import forms
+from bot.clicks import Body, beside, enterprise_of, once, person_of, team_of
+from bot.desk import Ballot, cast
+from bot.homes import Homes
+from bot.inboxes import Reader
+from bot.ledger import Line
+from bot.lists import Lists
+from bot.people import Person
+from bot.retrying import Again, say_again
+from bot.row import Confirmation, VoteKind
+from bot.rows import confirmation_lines, read_confirmation
+from bot.sender import Sender
+from bot.slack_calls import Workspace
+from bot.telling import step_view
+from bot.viewing import card_view
+from bot.voting import Rules
+from runtime.database import Database, Tx
+from runtime.errors import ConfirmError, NotFound
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+COMMAND = "/approvals"
+HISTORY = "adk_confirm_history"
+NOT_YOURS = "These are somebody else's words: whoever said them can try again, or you say it yourself."
+MOST_DIGITS = 15
+NO_CARD = "This message is no card. Use this on the message that asks for an approval."
+
+_TICKED = {Action.APPROVE_TICKED: True, Action.DENY_TICKED: False}
+_BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
+
+
+class Asides:
+    def __init__(self, database: Database, sender: Sender, rules: Rules, homes: Homes, lists: Lists) -> None:
+        self._database, self._sender, self._rules = database, sender, rules
+        self._homes, self._lists = homes, lists
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def register(self, app: AsyncApp) -> None:
+        """Before the listeners of cards: Bolt asks its listeners in turn, and theirs take every action of ours."""
+        app.event("app_home_opened")(self.home_opened)
+        app.command(COMMAND)(self.approvals)
+        app.shortcut(HISTORY)(self.history)
+        app.action(Action.RETRY.value)(self.retry)
+        for action in _TICKED:
+            app.action(action.value)(self.ticked)
+        for callback in _BATCHES:
+            app.view(callback.value)(self.submit)
+
+    async def drain(self) -> None:
+        """Lets views that are being opened be opened."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # Home and list
+
+    async def home_opened(self, body: Body, ack: AsyncAck) -> None:
+        event, team = body["event"], str(body.get("team_id") or "")
+        if event.get("tab") == "home" and team and event.get("user"):
+            at = Workspace(team, str(body.get("enterprise_id") or "") or None)
+            await self._homes.opened(Reader(person=Person(team, str(event["user"])), at=at))
+        await ack()
+
+    async def approvals(self, body: Body, ack: AsyncAck) -> None:
+        await ack()
+        team, channel, url = str(body["team_id"]), str(body["channel_id"]), str(body["response_url"])
+        at = Workspace(team, str(body.get("enterprise_id") or "") or None)
+        reader = Reader(person=Person(team, str(body["user_id"])), at=at)
+        wants_help = str(body.get("text") or "").strip().casefold() == "help"
+        self._spawn((self._lists.help if wants_help else self._lists.show)(reader, channel, url))
+
+    # History
+
+    async def history(self, body: Body, ack: AsyncAck) -> None:
+        await ack()
+        self._spawn(self._show_history(body))
+
+    async def _show_history(self, body: Body) -> None:
+        confirmation = confirmation_in(body.get("message"))
+        found = None if confirmation is None else await self._database.read(read_history, confirmation)
+        view = verdict.notice_modal(NO_CARD) if found is None else history(history_view(*found))
+        await self._sender.open_view(team_of(body), body["trigger_id"], view)
+
+    # What an agent could not answer
+
+    async def retry(self, body: Body, ack: AsyncAck) -> None:
+        """The same words again, once, for whoever said them."""
+        letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
+        known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
+        done = await self._database.run(say_again, int(letter or 0), voter) if known else Again.GONE
+        await ack()
+        target = beside(body, voter)
+        if done is Again.NOT_YOURS:
+            self._spawn(self._sender.notice(target, NOT_YOURS))
+        elif done is Again.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
+            message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
+            self._spawn(self._sender.update(team_of(body), str(channel), str(ts), message))
+
+    # Several together
+
+    async def ticked(self, body: Body, ack: AsyncAck) -> None:
+        await ack()
+        self._spawn(self._open(body, approve=_TICKED[Action(body["actions"][0]["action_id"])]))
+
+    async def _open(self, body: Body, *, approve: bool) -> None:
+        """The calls in full, and one button for all: nothing was decided yet."""
+        state = (body.get("view") or body).get("state") or {}
+        rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
+        view = batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
+        target = beside(body, person_of(body))
+        await self._sender.open_view(team_of(body), body["trigger_id"], forms.with_target(view, target))
+
+    async def submit(self, body: Body, ack: AsyncAck) -> None:
+        """Each is a vote of its own, stored before the ack; what became of each follows in the view."""
+        view, voter = body["view"], person_of(body)
+        approve = _BATCHES[Callback(view["callback_id"])]
+        shown, target = _metadata(view.get("private_metadata"))
+        rows = await self._database.read(_rows, parse_refs(shown) or ())
+        values = view["state"]["values"]
+        read = batch.read_batch(shown, values, approve=approve, reason_required=not approve and _required(rows))
+        if read is None:
+            await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
+            return
+        if read.errors:
+            await ack(response_action="errors", errors=read.errors)
+            return
+        await self._cast(body, voter, read, target, VoteKind.APPROVE if approve else VoteKind.DENY)
+        await ack(response_action="update", view=verdict.counting())
+
+    async def _cast(
+        self, body: Body, voter: Person, read: batch.BatchReading, target: JsonObject, kind: VoteKind
+    ) -> None:
+        view = body["view"]
+        votes = {ref: once(voter, view["id"], view.get("hash", ""), ref.encode()) for ref in read.refs}
+        url = target.pop("list", None)
+        where: JsonObject = {"team": team_of(body), "user": voter.user, "view": view["id"], "batch": [*votes.values()]}
+        for ref, vote in votes.items():
+            ballot = Ballot(
+                id=vote,
+                confirmation=ref.id,
+                revision=ref.revision,
+                kind=kind,
+                voter=voter,
+                reason=read.reason,
+                way="batch",
+                target={**target, **where},
+            )
+            try:
+                await self._database.run(cast, ballot, self._rules)
+            except NotFound as gone:
+                log.info("not voted on: %s", gone)  # purged since the view was opened
+        if isinstance(url, str):
+            reader = Reader(person=voter, at=Workspace(team_of(body), enterprise_of(body)))
+            counted = {ref.id: vote for ref, vote in votes.items()}
+            self._spawn(self._lists.redraw(reader, str(target.get("channel") or ""), url, counted))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[Line]] | None:
+    row = read_confirmation(tx, confirmation)
+    return None if row is None else (row, confirmation_lines(tx, confirmation))
+
+
+def history_view(row: Confirmation, lines: list[Line]) -> HistoryView:
+    steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
+    tool = row.redactor.mask_text(row.asked.tool)
+    return HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps)
+
+
+def _rows(tx: Tx, refs: tuple[Ref, ...]) -> list[Confirmation]:
+    """Those that are still as they were ticked: what changed meanwhile is not decided unseen."""
+    rows = ((ref, read_confirmation(tx, ref.id)) for ref in refs)
+    return [row for ref, row in rows if row is not None and row.revision.number == ref.revision]
+
+
+def _required(rows: list[Confirmation]) -> bool:
+    return any(row.policy.deny_reason == "required" for row in rows)
+
+
+def _metadata(metadata: object) -> tuple[str, JsonObject]:
+    """What `forms.with_target` put behind the batch's own."""
+    shown, _, text = metadata.rpartition(" ") if isinstance(metadata, str) else ("", "", "")
+    try:
+        target = json.loads(text)
+    except ValueError:
+        target = None
+    return (shown, target) if isinstance(target, dict) else (str(metadata), {})
+
+
+async def _logged(work: Coroutine[Any, Any, None]) -> None:
+    try:
+        await work
+    except ConfirmError as error:
+        log.warning("%s", error)

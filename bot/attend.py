@@ -1,0 +1,169 @@
+"""Attending to what is due: rows are claimed by lease, one task each, and left with a lease's return.
+
+What is owed is derived from state, so there is nothing to queue and nothing to lose: a restart runs the same loop.
+A row that fails is tried again later and later; after twenty times it is parked, visibly, and blocks no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Table, func, select, update
+
+from bot.slack_trouble import Later
+from runtime.database import Database, Tx, for_update
+from runtime.errors import ConfirmError, StoreError
+from runtime.lease import Lease, free
+from runtime.lease import claim as claim_row
+
+log = logging.getLogger(__name__)
+
+MOST_FAILURES = 20
+LONGEST_PAUSE = 300.0
+POLL = 5.0
+SKIPPED = 0.05
+
+
+class NotNow(ConfirmError):
+    """It can't be done now, through no fault of the row: it comes up again after so many seconds."""
+
+    def __init__(self, after: float, why: str) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.though_parked` is, by default)
+    return None
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of row that needs attention. `attend` does all that is owed to one row.
+
+    `though_parked` says when a row must be looked at even after it was parked: trouble with a drawing is no reason to
+    miss a deadline.
+    """
+
+    table: Table
+    key: Column[str] | Column[int]
+    topic: str
+    attend: Callable[[str, Lease], Awaitable[None]]
+    at_once: int = 64
+    though_parked: Callable[[Tx, str], float | None] = _never
+
+
+class Attendant:
+    """Attends the rows of one kind until it is stopped."""
+
+    def __init__(self, database: Database, kind: Kind, *, poll: float = POLL, term: float = 30.0) -> None:
+        self._database, self._kind, self._poll, self._term = database, kind, poll, term
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Returns when it was told to stop and its rows are done with."""
+        with self._database.waiter(self._kind.topic) as waiter:
+            while not self._stopping.is_set():
+                room = self._kind.at_once - len(self._tasks)
+                claimed, pause = await self._claim(room)
+                for key, token in claimed:
+                    task = asyncio.create_task(self._attend(key, token))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                    task.add_done_callback(lambda _: waiter.wake())
+                if not claimed:
+                    await self._pause(waiter.wait(pause))
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _claim(self, room: int) -> tuple[list[tuple[str, str]], float]:
+        """Due rows, ours from now on; and how long to wait for the next one."""
+        if room <= 0:
+            return [], self._poll
+        try:
+            claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term)
+        except StoreError as error:
+            log.warning("the store did not answer: %s", error)
+            return [], self._poll
+        return claimed, self._poll if next_due is None else min(self._poll, next_due)
+
+    async def _pause(self, waiting: Awaitable[bool]) -> None:
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        woken = asyncio.ensure_future(waiting)
+        await asyncio.wait({stopping, woken}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, woken):
+            task.cancel()
+
+    async def _attend(self, key: str, token: str) -> None:
+        lease = Lease(self._database, self._kind.table, self._kind.key == key, token, topic=self._kind.topic)
+        try:
+            async with lease:
+                await self._once(key, token, lease)
+        except StoreError as error:
+            log.warning("the store did not answer; %s %s is left to its lease: %s", self._kind.table.name, key, error)
+
+    async def _once(self, key: str, token: str, lease: Lease) -> None:
+        try:
+            await self._kind.attend(key, lease)
+        except (NotNow, Later) as later:
+            await self._database.run(postpone, self._kind, key, token, later.after, str(later), counted=False)
+        except StoreError:
+            raise
+        except Exception as error:
+            # The outermost boundary of one row's work: whatever it is, the other rows go on.
+            expected = isinstance(error, ConfirmError)
+            log.log(
+                logging.WARNING if expected else logging.ERROR,
+                "%s %s will be tried again: %s",
+                self._kind.table.name,
+                key,
+                error,
+                exc_info=not expected,
+            )
+            await self._database.run(postpone, self._kind, key, token, None, _words(error), counted=True)
+
+
+def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[str, str]], float | None]:
+    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one is due."""
+    table, now = kind.table, tx.now()
+    due = select(kind.key).where(table.c.due_at <= now, free(table, now)).order_by(table.c.due_at).limit(room)
+    claimed: list[tuple[str, str]] = []
+    for key in tx.execute(for_update(due, skip_locked=True)).scalars().all():
+        token = claim_row(tx, table, kind.key == key, term=term)
+        if token is not None:
+            claimed.append((str(key), token))
+    if claimed:
+        return claimed, 0.0
+    soonest: float | None = tx.execute(
+        select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now))
+    ).scalar_one_or_none()
+    if soonest is None:
+        return [], None
+    # A row that is due but could not be claimed is locked by a transaction right now: it is free in a moment.
+    return [], max(soonest - now, SKIPPED)
+
+
+def postpone(tx: Tx, kind: Kind, key: str, token: str, after: float | None, why: str, *, counted: bool) -> None:
+    """Later, and later each time; after twenty failures only when it must, until something happens to the row."""
+    table = kind.table
+    held = (kind.key == key, table.c.lease_token == token)
+    failures = tx.execute(for_update(select(table.c.failures).where(*held))).scalar_one_or_none()
+    if failures is None:
+        return
+    failures += 1 if counted else 0
+    now = tx.now()
+    parked = failures >= MOST_FAILURES
+    pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
+    due_at = kind.though_parked(tx, key) if parked else now + pause
+    values = {"due_at": due_at, "failures": failures, "trouble": why[:500], "parked_at": now if parked else None}
+    tx.execute(update(table).where(*held).values(values))
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, ConfirmError) else f"{type(error).__name__}: {error}"

@@ -1,0 +1,72 @@
+"""Cards in Slack, and what is told around them. A card is a view: the row is the truth, and it is always drawn whole.
+
+One live card a place: a post is written down before it is made (`attempts`), so that whoever comes after a crash or a
+lost answer looks for it before posting again. A vote on a stray copy counts; the stray is deleted when it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from blocks.told import Counted, VerdictView
+from blocks.verdict import verdict_message, verdict_modal, verdicts_modal
+from bot.attempts import Attempts
+from bot.directory import Directory
+from bot.drawing import PLAIN, Around, Drawing
+from bot.row import Confirmation, Place
+from bot.rows import Session
+from bot.sender import Sender
+from bot.slack_calls import Workspace
+from bot.slack_json import text, texts
+from bot.slack_trouble import Gone, Later
+from bot.telling import verdict_view
+from bot.thread import Thread
+from bot.voice import Voice
+from bot.whereabouts import Whereabouts
+from runtime.jsontypes import JsonObject
+
+_AGAIN = 10.0
+
+
+class Cards(Thread):
+    def __init__(self, sender: Sender, directory: Directory, attempts: Attempts, voice: Voice | None = None) -> None:
+        super().__init__(sender, attempts, voice)
+        self._whereabouts = Whereabouts(sender, directory)
+
+    async def draw(self, row: Confirmation, session: Session, around: Around = PLAIN) -> tuple[Place, ...]:
+        """Brings every place up to date; the places, with what is a fact by now.
+
+        If only some could be, they are returned, and those that are owed still make the row due again. If nothing
+        came of it, the trouble is raised.
+        """
+        places, unknown = await self._whereabouts.of(row, session)
+        drawing = Drawing(self._sender, self._attempts, row, session, around)
+        facts = await drawing.draw(places, await self._whereabouts.accounts(row, session))
+        if set(facts) == set(row.places):
+            raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
+        return facts
+
+    async def reply(self, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()) -> None:
+        """Tells a voter what became of their vote: in the view that says "Counting…", or beside the card.
+
+        `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
+        `together`: what is known by now of all that was decided in that view.
+        """
+        told, view = verdict_view(body), text(target.get("view"))
+        at = Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+        if view:
+            try:
+                await self._sender.update_view(at, view, _in_view(target, told, together))
+                return
+            except Gone:
+                pass  # closed meanwhile
+        elif told.counted is not Counted.REFUSED and target.get("message_ts"):
+            return  # the card says so itself, right where they clicked
+        await self._sender.whisper(target, verdict_message(told))
+
+
+def _in_view(target: JsonObject, told: VerdictView, together: Sequence[JsonObject]) -> JsonObject:
+    if not together:
+        return verdict_modal(told)
+    waiting = len(texts(target.get("batch"))) - len(together)
+    return verdicts_modal([verdict_view(one) for one in together], waiting=waiting > 0)

@@ -1,0 +1,1 @@
+"""One module per subcommand of `adk-confirm`; `bot.cli` has the table of them."""

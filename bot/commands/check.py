@@ -1,0 +1,25 @@
+"""`adk-confirm check`: whether everything that `serve` needs is there, and how to mend what is not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+
+from bot.checking import Finding, check_all
+from bot.commands.common import add_config, settings_of, tell
+from bot.settings import serving_problems
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    settings = settings_of(args)
+    findings = [Finding("settings", ok=False, said=str(p)) for p in serving_problems(settings, os.environ)]
+    findings += [Finding("settings", ok=True, said=f"warning: {warning}") for warning in settings.warnings]
+    findings += asyncio.run(check_all(settings))
+    width = max(len(finding.what) for finding in findings)
+    tell(*(f"{'ok  ' if finding.ok else 'MEND'} {finding.what:<{width}}  {finding.said}" for finding in findings))
+    return 0 if all(finding.ok for finding in findings) else 1

@@ -1,0 +1,63 @@
+"""`adk-confirm reapply`: waiting confirmations come under the policies as the file has them now."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+
+from bot.commands import words
+from bot.commands.common import add_config, settings_of, tell
+from bot.operating import operate, reapply_arguments, reapply_command
+from bot.reapplying import Reapplied
+from bot.settings import Settings
+from bot.worker import Asking
+from runtime.database import Database
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+    add_config(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """1 when some were left as they were."""
+    done = asyncio.run(_reapply(settings_of(args), dry_run=args.dry_run))
+    told = done.get("rows")
+    rows = [Reapplied.from_json(row) for row in told if isinstance(row, dict)] if isinstance(told, list) else []
+    tell(*(words.reapplied(row, dry_run=args.dry_run) for row in rows))
+    left = sum(row.trouble is not None for row in rows)
+    if not rows:
+        tell(words.NOTHING_TO_REAPPLY)
+    if left:
+        tell(words.LEFT.format(count=left))
+    if done.get("restart"):
+        tell(words.RESTART)
+    return 1 if left else 0
+
+
+async def _reapply(settings: Settings, *, dry_run: bool) -> JsonObject:
+    async def here(database: Database) -> JsonObject:
+        return await reapply_command(database, _people(settings), settings.policies, dry_run=dry_run)
+
+    arguments = reapply_arguments(settings.policies, dry_run=dry_run)
+    return await operate(settings, "reapply", arguments, here, read_only=dry_run)
+
+
+def _people(settings: Settings) -> Asking:
+    """Whom to ask when no service runs that knows them already. Nothing is asked before it is needed."""
+    from slack_sdk.web.async_client import AsyncWebClient
+
+    from bot.directory import Directory
+    from bot.sender import Sender
+
+    environment = settings.environment
+
+    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG001  (one workspace)
+        if environment.bot_token is None:
+            raise Invalid(words.NOT_SIGNED_IN)
+        token = environment.bot_token.get_secret_value()
+        return AsyncWebClient(token, base_url=environment.api_url, retry_handlers=[])
+
+    return Directory(Sender(client_for))

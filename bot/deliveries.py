@@ -1,0 +1,158 @@
+"""Out: what a session's agent is told. Letters become what a host can do with them, or nothing, when it is too late."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from bot import words
+from bot.attempts import Attempts
+from bot.attend import NotNow
+from bot.desk import hand_over, never_arrived, out_of_reach, see
+from bot.hosts.host import Attachment, Host, HostAnswer, Look, Lost, Piece, Said, Words
+from bot.letters import ANSWERS, Letter
+from bot.outcomes import Seen
+from bot.row import Confirmation, OutcomeKind, State
+from bot.row_json import delivery_from_json
+from bot.rows import Session, now, read_confirmation, seconds
+from bot.states import Illegal
+from bot.steps import Answer, Delivery, Settlement, Word
+from bot.voting import Rules
+from runtime.database import Database
+
+log = logging.getLogger(__name__)
+
+Exchange = AsyncIterator[Said | Piece]
+
+
+class Deliveries:
+    def __init__(self, database: Database, host: Host, rules: Rules, attempts: Attempts) -> None:
+        self._database, self._host, self._rules, self._attempts = database, host, rules, attempts
+
+    async def exchange(
+        self, session: Session, letters: Sequence[Letter], attachments: tuple[Attachment, ...]
+    ) -> Exchange | None:
+        """What these letters are to the host, which are one, or the answers of one turn; None: nothing, any more."""
+        letter = letters[0]
+        if letter.kind == "words":
+            since = await self._begun_before(session, letter)
+            told = Words(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
+            return self._host.say(session.session, told)
+        if letter.kind not in ANSWERS:
+            return await self._settlement(session, letter)
+        answers = [answer for one in letters if (answer := await self._answer(session, one)) is not None]
+        return self._host.answer(session.session, answers) if answers else None
+
+    async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
+        """The host did not get them: what was approved may be given to it again, or lapse."""
+        for letter in letters:
+            await self._attempts.over(session.key, _mark(letter))
+            if letter.confirmation is not None:
+                with suppress(Illegal):  # it was no approval, or not on its way
+                    await self._database.run(never_arrived, letter.confirmation)
+                await self._database.run(out_of_reach, letter.confirmation)
+
+    async def lost(self, letters: Sequence[Letter], lost: Lost) -> None:
+        """The session that asked is gone: what was approved will not run, unless it did just before."""
+        kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
+        for letter in letters:
+            if letter.confirmation is None:
+                continue
+            row = await self._database.read(read_confirmation, letter.confirmation)
+            if row is None or row.state is not State.APPROVED or row.outcome is not None:
+                continue
+            await self._database.run(see, row.id, Seen(kind=kind, text=None if lost.may_have_run else str(lost)))
+
+    async def _begun_before(self, session: Session, letter: Letter) -> float | None:
+        """When it was first tried to tell this, if it was."""
+        before = await self._attempts.begin(session.key, _mark(letter))
+        return None if before is None else before.at
+
+    async def _answer(self, session: Session, letter: Letter) -> HostAnswer | None:
+        if letter.kind == "refusal":
+            return HostAnswer(
+                request_id=str(letter.body["request"]),
+                call_id=str(letter.body["call"]),
+                invocation_id=str(letter.body["invocation"]),
+                confirmed=False,
+                reason=str(letter.body["reason"]),
+                mark=letter.mark,
+                since=await self._begun_before(session, letter),
+            )
+        row, delivery = await self._decision(letter)
+        assert isinstance(delivery, Answer)
+        handed = seconds(row.handed_at)
+        if delivery.confirmed and not await self._may_begin(row, delivery):
+            return None
+        return HostAnswer(
+            request_id=row.asked.request_id,
+            call_id=row.asked.call_id,
+            invocation_id=row.asked.invocation_id,
+            confirmed=delivery.confirmed,
+            payload=delivery.payload,
+            reason=delivery.reason,
+            mark=letter.mark,
+            since=handed if delivery.confirmed else await self._begun_before(session, letter),
+        )
+
+    async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
+        row, delivery = await self._decision(letter)
+        assert isinstance(delivery, Settlement)
+        again = delivery.word is Word.RUN_AGAIN
+        if again and not await self._may_begin(row, delivery):
+            return None
+        attempt = delivery.attempt - 1 if again else delivery.attempt
+        asked = row.asked
+        return self._host.settle(session.session, asked.request_id, asked.call_id, delivery.word, attempt)
+
+    async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
+        assert letter.confirmation is not None
+        row = await self._database.read(read_confirmation, letter.confirmation)
+        assert row is not None
+        return row, delivery_from_json(json.dumps(letter.body))
+
+    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
+        """An approval goes to the host once. If it was on its way when we died, the session says whether it arrived."""
+        host = await self._host.capabilities()
+        patience = host.patience
+        given = row.handed_at is not None and row.attempt == delivery.attempt
+        if given and (row.outcome is None or host.exactly_once):
+            look = await self._host.look(row.asked.session)
+            if not _open(row, look):
+                # It has the answer. Telling one that counts answers itself makes it go on where a kill has left it; any
+                # other only if it did not act on it.
+                return host.exactly_once or not _known(row, look)
+            assert row.handed_at is not None
+            rest = row.handed_at.timestamp() + patience - (await self._database.read(now)).timestamp()
+            if rest > 0:
+                raise NotNow(rest, "It was sent before, and may still arrive.")
+            await self._database.run(never_arrived, row.id)
+        elif patience and isinstance(delivery, Answer):
+            look = await self._host.look(row.asked.session)
+            if _known(row, look) and not _open(row, look):
+                return False  # somebody else answered it; what came of it is copied
+        try:
+            await self._database.run(hand_over, row.id, delivery, self._rules.seal)
+        except Illegal as error:
+            log.info("not begun: %s", error)
+            return False
+        return True
+
+
+def unreachable(letter: Letter) -> Said:
+    """What the thread is told when somebody's words can't be delivered."""
+    return Said(event=f"unreachable:{letter.mark}", author="", text=words.UNREACHABLE, failed=True)
+
+
+def _mark(letter: Letter) -> str:
+    return f"mail:{letter.mark}"
+
+
+def _open(row: Confirmation, look: Look) -> bool:
+    return any(request.request_id == row.asked.request_id for request in look.requests)
+
+
+def _known(row: Confirmation, look: Look) -> bool:
+    return any(outcome.request_id == row.asked.request_id for outcome in look.outcomes)

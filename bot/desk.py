@@ -1,0 +1,395 @@
+"""The desk: what happens to confirmations, one transaction each, ledger line included.
+
+These are transaction functions: `await database.run(cast, ballot, rules)`. They lock, ask the pure modules what
+follows, and save it. Nothing here asks Slack or a host: what had to be found out is handed in.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import uuid4
+
+from sqlalchemy import select, update
+
+from bot import words
+from bot.authorise import Facts, Reason, Refusal
+from bot.confirmation import elsewhere, let_through, open_confirmation
+from bot.due import tick
+from bot.grants import Grant, lets_through
+from bot.hosts.host import HostRequest
+from bot.ledger import LineKind
+from bot.outcomes import Seen, begin, observe, take_back, unreached
+from bot.people import Person
+from bot.policy import DENIALS_WINDOW, Governs, Policy, Unfit, Ungoverned, too_many_denials
+from bot.row import Asked, Confirmation, Edit, Place, SessionKey, State, Vote, VoteKind
+from bot.rows import (
+    REPLIES,
+    Session,
+    chain_of,
+    lock_confirmation,
+    lock_session,
+    moment,
+    now,
+    put_mail,
+    save,
+    write_step,
+)
+from bot.seal import Seal
+from bot.states import Change
+from bot.steps import Delivery, Step
+from bot.tables import confirmations, grants, replies, sessions
+from bot.voting import Rules, count, needs_asking, store_vote
+from runtime.database import Tx
+from runtime.jsontypes import JsonObject, canonical
+from runtime.upsert import insert_if_absent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heard:
+    """Somebody's words to the agent, as Slack delivered them."""
+
+    app: str
+    team: str
+    enterprise: str | None
+    channel: str
+    thread_ts: str
+    ts: str
+    person: Person
+    text: str
+    files: tuple[JsonObject, ...] = ()
+
+    @property
+    def session(self) -> SessionKey:
+        return SessionKey(self.app, f"slack-{self.team}-{self.person.user}", self.id)
+
+    @property
+    def id(self) -> str:
+        return f"slack-{self.team}-{self.channel}-{self.thread_ts}"
+
+
+def hear(tx: Tx, heard: Heard) -> bool:
+    """Words for a session's agent go into its mailbox; the first in a thread begin the session. False: known."""
+    key = _session_at(tx, heard)
+    if key is None:
+        key = chain_of(heard.session)
+        first: dict[str, object] = {
+            "key": key,
+            "app": heard.app,
+            "user_id": heard.session.user,
+            "id": heard.id,
+            "team": heard.team,
+            "enterprise": heard.enterprise,
+            "channel": heard.channel,
+            "thread_ts": heard.thread_ts,
+            "starter": heard.person.user,
+            "speakers": _people({heard.person}),
+            "present": _people({heard.person}),
+            "told_seq": 0,
+            "created": tx.now(),
+        }
+        # One mention arrives as two events, perhaps at two replicas at once.
+        tx.execute(insert_if_absent(tx.dialect, sessions), first)
+    session = lock_session(tx, key)
+    body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts}
+    if not put_mail(tx, key, kind="words", mark=heard.ts, body=canonical(body), person=heard.person.user):
+        return False
+    speakers, present = session.speakers | {heard.person}, session.present | {heard.person}
+    if (speakers, present) != (session.speakers, session.present):
+        people = update(sessions).where(sessions.c.key == key)
+        tx.execute(people.values(speakers=_people(speakers), present=_people(present)))
+    return True
+
+
+def overheard(tx: Tx, heard: Heard) -> bool:
+    """A plain reply in a session's thread: for the agent only while nobody else wrote there and no card waits."""
+    key = _session_at(tx, heard)
+    if key is None:
+        return False
+    session = lock_session(tx, key)
+    present = session.present | {heard.person}
+    if present != session.present:
+        tx.execute(update(sessions).where(sessions.c.key == key).values(present=_people(present)))
+    waiting = select(confirmations.c.id).where(
+        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
+    )
+    if len(present) > 1 or tx.execute(waiting).first() is not None:
+        return False
+    return hear(tx, heard)
+
+
+def _session_at(tx: Tx, heard: Heard) -> str | None:
+    found = select(sessions.c.key).where(sessions.c.app == heard.app, sessions.c.id == heard.id)
+    key: str | None = tx.execute(found).scalar_one_or_none()
+    return key
+
+
+def _people(people: set[Person] | frozenset[Person]) -> str:
+    return json.dumps(sorted([person.team, person.user] for person in people))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """A request found at the host, and what Slack said of the places where its card could stand."""
+
+    request: HostRequest
+    asked_by: Person
+    governs: Governs | Ungoverned
+    places: tuple[Place, ...] = ()
+    barred: frozenset[Person] | None = None  # whose grants are void; None: not found out, so that no grant holds
+
+
+def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
+    """Puts a request to people, once; None when it is known, or when nobody may be asked, which is said at once."""
+    session = lock_session(tx, key)
+    request = opening.request
+    known = select(confirmations.c.id).where(
+        confirmations.c.session == key, confirmations.c.request_id == request.request_id
+    )
+    if tx.execute(known).first() is not None:
+        return None
+    asked, at = _asked(session, opening), now(tx)
+    found = opening.governs
+    if isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
+        found = Ungoverned(Unfit.TOO_MANY_DENIALS, found.index)
+    if isinstance(found, Ungoverned):
+        _refuse(tx, session, asked, found)
+        return None
+    grant = _grant_for(tx, key, asked, found.policy, opening.barred)
+    if grant is None:
+        change = open_confirmation(uuid4().hex, asked, found.policy, rules.seal, at)
+    else:
+        change = let_through(uuid4().hex, asked, found.policy, rules.seal, at, grant)
+    change = replace(change, row=replace(change.row, places=opening.places))
+    return save(tx, session, change, new=True)
+
+
+def grants_in(tx: Tx, key: str) -> list[Grant]:
+    """The grants of a session that are in force."""
+    found = select(grants.c.body).where(
+        grants.c.session == key, grants.c.revoked_at.is_(None), grants.c.until > tx.now()
+    )
+    return [Grant.from_json(json.loads(body)) for body in tx.execute(found).scalars()]
+
+
+def _grant_for(tx: Tx, key: str, asked: Asked, policy: Policy, barred: frozenset[Person] | None) -> Grant | None:
+    if barred is None or asked.wants_payload:
+        return None
+    at = now(tx)
+    fitting = (
+        grant
+        for grant in grants_in(tx, key)
+        if lets_through(grant, asked.session, asked.tool, asked.arguments, policy, at, barred)
+    )
+    return next(fitting, None)
+
+
+def _asked(session: Session, opening: Opening) -> Asked:
+    request = opening.request
+    return Asked(
+        session=session.session,
+        request_id=request.request_id,
+        call_id=request.call_id,
+        tool=request.tool,
+        arguments=request.arguments,
+        agent=request.agent,
+        asked_by=opening.asked_by,
+        team=session.team,
+        channel=session.channel,
+        enterprise=session.enterprise,
+        invocation_id=request.invocation_id,
+        hint=request.hint,
+        wants_payload=request.wants_payload,
+        payload=request.payload,
+        payload_schema=request.payload_schema,
+        tool_schema=request.tool_schema,
+        can_edit=request.can_edit,
+        speakers=session.speakers,
+    )
+
+
+def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
+    found = select(confirmations.c.decided_at).where(
+        confirmations.c.session == key,
+        confirmations.c.tool == tool,
+        confirmations.c.state == str(State.DENIED),
+        confirmations.c.decided_at > tx.now() - DENIALS_WINDOW.total_seconds(),
+    )
+    return [moment(at) for at in tx.execute(found).scalars()]
+
+
+def _refuse(tx: Tx, session: Session, asked: Asked, found: Ungoverned) -> None:
+    """No person is asked: the agent hears it at once, and so does the thread."""
+    reason = words.ungoverned_to_model(found)
+    body: JsonObject = {
+        "request": asked.request_id,
+        "call": asked.call_id,
+        "invocation": asked.invocation_id,
+        "reason": reason,
+    }
+    if put_mail(tx, session.key, kind="refusal", mark=f"refused:{asked.request_id}", body=canonical(body)):
+        step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))
+        write_step(tx, session.key, step, None, asked.tool)
+
+
+# Votes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """A click or a submitted form, as it is stored. `id` is the same when the same click is delivered again."""
+
+    id: str
+    confirmation: str
+    revision: int
+    kind: VoteKind
+    voter: Person
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
+    way: str = "button"
+    target: JsonObject | None = None  # where the voter looks for what became of it
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What a vote came to so far: `settled` when it needed nobody to be asked."""
+
+    row: Confirmation
+    settled: bool
+    refusal: Refusal | None = None
+
+
+def cast(tx: Tx, ballot: Ballot, rules: Rules, facts: Facts | None = None) -> Cast:
+    """Stores a vote; whoever called acks only after. What needs no asking, or was asked just now, is counted here."""
+    session, row = lock_confirmation(tx, ballot.confirmation)
+    vote = Vote(
+        id=ballot.id,
+        kind=ballot.kind,
+        voter=ballot.voter,
+        revision=ballot.revision,
+        stored_at=now(tx),
+        reason=ballot.reason,
+        edit=ballot.edit,
+        grant=ballot.grant,
+        way=ballot.way,
+        target=ballot.target,
+    )
+    stored = store_vote(row, vote)
+    change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
+    first = stored.row.pending[:1]
+    if first and first[0].id == vote.id and (facts is not None or not needs_asking(stored.row, vote)):
+        counted = count(stored.row, vote.id, facts, vote.stored_at, rules)
+        change, settled = counted.after(*stored.steps), True
+    if change.row is row:
+        return Cast(row, settled=False)  # the same click, delivered again
+    if settled and not _tell_voter(tx, vote, change):
+        return Cast(row, settled=False, refusal=_refusal(change))  # likewise, of a vote that was refused
+    save(tx, session, change)
+    return Cast(change.row, settled, _refusal(change))
+
+
+def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
+    """Counts the oldest stored vote with what was found out about its voter; another replica may have been faster."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    if not row.pending or row.pending[0].id != vote_id:
+        return row
+    change = count(row, vote_id, facts, now(tx), rules)
+    save(tx, session, change)
+    _tell_voter(tx, row.pending[0], change)
+    return change.row
+
+
+def _refusal(change: Change) -> Refusal | None:
+    return next((step.refusal for step in change.steps if step.refusal is not None), None)
+
+
+def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:
+    """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
+    button that counted sees it on the card."""
+    if vote.target is None or not (_refusal(change) or vote.target.get("view") or vote.target.get("list")):
+        return True
+    reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
+    if not tx.execute(insert_if_absent(tx.dialect, replies), {**reply, "failures": 0}).rowcount:
+        return False
+    tx.notify(REPLIES)
+    return True
+
+
+def _verdict(change: Change) -> str:
+    """What the voter is told: the step their word led to, and where the confirmation stands now."""
+    row = change.row
+    told = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
+    heard = next((step for step in told if step.kind is LineKind.VOTE_REFUSED), told[0] if told else None)
+    refusal = heard.refusal if heard else None
+    return canonical(
+        {
+            "kind": str(heard.kind) if heard else None,
+            "reason": str(refusal.reason) if refusal else None,
+            "fields": list(refusal.fields) if refusal else [],
+            "unresolved": refusal.unresolved.what if refusal and refusal.unresolved else None,
+            "votes": heard.votes if heard else None,
+            "state": _too_late_for(refusal) or str(row.state),
+            "outcome": str(row.outcome.kind) if row.outcome else None,
+            "confirmation": row.id,
+            "tool": row.redactor.mask_text(row.asked.tool),
+            "quorum": row.policy.quorum,
+            "revision": row.revision.number,
+        }
+    )
+
+
+def _too_late_for(refusal: Refusal | None) -> str | None:
+    """A vote that came after the deadline is too late for it, also before the clock was looked at."""
+    return refusal.state if refusal is not None and refusal.reason is Reason.TOO_LATE else None
+
+
+# What time and hosts bring
+
+
+def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
+    """Reminders, escalation, expiry, lapse: whatever is due by now."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = tick(row, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
+def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, seal: Seal) -> Confirmation:
+    """The last look before a host gets an approval. Raises `Illegal`: it must not run any more."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    return save(tx, session, begin(row, delivery, now(tx), seal))
+
+
+def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
+    """The host turned out not to have got the approval."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    return save(tx, session, take_back(row, now(tx)))
+
+
+def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
+    """The host can't be reached just now."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = unreached(row, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
+def see(tx: Tx, confirmation_id: str, seen: Seen) -> Confirmation:
+    """Copies what the host says of the call."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = observe(row, seen, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
+def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = elsewhere(row, confirmed, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
+def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
+    """Facts that a worker writes back: where cards stand, and which version they show."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    by_place = {(place.channel, place.thread_ts): place for place in places}
+    kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
+    return save(tx, session, Change(row=replace(row, places=(*kept, *by_place.values()))))

@@ -1,0 +1,100 @@
+"""`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call. Pure.
+
+`cel` is imported with the first expression: its package loads a command line of its own, which takes half a second
+that an installation without `when` need not wait for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from runtime.errors import ConfirmError, Invalid
+from runtime.jsontypes import Json
+
+if TYPE_CHECKING:
+    import cel
+
+NAMES = ("tool", "args", "session", "asker", "team", "channel", "agent", "app")
+"""What an expression can speak of."""
+
+_CONVERSIONS = {"bool", "bytes", "double", "int", "string", "uint"}
+_FUNCTIONS = _CONVERSIONS - {"bool"} | {
+    *("contains", "dyn", "duration", "endsWith", "has", "matches", "size", "startsWith", "timestamp", "type"),
+    *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
+    *("getMinutes", "getMonth", "getSeconds"),
+}
+_TYPES = _CONVERSIONS | {"list", "map", "null_type", "type"}
+_TEXT = re.compile(r"[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
+_BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+_NAMED = re.compile(r"[A-Za-z]\w*")
+
+
+class ExpressionFailed(ConfirmError):
+    """The expression gave no yes and no no for this call."""
+
+
+@lru_cache(maxsize=512)
+def _compiled(expression: str) -> cel.Program:
+    import cel
+
+    return cel.compile(expression)
+
+
+def check_expression(expression: str) -> None:
+    """Raises `Invalid`, saying what is wrong, unless the expression can be asked of a call.
+
+    >>> check_expression("args.env == 'prod' && agrs.size > 2")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    runtime.errors.Invalid: there is no `agrs`; an expression can use tool, args, session, asker...
+    """
+    try:
+        program = _compiled(expression)
+    except ValueError as error:
+        raise Invalid(f"is no CEL expression: {_syntax(str(error))}") from error
+    bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
+    for name in program.variables():
+        if name not in bound and name not in NAMES and name not in _TYPES:
+            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}")
+    for name in program.functions():
+        if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
+            raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
+    _check_kind(program, expression)
+
+
+def holds(expression: str, facts: Mapping[str, Json]) -> bool:
+    """Whether the expression is true of the call; `ExpressionFailed` when it can't say."""
+    try:
+        answer: object = _compiled(expression).execute(dict(facts))
+    except Exception as error:  # the library raises whatever Python would for the failure at hand
+        raise ExpressionFailed(_failure(error)) from error
+    if answer is True or answer is False:
+        return answer
+    raise ExpressionFailed(f"it gave {type(answer).__name__}, neither true nor false")
+
+
+def _check_kind(program: cel.Program, expression: str) -> None:
+    """A probe with an empty call: what gives a text or a number there will never give a yes or a no."""
+    probe: dict[str, Json] = dict.fromkeys(NAMES, "")
+    try:
+        answer: object = program.execute({**probe, "args": {}})
+    except Exception:  # noqa: BLE001 – an empty call lacks what the expression asks for; that says nothing about it
+        return
+    if not isinstance(answer, bool):
+        raise Invalid(f"must be true or false of a call; `{expression}` gives {type(answer).__name__}")
+
+
+def _failure(error: Exception) -> str:
+    if isinstance(error, KeyError):
+        return f"the call has no {error}"
+    return " ".join(str(error).split())[:200] or type(error).__name__
+
+
+def _syntax(message: str) -> str:
+    found = re.search(r"ERROR: <input>:(\d+):(\d+): (?:Syntax error: )?([^\n]+)", message)
+    if found is None:
+        return " ".join(message.split())[:200]
+    line, column, what = found.groups()
+    return f"line {line}, column {column}: {what[:160]}"

@@ -1,0 +1,52 @@
+"""Where sessions live: our own runtime, google-adk in this process, or any ADK server over REST."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from bot.hosts.host import Host
+from bot.settings import Agent
+from runtime.database import Database
+from runtime.errors import Invalid
+
+
+async def open_host(
+    agent: Agent, database: Database, clock: Callable[[], float] | None = None, *, store_url: str = "sqlite://"
+) -> Host:
+    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions."""
+    if agent.url is not None:
+        return _remote(agent, agent.url, clock)
+    from bot.hosts.adk import is_googles
+    from runtime.target import load_agent, load_object
+
+    assert agent.target is not None
+    target = load_object(agent.target)
+    if is_googles(target):
+        from bot.hosts.adk import open_adk
+        from bot.hosts.foreign import ForeignHost
+
+        return ForeignHost(open_adk(target, agent.target, store_url), clock=clock)
+    from bot.hosts.embedded import EmbeddedHost
+
+    return EmbeddedHost(load_agent(agent.target), database, clock)
+
+
+def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:
+    from bot.hosts.foreign import ForeignHost
+    from bot.hosts.remote import RemoteServer
+
+    headers = dict(agent.headers)
+    if agent.token_env is not None:
+        headers["Authorization"] = f"Bearer {_from_environment(agent.token_env, 'token_env')}"
+    secret = _from_environment(agent.secret_env, "secret_env") if agent.secret_env is not None else None
+    assert agent.app is not None
+    server = RemoteServer(url, agent.app, headers=headers, timeout=agent.timeout.total_seconds())
+    return ForeignHost(server, secret=secret, clock=clock)
+
+
+def _from_environment(name: str, key: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise Invalid(f"[agent] {key}: the environment has no {name}; set it, or remove this.")
+    return value

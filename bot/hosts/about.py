@@ -1,0 +1,96 @@
+"""What an ADK server is and takes, found out once by asking it: nothing is guessed per call.
+
+ADK Python describes its requests (`/openapi.json`), its tools (`app-info`) and, on a development server, its app
+(`build_graph`). A server that describes nothing, as Go's, Java's and JavaScript's, gets the plain form of a request,
+which all of them take: ADK Go refuses a field that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
+from urllib.parse import quote
+
+from bot.hosts.foreign import About
+from bot.hosts.host import Unreachable
+from runtime.jsontypes import Json, JsonObject
+
+Get = Callable[[str], Awaitable[tuple[int, Json]]]
+
+NOTES = (
+    "An answer that reaches the server by another way than this one counts there: it is only noticed.",
+    "Whether a call ran when the connection broke can't always be told: then people are asked.",
+)
+
+
+async def find_out(app: str, get: Get) -> About:
+    """Raises `Unreachable` when the server, or the app on it, is not there."""
+    _check_app(app, await _found(get, "/list-apps"))
+    name = quote(app, safe="")
+    fields = _run_fields(await _found(get, "/openapi.json"))
+    return About(
+        name=_name(await _found(get, "/version")),
+        metadata="customMetadata" in fields,
+        invocation="invocationId" in fields,
+        resumable=_is_resumable(await _tolerant(get, f"/dev/apps/{name}/build_graph")),
+        schemas=dict(_schemas(await _tolerant(get, f"/apps/{name}/app-info"))),
+        notes=NOTES,
+    )
+
+
+async def _found(get: Get, path: str) -> Json:
+    status, body = await get(path)
+    return body if status == HTTPStatus.OK else None
+
+
+async def _tolerant(get: Get, path: str) -> Json:
+    """These build the agent in order to answer, and fail where it is not of the usual kind."""
+    try:
+        return await _found(get, path)
+    except Unreachable:
+        return None
+
+
+def _check_app(app: str, listed: Json) -> None:
+    names = [name for name in listed if isinstance(name, str)] if isinstance(listed, list) else []
+    if names and app not in names:
+        raise Unreachable(
+            f'The agent\'s server has no app "{app}"; it has {", ".join(sorted(names))}. Correct app in [agent].', 60.0
+        )
+
+
+def _name(version: Json) -> str:
+    told = _object(version)
+    language, number = told.get("language"), told.get("version")
+    if not isinstance(number, str):
+        return "an ADK server"
+    return f"ADK {language} {number}" if isinstance(language, str) else f"ADK {number}"
+
+
+def _run_fields(openapi: Json) -> JsonObject:
+    schemas = _object(_object(_object(openapi).get("components")).get("schemas"))
+    return _object(_object(schemas.get("RunAgentRequest")).get("properties"))
+
+
+def _is_resumable(graph: Json) -> bool:
+    config = _object(_object(graph).get("resumability_config"))
+    return config.get("is_resumable") is True
+
+
+def _schemas(info: Json) -> Iterator[tuple[str, JsonObject]]:
+    """The tools' parameters by the tools' names."""
+    for agent in _object(_object(info).get("agents")).values():
+        for tool in _list(_object(agent).get("tools")):
+            for declared in _list(_object(tool).get("functionDeclarations")):
+                name = _object(declared).get("name")
+                schema = _object(_object(declared).get("parametersJsonSchema"))
+                if isinstance(name, str) and schema:
+                    yield name, schema
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Json) -> list[Json]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,185 @@
+"""The host for our own agents: the runtime in this process, on the bot's own database."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from bot.hosts.host import (
+    Became,
+    Capabilities,
+    HostAnswer,
+    HostOutcome,
+    HostRequest,
+    Look,
+    Piece,
+    Said,
+    Words,
+)
+from bot.row import SessionKey
+from bot.steps import Word
+from runtime import Agent, Answer, Conflict, Content, Event, Part, Runner
+from runtime.call import Call, CallState, Gate
+from runtime.database import Database
+from runtime.jsontypes import JsonObject, canonical
+from runtime.runner import Run
+from runtime.wire import Blob
+
+
+class EmbeddedHost:
+    """Sessions that it opens take answers from nobody else."""
+
+    def __init__(self, agent: Agent, database: Database, clock: Callable[[], float] | None = None) -> None:
+        self.runner = Runner(agent, database, clock=clock)
+
+    @property
+    def app(self) -> str:
+        return self.runner.app_name
+
+    async def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]:
+        parts = [Part(text=words.text)] if words.text else []
+        parts += [
+            Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
+        ]
+        run = await self.runner.start(
+            user_id=session.user,
+            session_id=session.id,
+            message=Content(role="user", parts=parts),
+            create=True,
+            opened_by="desk",
+            mark=words.mark,
+            streaming=True,
+        )
+        async for said in _heard(run):
+            yield said
+
+    async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+        contents = [Answer(a.request_id, a.confirmed, a.payload, a.reason).as_content() for a in answers]
+        message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
+        try:
+            run = await self.runner.start(
+                user_id=session.user, session_id=session.id, message=message, desk=True, streaming=True
+            )
+        except Conflict:
+            return  # it was answered otherwise before; `look` tells what became of it
+        async for said in _heard(run):
+            yield said
+
+    async def settle(
+        self,
+        session: SessionKey,
+        request_id: str,  # noqa: ARG002  (hosts over REST find the call by it)
+        call_id: str,
+        word: Word,
+        attempt: int,
+    ) -> AsyncIterator[Said | Piece]:
+        try:
+            run = await self.runner.settle(
+                user_id=session.user,
+                session_id=session.id,
+                call_id=call_id,
+                word=word.value,
+                attempt=attempt,
+            )
+        except Conflict:
+            # Said before; a process that died then may have left something of it.
+            run = await self.runner.take_up(user_id=session.user, session_id=session.id)
+        async for said in _heard(run):
+            yield said
+
+    async def look(self, session: SessionKey) -> Look:
+        record = await self.runner.get_session(user_id=session.user, session_id=session.id)
+        if record is None:
+            return Look()
+        calls = await self.runner.calls(user_id=session.user, session_id=session.id)
+        asked = [call for call in calls if call.request is not None]
+        return Look(
+            requests=tuple(_request(call) for call in asked if call.state is CallState.HELD),
+            outcomes=tuple(outcome for call in asked for outcome in _outcomes(call)),
+            said=tuple(said for event in record.events if (said := _said(event)) is not None),
+        )
+
+    async def capabilities(self) -> Capabilities:
+        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True)
+
+    async def close(self) -> None:
+        await self.runner.close()
+
+
+async def _heard(run: Run) -> AsyncIterator[Said | Piece]:
+    async for event in run:
+        if event.partial:
+            if event.text:
+                yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
+        elif (said := _said(event)) is not None:
+            yield said
+
+
+def _said(event: Event) -> Said | None:
+    if event.author == "user":
+        return None
+    if event.error_code and not (event.custom_metadata and "callId" in event.custom_metadata):
+        text = event.error_message or event.error_code
+        return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=True)
+    if not event.text.strip():
+        return None
+    return Said(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
+
+
+def _request(call: Call) -> HostRequest:
+    asked = call.request
+    assert asked is not None
+    return HostRequest(
+        request_id=asked.request_id,
+        call_id=call.id,
+        tool=call.tool,
+        arguments=call.args,
+        agent=call.agent,
+        invocation_id=call.invocation_id,
+        hint=asked.hint,
+        wants_payload=call.gate is Gate.DYNAMIC and (asked.payload is not None or asked.payload_schema is not None),
+        payload=asked.payload,
+        payload_schema=asked.payload_schema,
+        tool_schema=call.tool_schema,
+        can_edit=call.gate is Gate.STATIC,
+    )
+
+
+_BECAME = {
+    CallState.HELD: Became.HELD,
+    CallState.RUNNING: Became.RUNNING,
+    CallState.UNKNOWN: Became.UNKNOWN,
+    CallState.REFUSED: Became.REFUSED,
+}
+
+
+def _outcomes(call: Call) -> list[HostOutcome]:
+    """One for each request that the call made: an earlier stage was done when it asked again."""
+    earlier = [
+        HostOutcome(request_id=asked.request_id, became=Became.DONE, confirmed=asked.confirmed)
+        for asked in call.asked[:-1]
+    ]
+    if call.state is CallState.READY:
+        return earlier  # answered, not begun: neither held nor anything else yet
+    current = call.asked[-1]
+    became = _BECAME.get(call.state) or _ended(call.result)
+    return [
+        *earlier,
+        HostOutcome(
+            request_id=current.request_id,
+            became=became,
+            confirmed=current.confirmed,
+            result=call.result,
+            text=None if call.result is None else _text(call.result),
+            begun_at=call.begun,
+            ended_at=call.since if call.settled else None,
+        ),
+    ]
+
+
+def _ended(result: JsonObject | None) -> Became:
+    return Became.FAILED if result is not None and "error" in result else Became.DONE
+
+
+def _text(result: JsonObject) -> str:
+    error = result.get("error")
+    return error if isinstance(error, str) and len(result) == 1 else canonical(result)

@@ -1,0 +1,298 @@
+"""The host for agents that are not ours: ADK's own sessions, on a server or in this process.
+
+ADK keeps no record of what was sent, and runs a tool twice when an approval reaches it twice. So nothing is sent before
+the session was read and found without it, and after a cut only once the first sending can't arrive any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.hosts import reading
+from bot.hosts.host import (
+    Capabilities,
+    Cut,
+    Failed,
+    HostAnswer,
+    Look,
+    Lost,
+    Piece,
+    Said,
+    Unreachable,
+    Words,
+)
+from bot.hosts.reading import Asking, Reading, Standing
+from bot.row import SessionKey
+from bot.steps import Word
+from runtime.confirming import Answer
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from runtime.signing import MARK, Verdict
+from runtime.wire import Blob, Content, FunctionResponse, Part
+
+GONE = "The agent's server does not know this request any more: its session is gone, or was begun anew."
+
+WORDS_WAIT = 30.0
+"""Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
+
+SLACK_OF_CLOCKS = 1.0
+"""By so much the server's clock may be behind ours when words are looked for by their time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a server is and takes, found out once."""
+
+    name: str
+    metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
+    invocation: bool = False  # takes `invocationId`
+    resumable: bool = False  # the app is; siblings may then be answered one by one
+    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
+    notes: tuple[str, ...] = ()
+
+
+class Server(Protocol):
+    """Where the sessions are: how to read one, and how to run an agent on it. Raises `Unreachable` and `Cut`."""
+
+    @property
+    def app(self) -> str: ...
+    @property
+    def patience(self) -> float: ...
+    async def about(self) -> About: ...
+    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+        """The session's events; None if there is no such session."""
+        ...
+
+    async def create(self, session: SessionKey) -> None: ...
+    def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+        """The run's events as they come, to the end. `extra`: what else belongs in the request."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ForeignHost:
+    def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
+        self._server, self._secret = server, secret
+        self._clock = clock or time.time
+        self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
+        self._running: dict[SessionKey, dict[str, int]] = {}
+
+    @property
+    def app(self) -> str:
+        return self._server.app
+
+    async def capabilities(self) -> Capabilities:
+        about = await self._server.about()
+        return Capabilities(
+            name=about.name,
+            exactly_once=False,
+            edits=False,
+            siblings_together=not about.resumable,
+            patience=self._server.patience,
+            notes=about.notes,
+        )
+
+    async def close(self) -> None:
+        await self._server.close()
+
+    async def look(self, session: SessionKey) -> Look:
+        about = await self._server.about()
+        return (await self._read(session)).look(self._running.get(session, {}), about.schemas)
+
+    # Words
+
+    async def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]:
+        parts = [Part(text=words.text)] if words.text else []
+        parts += [
+            Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
+        ]
+        async for said in self._tell(session, Content(role="user", parts=parts), words.mark, words.since):
+            yield said
+
+    async def _tell(
+        self, session: SessionKey, message: Content, mark: str, since: float | None
+    ) -> AsyncIterator[Said | Piece]:
+        """Words that go to the agent once: what stands in the session already is not said again."""
+        before = await self._read(session)
+        if not before.exists:
+            await self._server.create(session)
+        since = None if since is None else since - SLACK_OF_CLOCKS
+        if (heard := before.heard(mark, message.text, since)) is not None:
+            if not heard.replied:
+                yield _broken_off(heard.event)
+            return
+        self._wait_out(mark, None, min(WORDS_WAIT, self._server.patience))
+        began = self._clock()
+        try:
+            async for said in self._run(session, message, mark):
+                yield said
+        except Cut as cut:
+            self._sent[mark] = began
+            heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
+            if heard is None:
+                raise Cut(str(cut), min(WORDS_WAIT, self._server.patience)) from cut
+            if not heard.replied:
+                yield _broken_off(heard.event, str(cut))
+
+    # Answers
+
+    async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+        before = await self._read(session)
+        standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
+        if Standing.GONE in standing.values():
+            raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
+        left = [answer for answer in answers if standing[answer.request_id] is Standing.ABSENT]
+        for answer in left:
+            self._wait_out(answer.mark, answer.since, self._server.patience)
+        if left:
+            parts = [self._part(session, before.asking(a.request_id), _word(a)) for a in left]
+            marks = [answer.mark for answer in left]
+            async for said in self._give(session, before, parts, [a.request_id for a in left], marks):
+                yield said
+        for answer in answers:
+            async for said in self._explain(session, before.asking(answer.request_id), answer):
+                yield said
+
+    async def settle(
+        self, session: SessionKey, request_id: str, call_id: str, word: Word, attempt: int
+    ) -> AsyncIterator[Said | Piece]:
+        before = await self._read(session)
+        asking = before.asking(request_id)
+        if asking is None:
+            raise Lost(GONE)
+        mark = f"settled:{call_id}:{attempt}:{word}"
+        if word is not Word.RUN_AGAIN:
+            text = Content.of_text(_settled_text(asking, word))
+            async for said in self._tell(session, text, mark, 0.0):
+                yield said
+            return
+        if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
+            return  # its result came after all, or it was sent before
+        self._wait_out(mark, None, self._server.patience)
+        parts = [self._part(session, asking, answer) for answer in reading.first_answer(asking)]
+        async for said in self._give(session, before, parts, [request_id], [mark]):
+            yield said
+
+    async def _give(
+        self, session: SessionKey, before: Reading, parts: list[Part], requests: list[str], marks: list[str]
+    ) -> AsyncIterator[Said | Piece]:
+        given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
+        asking = before.asking(requests[0])
+        invocation = asking.request.invocation_id if asking is not None and before.resumable else None
+        message, began = Content(role="user", parts=parts), self._clock()
+        try:
+            with self._on_its_way(session, given):
+                async for said in self._run(session, message, marks[0], invocation):
+                    yield said
+        except Cut as cut:
+            self._sent.update(dict.fromkeys(marks, began))
+            after = await self._after(cut, session)
+            now = {key: after.asking(key) for key in given}
+            if None in now.values():
+                raise Lost(GONE, may_have_run=True) from cut
+            if not all(one is not None and len(one.given) > given[key] for key, one in now.items()):
+                raise Cut(str(cut), self._server.patience) from cut
+            if isinstance(cut, Failed):
+                yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
+
+    async def _explain(
+        self, session: SessionKey, asking: Asking | None, answer: HostAnswer
+    ) -> AsyncIterator[Said | Piece]:
+        """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
+        if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
+            return
+        text = f"The call {asking.request.call.name} ({asking.call_id}) was denied: {answer.reason}"
+        async for said in self._tell(session, Content.of_text(text), f"{answer.mark}:reason", 0.0):
+            yield said
+
+    def _part(self, session: SessionKey, asking: Asking | None, answer: Answer) -> Part:
+        """The answer as every ADK takes it; where the plugin wants it, signed in its hint."""
+        part = answer.as_part()
+        response = part.function_response
+        assert response is not None
+        signed = asking is not None and asking.announcement is not None and asking.announcement.signed
+        if not signed or self._secret is None:
+            return part
+        given = dict(response.response or {})
+        confirmed = given.get("confirmed") is True
+        verdict = Verdict(self.app, session.user, session.id, answer.id, confirmed, given.get("payload"))
+        given["hint"] = verdict.sign(self._secret)
+        return Part(function_response=FunctionResponse(id=answer.id, name=response.name, response=given))
+
+    # The server
+
+    async def _read(self, session: SessionKey) -> Reading:
+        return reading.read(await self._server.events(session))
+
+    async def _after(self, cut: Cut, session: SessionKey) -> Reading:
+        """What the session says now. If it can't be asked, it may have got there, and may still."""
+        try:
+            return await self._read(session)
+        except Unreachable as error:
+            raise Cut(str(cut), error.again_after) from error
+
+    def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
+        """Nothing is sent while the same, sent before, may still arrive."""
+        last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
+        rest = 0.0 if last is None else last + limit - self._clock()
+        if rest > 0:
+            raise Cut("It was sent before, and may still arrive.", rest)
+        self._sent.pop(mark, None)
+
+    async def _run(
+        self, session: SessionKey, message: Content, mark: str, invocation: str | None = None
+    ) -> AsyncIterator[Said | Piece]:
+        about = await self._server.about()
+        extra: JsonObject = {}
+        if about.metadata:
+            extra["customMetadata"] = {MARK: mark}
+        if about.invocation and invocation:
+            extra["invocationId"] = invocation
+        async for raw in self._server.run(session, message, extra):
+            for heard in _heard(raw):
+                yield heard
+
+    @contextmanager
+    def _on_its_way(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
+        self._running[session] = given
+        try:
+            yield
+        finally:
+            self._running.pop(session, None)
+
+
+def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
+    try:
+        event = reading.event_from(raw)
+    except Invalid:
+        return  # the session tells of it, once it is read
+    if event.partial:
+        if event.text:
+            yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
+    elif raw.get("id") and (said := reading.said_in(event)) is not None:
+        yield said
+
+
+def _word(answer: HostAnswer) -> Answer:
+    return Answer(answer.request_id, answer.confirmed, answer.payload, answer.reason)
+
+
+def _broken_off(event: str, why: str = "") -> Said:
+    text = "The agent's server broke off before the agent answered. Say it again if you still want it."
+    return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
+
+
+def _settled_text(asking: Asking, word: Word) -> str:
+    call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
+    match word:
+        case Word.HAPPENED:
+            return f"People looked into {call}: it happened. Do not call it again for this."
+        case Word.DID_NOT:
+            return f"People looked into {call}: it did not happen."
+        case _:
+            return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

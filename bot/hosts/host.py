@@ -1,0 +1,186 @@
+"""A host: four verbs. `say` and `answer` stream for speed only; `look` is the truth, read after every run and restart.
+
+1. `say(session, words)` puts a person's words to the session's agent. The same mark again changes nothing.
+2. `answer(session, answers)` answers requests; those of one turn may come together. `settle` is the word on an outcome
+   that is unknown.
+3. `look(session)` tells what was asked, what became of it, and what the agent said.
+4. `capabilities()` says what this host can do; found out once.
+
+A host raises `Unreachable` when nothing can have happened, `Cut` when something may have: then look, and `Lost` when
+the request is not in the session any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from bot.row import SessionKey
+from bot.steps import Word
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject
+
+
+class Unreachable(ConfirmError):
+    """The host did not get it: sending it again is safe, preferably not before so many seconds."""
+
+    def __init__(self, why: str, again_after: float = 5.0) -> None:
+        super().__init__(why)
+        self.again_after = again_after
+
+
+class Cut(ConfirmError):
+    """The host may have got it: look at the session before anything else.
+
+    `again_after`: it is not there by now, but may still arrive; in so many seconds it can be sent again.
+    """
+
+    def __init__(self, why: str, again_after: float | None = None) -> None:
+        super().__init__(why)
+        self.again_after = again_after
+
+
+class Failed(Cut):
+    """The host has it, and said itself what it failed at."""
+
+
+class Lost(ConfirmError):
+    """The host does not know the request any more. `may_have_run`: it was sent before the session was lost."""
+
+    def __init__(self, why: str, *, may_have_run: bool = False) -> None:
+        super().__init__(why)
+        self.may_have_run = may_have_run
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attachment:
+    """A file that came with somebody's words."""
+
+    name: str
+    mime_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Words:
+    """What a person said. `mark` names the message: the same one again is the same words. `since`: when it was first
+    tried to tell them, if it was."""
+
+    mark: str
+    text: str
+    since: float | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostAnswer:
+    """The answer to one request, as it goes to the host. `mark` is the mail's, for hosts that keep notes. `since`: when
+    it was first tried to give it, if it was."""
+
+    request_id: str
+    call_id: str
+    invocation_id: str
+    confirmed: bool
+    payload: Json = None
+    reason: str | None = None
+    mark: str = ""
+    since: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRequest:
+    """A request that stands in a session."""
+
+    request_id: str
+    call_id: str
+    tool: str
+    arguments: JsonObject
+    agent: str
+    invocation_id: str
+    hint: str = ""
+    wants_payload: bool = False
+    payload: Json = None
+    payload_schema: JsonObject | None = None
+    tool_schema: JsonObject | None = None
+    can_edit: bool = True  # whether an edit of the arguments reaches the tool
+
+
+class Became(StrEnum):
+    """What a host says of a call that was asked about."""
+
+    HELD = "held"  # unanswered
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostOutcome:
+    """What became of the call behind a request; `confirmed` is how the request was answered, as far as one can tell."""
+
+    request_id: str
+    became: Became
+    confirmed: bool | None = None
+    result: Json = None
+    text: str | None = None  # result, error or refusal as one reads it
+    begun_at: float | None = None
+    ended_at: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Said:
+    """Something an agent said, whole. `failed` marks an error of the agent or its model."""
+
+    event: str
+    author: str
+    text: str
+    invocation_id: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A part of what an agent is saying right now; the whole follows as `Said`."""
+
+    author: str
+    text: str
+    invocation_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """The session as its host has it, oldest first."""
+
+    requests: tuple[HostRequest, ...] = ()
+    outcomes: tuple[HostOutcome, ...] = ()
+    said: tuple[Said, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
+    `patience`: what was sent and got lost may still arrive for so many seconds."""
+
+    name: str
+    exactly_once: bool
+    edits: bool
+    siblings_together: bool = False
+    patience: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+
+class Host(Protocol):
+    @property
+    def app(self) -> str: ...
+    def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]: ...
+    def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]: ...
+    def settle(
+        self, session: SessionKey, request_id: str, call_id: str, word: Word, attempt: int
+    ) -> AsyncIterator[Said | Piece]: ...
+    async def look(self, session: SessionKey) -> Look: ...
+    async def capabilities(self) -> Capabilities: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,322 @@
+"""A foreign session, read: what was asked, what was answered, what became of it, what was said. Pure.
+
+Whichever ADK wrote the session (Python, Go, Java, JS, adk-rs): of each event only what counts here is looked at, and an
+event that can't be understood becomes a sentence for people instead of a guess. Of an answer the session says one of
+three things: *absent*, no answer of anybody stands to the request; *begun*, one stands and nothing came after it, so
+that the tool may have run; *settled*, the agent's response to the call stands after the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from pydantic import ValidationError
+
+from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
+from runtime.confirming import Answer, Request, read_answer, requests_in
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.signing import MARK, Announcement, announced
+from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
+
+WAITS = "This tool call requires confirmation, please approve or reject."
+"""What ADK answers a call with that its gate holds."""
+
+_READ = (
+    "content",
+    "author",
+    "partial",
+    "id",
+    "timestamp",
+    "invocationId",
+    "errorCode",
+    "errorMessage",
+    "customMetadata",
+)
+_STATES = ("agentState", "endOfAgent")
+
+
+class Standing(StrEnum):
+    """What the session says of a request."""
+
+    GONE = "gone"  # it was never asked here
+    ABSENT = "absent"
+    BEGUN = "begun"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True)
+class Given:
+    """An answer that stands in the session."""
+
+    answer: Answer
+    at: float
+
+
+@dataclass(frozen=True)
+class Asking:
+    """A request, the answers to it, and the agent's responses to its call: before the first answer, and after it."""
+
+    request: Request
+    call_id: str
+    announcement: Announcement | None = None
+    given: tuple[Given, ...] = ()
+    before: tuple[JsonObject, ...] = ()
+    after: tuple[tuple[JsonObject, float], ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        if not self.given:
+            return Standing.ABSENT
+        return Standing.SETTLED if self.after else Standing.BEGUN
+
+    @property
+    def held_by_gate(self) -> bool:
+        """Whether ADK holds the call; otherwise the tool itself asked, and runs in order to hear the answer."""
+        if self.announcement is not None:
+            return self.announcement.gated
+        return bool(self.before) and self.before[-1].get("error") == WAITS
+
+
+@dataclass(frozen=True)
+class Words:
+    """What was said to the agent. `mark`: where the server kept it. `replied`: the agent said or did something then."""
+
+    event: str
+    text: str
+    at: float
+    mark: str | None
+    replied: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    askings: tuple[Asking, ...] = ()
+    words: tuple[Words, ...] = ()
+    said: tuple[Said, ...] = ()
+    resumable: bool = False  # the app keeps its agents' states in the session
+    exists: bool = True
+
+    def asking(self, request_id: str) -> Asking | None:
+        return next((one for one in self.askings if one.request.id == request_id), None)
+
+    def standing(self, request_id: str) -> Standing:
+        asking = self.asking(request_id)
+        return Standing.GONE if asking is None else asking.standing
+
+    def heard(self, mark: str, text: str, since: float | None) -> Words | None:
+        """These words, if they stand here: by their mark, else by their text, said not before `since`."""
+        for words in reversed(self.words):
+            if words.mark == mark:
+                return words
+            if words.mark is None and since is not None and words.text == text and words.at >= since:
+                return words
+        return None
+
+    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> Look:
+        """`running`: the requests whose answers are on their way right now, and how many stood here before them."""
+        return Look(
+            requests=tuple(_request(one, schemas) for one in self.askings if one.standing is Standing.ABSENT),
+            outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
+            said=self.said,
+        )
+
+
+@dataclass
+class _Gathered:
+    askings: dict[str, Asking] = field(default_factory=dict)
+    responses: dict[str, JsonObject] = field(default_factory=dict)  # the last to each call; some stand before requests
+    words: list[Words] = field(default_factory=list)
+    said: list[Said] = field(default_factory=list)
+    resumable: bool = False
+
+
+def read(events: Sequence[JsonObject] | None) -> Reading:
+    """The session's events as its server gives them, oldest first; None for a session that does not exist."""
+    if events is None:
+        return Reading(exists=False)
+    gathered = _Gathered()
+    for index, raw in enumerate(events):
+        try:
+            _gather(gathered, event_from(raw, index))
+        except Invalid as error:
+            gathered.said.append(_unread(raw, index, error))
+        gathered.resumable = gathered.resumable or _keeps_states(raw)
+    return Reading(
+        tuple(gathered.askings.values()), tuple(gathered.words), tuple(gathered.said), gathered.resumable, True
+    )
+
+
+def event_from(raw: JsonObject, index: int = 0) -> Event:
+    """What counts here of an event. Others' extra keys, nulls and clocks do not matter."""
+    kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
+    if not kept.get("id"):
+        kept["id"] = f"{kept.get('invocationId', '')}:{index}"
+    try:
+        event = Event.model_validate(kept)
+    except ValidationError as error:
+        where = ".".join(str(step) for step in error.errors(include_url=False)[0]["loc"])
+        raise Invalid(f"The agent's server sent an event that can't be read (at {where}); it is left out.") from error
+    in_milliseconds = event.timestamp > 1e11
+    return event.model_copy(update={"timestamp": event.timestamp / 1000}) if in_milliseconds else event
+
+
+def said_in(event: Event) -> Said | None:
+    """What an agent says in an event, or what its model failed at."""
+    if event.author == USER:
+        return None
+    failed = bool(event.error_code or event.error_message) and not event.text.strip()
+    text = (event.error_message or event.error_code or "") if failed else event.text
+    if not text.strip():
+        return None
+    return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed)
+
+
+def _gather(gathered: _Gathered, event: Event) -> None:
+    if event.partial:
+        return
+    if event.author == USER:
+        _hear(gathered, event)
+        return
+    if gathered.words:
+        gathered.words[-1] = replace(gathered.words[-1], replied=True)
+    for request in requests_in(event):
+        call_id = request.call.id or request.id
+        announcement = announced(event.custom_metadata, call_id)
+        before = tuple(response for id_, response in gathered.responses.items() if id_ == call_id)
+        gathered.askings.setdefault(request.id, Asking(request, call_id, announcement, before=before))
+    for response in event.responses():
+        if response.name != REQUEST_CONFIRMATION:
+            _respond(gathered, response, event.timestamp)
+    said = said_in(event)
+    if said is not None:
+        gathered.said.append(said)
+
+
+def _hear(gathered: _Gathered, event: Event) -> None:
+    mark = (event.custom_metadata or {}).get(MARK)
+    if event.text or mark is not None:
+        kept = mark if isinstance(mark, str) else None
+        gathered.words.append(Words(event.id, event.text, event.timestamp, kept))
+    for response in event.responses():
+        if response.name == REQUEST_CONFIRMATION:
+            _answer(gathered, response, event.timestamp)
+
+
+def _answer(gathered: _Gathered, response: FunctionResponse, at: float) -> None:
+    try:
+        answer = read_answer(response)
+    except Invalid:
+        return  # it settles nothing on any server: a right one still counts
+    asked = gathered.askings.get(answer.id) or _by_call(gathered, answer.id)
+    if asked is not None:
+        gathered.askings[asked.request.id] = replace(asked, given=(*asked.given, Given(answer, at)))
+
+
+def _by_call(gathered: _Gathered, call_id: str) -> Asking | None:
+    """Some servers take the call's id as well."""
+    return next((one for one in reversed(gathered.askings.values()) if one.call_id == call_id), None)
+
+
+def _respond(gathered: _Gathered, response: FunctionResponse, at: float) -> None:
+    result = response.response or {}
+    gathered.responses[response.id or ""] = result
+    for key, asking in gathered.askings.items():
+        if asking.call_id != response.id:
+            continue
+        if asking.given:
+            gathered.askings[key] = replace(asking, after=(*asking.after, (result, at)))
+        else:
+            gathered.askings[key] = replace(asking, before=(*asking.before, result))
+
+
+def _unread(raw: JsonObject, index: int, error: Invalid) -> Said:
+    event, author = raw.get("id"), raw.get("author")
+    invocation = raw.get("invocationId")
+    return Said(
+        event=event if isinstance(event, str) and event else f"unread:{index}",
+        author=author if isinstance(author, str) else "",
+        text=str(error),
+        invocation_id=invocation if isinstance(invocation, str) else "",
+        failed=True,
+    )
+
+
+def _keeps_states(raw: JsonObject) -> bool:
+    actions = raw.get("actions")
+    return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
+
+
+def _snake(camel: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
+
+
+def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
+    request, announcement = asking.request, asking.announcement
+    tool = request.call.name or ""
+    payload_schema = announcement.payload_schema if announcement else None
+    return HostRequest(
+        request_id=request.id,
+        call_id=asking.call_id,
+        tool=tool,
+        arguments=request.call.arguments,
+        agent=request.author,
+        invocation_id=request.invocation_id,
+        hint=request.hint,
+        wants_payload=request.payload is not None or payload_schema is not None,
+        payload=request.payload,
+        payload_schema=payload_schema,
+        tool_schema=(announcement.schema if announcement else None) or schemas.get(tool),
+        can_edit=announcement is not None and announcement.gated,
+    )
+
+
+def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
+    if not asking.given:
+        return HostOutcome(request_id=asking.request.id, became=Became.HELD)
+    first = asking.given[0]
+    confirmed: bool | None = first.answer.confirmed
+    if not asking.after:
+        return _begun(asking, confirmed, running)
+    result, at = asking.after[0]
+    failed = "error" in result
+    if not confirmed and asking.held_by_gate and not failed:
+        became, confirmed = Became.DONE, None  # it ran, whatever was answered
+    elif not confirmed:
+        became = Became.REFUSED
+    else:
+        became = Became.FAILED if failed else Became.DONE
+    return HostOutcome(
+        request_id=asking.request.id,
+        became=became,
+        confirmed=confirmed,
+        result=result,
+        text=text_of(result),
+        begun_at=first.at,
+        ended_at=at,
+    )
+
+
+def _begun(asking: Asking, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
+    on_its_way = running.get(asking.request.id)
+    if not confirmed:
+        became = Became.REFUSED
+    elif on_its_way is not None and len(asking.given) > on_its_way:
+        became = Became.RUNNING
+    else:
+        became = Became.UNKNOWN
+    begun_at = asking.given[-1].at
+    return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=begun_at)
+
+
+def text_of(result: JsonObject) -> str:
+    """A result as one reads it."""
+    error: Json = result.get("error")
+    return error if isinstance(error, str) and len(result) == 1 else canonical(result)
+
+
+def first_answer(asking: Asking) -> Iterator[Answer]:
+    """The approval that was given, for those who decided to give it again."""
+    return (given.answer for given in asking.given[:1] if given.answer.confirmed)

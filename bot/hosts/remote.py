@@ -1,0 +1,221 @@
+"""An ADK server over REST, whichever ADK it is: sessions are read, created and run here, and nothing is decided."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from http import HTTPStatus
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from bot.hosts.about import find_out
+from bot.hosts.foreign import About
+from bot.hosts.host import Cut, Failed, Unreachable
+from bot.row import SessionKey
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import Content
+
+log = logging.getLogger(__name__)
+
+CONNECT = 10.0
+READ = 60.0
+LONGEST_PAUSE = 60.0
+REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
+
+
+class RemoteServer:
+    def __init__(self, url: str, app: str, *, headers: Mapping[str, str] | None = None, timeout: float = 600.0) -> None:
+        self._url, self._app, self._timeout = url.rstrip("/"), app, timeout
+        self._headers = dict(headers or {})
+        self._http: aiohttp.ClientSession | None = None
+        self._about: About | None = None
+        self._streams = True
+        self._failures = 0
+
+    @property
+    def app(self) -> str:
+        return self._app
+
+    @property
+    def patience(self) -> float:
+        return self._timeout
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+
+    async def about(self) -> About:
+        if self._about is None:
+            self._about = await find_out(self._app, self.get)
+        return self._about
+
+    async def get(self, path: str) -> tuple[int, Json]:
+        return await self._ask("GET", path)
+
+    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+        status, body = await self.get(_path(session))
+        if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status != HTTPStatus.OK or not isinstance(body, dict):
+            raise self._unreachable(_refusal("its session could not be read", status, body))
+        events = body.get("events")
+        return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
+
+    async def create(self, session: SessionKey) -> None:
+        status, body = await self._ask("POST", _path(session), {})
+        if status in NO_SUCH_ENDPOINT:
+            status, body = await self._ask("POST", _path(session).rpartition("/")[0], {"sessionId": session.id})
+        if status >= HTTPStatus.BAD_REQUEST and await self.events(session) is None:
+            raise self._unreachable(_refusal("no session could be begun", status, body))
+
+    async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+        body: JsonObject = {
+            "appName": self._app,
+            "userId": session.user,
+            "sessionId": session.id,
+            "newMessage": message.to_dict(),
+            **extra,
+        }
+        try:
+            if self._streams:
+                async with self._post("/run_sse", {**body, "streaming": True}) as response:
+                    if not await self._has_no_streams(response, session):
+                        await self._accepted(response)
+                        async for event in _streamed(response):
+                            yield event
+                        return
+            async with self._post("/run", body) as response:
+                await self._accepted(response)
+                for event in await _listed(response):
+                    yield event
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise self._unreachable(str(error)) from error
+        except TimeoutError as error:
+            raise Cut(f"The agent's server took longer than {self._timeout:g} seconds.") from error
+        except (aiohttp.ClientError, OSError) as error:
+            log.warning("the connection to %s was lost: %s", self._url, _words(error))
+            raise Cut("The connection to the agent's server was lost.") from error
+
+    async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionKey) -> bool:
+        """404 may be the session's, or the endpoint's: the session tells which."""
+        if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
+            return False
+        self._streams = False
+        return True
+
+    async def _accepted(self, response: aiohttp.ClientResponse) -> None:
+        """What is refused before a run begins leaves nothing behind; after a 5xx nobody knows."""
+        if response.status < HTTPStatus.BAD_REQUEST:
+            self._failures = 0
+            return
+        body = _json_or_text(await response.text())
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Failed(_refusal("The run broke off", response.status, body))
+        raise self._unreachable(_refusal("it did not take the message", response.status, body))
+
+    def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
+        limit = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
+        return self._session().post(URL(self._url + path, encoded=True), json=body, timeout=limit)
+
+    async def _ask(self, method: str, path: str, body: Json = None) -> tuple[int, Json]:
+        limit = aiohttp.ClientTimeout(total=READ, sock_connect=CONNECT)
+        url = URL(self._url + path, encoded=True)
+        try:
+            async with self._session().request(method, url, json=body, timeout=limit) as response:
+                status, text = response.status, await response.text()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(_words(error)) from error
+        if status in REFUSED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._unreachable(_refusal("it could not be asked", status, _json_or_text(text)))
+        self._failures = 0
+        return status, _json_or_text(text)
+
+    def _session(self) -> aiohttp.ClientSession:
+        """A connection each: one that was kept may be gone just when an answer is sent on it."""
+        if self._http is None:
+            connector = aiohttp.TCPConnector(force_close=True, limit=0)
+            self._http = aiohttp.ClientSession(connector=connector, headers=self._headers, read_bufsize=2**20)
+        return self._http
+
+    def _unreachable(self, why: str) -> Unreachable:
+        """Asked less and less often; and whatever answers next may be another server."""
+        self._about = None
+        pause = min(2.0**self._failures, LONGEST_PAUSE)
+        self._failures = min(self._failures + 1, 10)
+        return Unreachable(f"The agent's server at {self._url} can't be used: {why.rstrip('.')}.", pause)
+
+
+def _path(session: SessionKey) -> str:
+    app, user, name = (quote(part, safe="") for part in (session.app, session.user, session.id))
+    return f"/apps/{app}/users/{user}/sessions/{name}"
+
+
+async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
+    """Server-sent events. A late failure comes as data too: the run may have got anywhere."""
+    kind, data = "", list[str]()
+    async for raw in _lines(response):
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if line.startswith("event:"):
+            kind = line.removeprefix("event:").strip()
+        elif line.startswith("data:"):
+            data.append(line.removeprefix("data:").removeprefix(" "))
+        elif not line and data:
+            yield _event("\n".join(data), kind)
+            kind, data = "", []
+    if data:
+        yield _event("\n".join(data), kind)
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Whole lines, however long."""
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line
+    if rest:
+        yield rest
+
+
+def _event(text: str, kind: str) -> JsonObject:
+    value = _json_or_text(text)
+    failed = value.get("error") if isinstance(value, dict) and "author" not in value else None
+    if kind == "error" or failed:
+        raise Failed(f"The agent's server failed: {_short(failed or value)}")
+    if not isinstance(value, dict):
+        raise Cut(f"The agent's server sent what is no event: {_short(value)}")
+    return value
+
+
+async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
+    events = _json_or_text(await response.text())
+    if not isinstance(events, list):
+        raise Cut(f"The agent's server answered with what is no list of events: {_short(events)}")
+    return [event for event in events if isinstance(event, dict)]
+
+
+def _json_or_text(text: str) -> Json:
+    try:
+        value: Json = json.loads(text)
+    except ValueError:
+        return text
+    return value
+
+
+def _refusal(what: str, status: int, body: Json) -> str:
+    detail = body.get("detail", body) if isinstance(body, dict) else body
+    hint = "; check [agent] token_env and headers" if status in REFUSED else ""
+    return f"{what}, {status}: {_short(detail)}{hint}"
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else text[:299] + "…"
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

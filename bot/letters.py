@@ -1,0 +1,124 @@
+"""Letters and pointers of a session, as transaction functions: what waits to be told, and how far the thread is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select, update
+
+from bot.row import State
+from bot.rows import Session, find_session, lock_session, session_confirmations
+from bot.tables import chains, mail, sessions, spoken, switches
+from runtime.database import Tx
+from runtime.errors import NotFound
+from runtime.jsontypes import JsonObject
+
+ANSWERS = ("answer", "refusal")
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What waits to be told to a session's agent: words, an answer, a refusal, or a settlement."""
+
+    id: int
+    kind: str
+    mark: str
+    body: JsonObject
+    person: str | None
+    confirmation: str | None
+
+    @property
+    def files(self) -> list[JsonObject]:
+        files = self.body.get("files")
+        return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+
+
+def read_session(tx: Tx, key: str) -> Session:
+    session = find_session(tx, key)
+    if session is None:
+        raise NotFound(f"There is no session {key}.")
+    return session
+
+
+def next_letter(tx: Tx, key: str) -> Letter | None:
+    """The oldest one that was not told yet."""
+    return next(iter(next_letters(tx, key, together=False)), None)
+
+
+def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
+    """What the agent is told next, as one message.
+
+    `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
+    """
+    waiting = select(mail).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id)
+    rows = tx.execute(waiting if together else waiting.limit(1)).all()
+    letters = [Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation) for row in rows]
+    if not together or not letters or letters[0].kind not in ANSWERS:
+        return tuple(letters[:1])
+    confirmations = session_confirmations(tx, key)
+    turns = {row.id: row.asked.invocation_id for row in confirmations}
+    undecided = {row.asked.invocation_id for row in confirmations if row.state is State.WAITING}
+    return next_together(letters, turns, undecided)
+
+
+def next_together(
+    letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
+) -> tuple[Letter, ...]:
+    """`turns`: each confirmation's invocation; `undecided`: the invocations in which somebody has to decide still."""
+    for letter in letters:
+        if letter.kind not in ANSWERS:
+            return (letter,)
+        turn = _turn(letter, turns)
+        if not turn:
+            return (letter,)  # a server that does not tell turns apart
+        if turn not in undecided:
+            return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
+    return ()
+
+
+def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
+    if letter.confirmation is not None:
+        return turns.get(letter.confirmation, "")
+    return str(letter.body.get("invocation") or "")
+
+
+def letter_done(tx: Tx, letter_id: int) -> None:
+    tx.execute(update(mail).where(mail.c.id == letter_id).values(done_at=tx.now()))
+
+
+def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
+    """Nothing is owed to the session, unless something came meanwhile. `again`: it is looked at in so many seconds."""
+    session = lock_session(tx, key)
+    head = tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0
+    busy = bool(next_letters(tx, key, together=together)) or session.told_seq < head
+    tx.execute(
+        update(sessions)
+        .where(sessions.c.key == key)
+        .values(due_at=tx.now() if busy else None if again is None else tx.now() + again, failures=0, trouble=None)
+    )
+
+
+def has_spoken(tx: Tx, key: str, event: str) -> bool:
+    found = select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == event)
+    return tx.execute(found).first() is not None
+
+
+def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
+    if not has_spoken(tx, key, event):
+        tx.execute(insert(spoken).values(session=key, event=event, ts=ts))
+
+
+def last_told(tx: Tx, key: str) -> int:
+    seq: int = tx.execute(select(sessions.c.told_seq).where(sessions.c.key == key)).scalar_one()
+    return seq
+
+
+def told_up_to(tx: Tx, key: str, seq: int) -> None:
+    tx.execute(update(sessions).where(sessions.c.key == key, sessions.c.told_seq < seq).values(told_seq=seq))
+
+
+def paused(tx: Tx) -> bool:
+    """Whether `adk-confirm pause` stopped all runs."""
+    return tx.execute(select(switches.c.value).where(switches.c.name == "paused")).first() is not None

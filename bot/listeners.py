@@ -1,0 +1,216 @@
+"""Slack in: each listener reads what came, does one transaction, and acks; all else is the worker's.
+
+A click that was acknowledged is never delivered again, so the ack comes after the vote is stored. What raises here
+before its ack answers 500, and whoever clicked sees that it did not go through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from blocks import verdict
+from blocks.ids import Action, Callback, Ref, parse_id
+from bot import forms
+from bot.clicks import Body, beside, enterprise_of, once, person_of, read_click, team_of
+from bot.desk import Ballot, Cast, cast, hear, overheard
+from bot.ears import overhear
+from bot.forms import Wrong
+from bot.inboxes import Reader
+from bot.lists import Lists
+from bot.people import Person
+from bot.policy import Policies
+from bot.row import Confirmation, Edit, State, VoteKind
+from bot.rows import read_confirmation
+from bot.sender import Sender
+from bot.slack_calls import Workspace
+from bot.voting import Rules
+from runtime.database import Database
+from runtime.errors import ConfirmError, StoreError
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+VOTES: dict[str, VoteKind] = {
+    Action.APPROVE: VoteKind.APPROVE,
+    Action.WITHDRAW: VoteKind.WITHDRAW,
+    Action.HAPPENED: VoteKind.HAPPENED,
+    Action.NOT_HAPPENED: VoteKind.DID_NOT,
+    Action.RUN_AGAIN: VoteKind.RUN_AGAIN,
+    Action.REVOKE: VoteKind.REVOKE,
+}
+OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
+    Action.APPROVE_OPEN: forms.approve_view,
+    Action.DENY: forms.deny_view,
+    Action.EDIT: forms.edit_view,
+    Action.SEE: forms.everything_view,
+    Action.RUN_AGAIN_OPEN: forms.run_again_view,
+}
+
+FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN)
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What a submitted form says."""
+
+    kind: VoteKind
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
+
+
+class Listeners:
+    def __init__(self, database: Database, sender: Sender, rules: Rules, lists: Lists, app_name: str) -> None:
+        self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
+        self._lists = lists
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def register(self, app: AsyncApp) -> None:
+        app.action(re.compile(r"adk_confirm_\w+"))(self.click)  # first: Bolt asks its listeners in turn
+        app.view(re.compile(r"adk_confirm_\w+_view"))(self.submit)
+        app.event("app_mention")(self.message)
+        app.event("message")(self.message)
+
+    async def drain(self) -> None:
+        """Lets views that are being opened be opened."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # Words
+
+    async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
+        found = overhear(body, self._app_name, str(context.get("bot_user_id") or ""))
+        if found is not None:
+            await self._database.run(hear if found.by_name else overheard, found.heard)
+        await ack()
+
+    # Clicks
+
+    async def click(self, body: Body, ack: AsyncAck) -> None:
+        action, ref, voter = read_click(body)
+        meant = action["action_id"]
+        if meant == Action.REVOKE and (grant := parse_id(action.get("value"))):
+            ref = Ref(grant, 1)  # a grant has its confirmation's id
+        if ref is not None and meant in VOTES:
+            await self._vote(body, action, ref, voter)
+        await ack()
+        if ref is not None and meant in OPENS:
+            # Nothing was said yet; the trigger lives for three seconds.
+            self._spawn(self._open(body, OPENS[meant], ref, voter))
+
+    async def _vote(self, body: Body, action: Body, ref: Ref, voter: Person) -> None:
+        target, url = _without_address(beside(body, voter))
+        ballot = Ballot(
+            id=once(voter, action.get("action_ts") or body["trigger_id"], action["action_id"], ref.encode()),
+            confirmation=ref.id,
+            revision=ref.revision,
+            kind=VOTES[action["action_id"]],
+            voter=voter,
+            target=target,
+        )
+        await self._cast(ballot)
+        self._redraw(body, ballot, url)
+
+    def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
+        """The list in which it was decided, if it was in one."""
+        if url:
+            reader = Reader(person=ballot.voter, at=Workspace(team_of(body), enterprise_of(body)))
+            channel = str((ballot.target or {}).get("channel") or "")
+            self._spawn(self._lists.redraw(reader, channel, url, {ballot.confirmation: ballot.id}))
+
+    async def _cast(self, ballot: Ballot) -> Cast | None:
+        try:
+            return await self._database.run(cast, ballot, self._rules)
+        except StoreError:
+            raise
+        except ConfirmError as error:
+            self._spawn(self._sender.notice(ballot.target or {}, str(error)))
+            return None
+
+    async def _open(self, body: Body, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref, voter: Person) -> None:
+        row = await self._database.read(read_confirmation, ref.id)
+        shown = verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
+        stacked = (body.get("view") or {}).get("type") == "modal"
+        target = beside(body, voter)
+        await self._sender.open_view(team_of(body), body["trigger_id"], forms.with_target(shown, target), push=stacked)
+
+    # Forms
+
+    async def submit(self, body: Body, ack: AsyncAck) -> None:
+        """Checks the fields against the row, stores the vote, and says "Counting…" within the three seconds."""
+        view = body["view"]
+        ref, target = forms.read_metadata(view.get("private_metadata"))
+        target, url = _without_address(target)
+        if view["callback_id"] not in FORMS:
+            await ack()
+            return
+        row = None if ref is None else await self._database.read(read_confirmation, ref.id)
+        if ref is None or row is None:
+            await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
+            return
+        submitted = _read(Callback(view["callback_id"]), ref, row, view["state"]["values"], self._rules.policies)
+        if isinstance(submitted, Wrong):
+            await ack(response_action="errors", errors=submitted.errors)
+            return
+        voter = person_of(body)
+        ballot = Ballot(
+            id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
+            confirmation=ref.id,
+            revision=ref.revision,
+            kind=submitted.kind,
+            voter=voter,
+            reason=submitted.reason,
+            edit=submitted.edit,
+            grant=submitted.grant,
+            way="form",
+            target={**target, "view": view["id"], "team": team_of(body), "user": voter.user},
+        )
+        await self._cast(ballot)
+        self._redraw(body, ballot, url)
+        await ack(response_action="update", view=verdict.counting(ref))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_logged(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+_SAYS = {Callback.DENY: VoteKind.DENY, Callback.RUN_AGAIN: VoteKind.RUN_AGAIN}
+
+
+def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | Wrong:
+    """What can't count any more is not read: the fields may be another call's, and the desk says why it is too late."""
+    if ref.revision != row.revision.number or row.state is not State.WAITING:
+        return Submitted(_SAYS.get(callback, VoteKind.APPROVE))
+    match callback:
+        case Callback.DENY:
+            denial = forms.read_denial(row, values)
+            return denial if isinstance(denial, Wrong) else Submitted(VoteKind.DENY, reason=denial.reason)
+        case Callback.EDIT:
+            edit = forms.read_edit(row, values, policies)
+            return edit if isinstance(edit, Wrong) else Submitted(VoteKind.APPROVE, edit=edit)
+        case _:
+            approval = forms.read_approval(row, values, policies)
+            if isinstance(approval, Wrong):
+                return approval
+            return Submitted(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
+
+
+def _without_address(target: JsonObject) -> tuple[JsonObject, str]:
+    """The address of a list lets whoever has it write to that person: it is not stored."""
+    url = target.get("list")
+    return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")
+
+
+async def _logged(work: Awaitable[None]) -> None:
+    try:
+        await work
+    except ConfirmError as error:
+        log.warning("%s", error)

@@ -1,0 +1,82 @@
+"""The list that `/approvals` answers with: seen by one person only, and changed through the address that Slack gave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+
+import aiohttp
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from blocks.home import approvals, help_message
+from blocks.kit import Message
+from bot.inboxes import Inbox, Reader
+from bot.rows import CONFIRMATIONS, read_confirmation
+from bot.sender import Sender
+from runtime.database import Database
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+COUNTED_WITHIN = 10.0
+
+
+class Lists:
+    def __init__(self, database: Database, sender: Sender, inbox: Inbox) -> None:
+        self._database, self._sender, self._inbox = database, sender, inbox
+
+    async def show(self, reader: Reader, channel: str, url: str) -> None:
+        """What waits for them and what else waits in this channel."""
+        await self._tell(reader, channel, url, approvals(await self._inbox.listed(reader, channel, _version())))
+
+    async def help(self, reader: Reader, channel: str, url: str) -> None:
+        await self._tell(reader, channel, url, help_message())
+
+    async def redraw(self, reader: Reader, channel: str, url: str, votes: dict[str, str]) -> None:
+        """After a click in it, once these votes (by confirmation) are counted: what can't be pressed any more goes."""
+        with self._database.waiter(CONFIRMATIONS) as waiter:
+            try:
+                async with asyncio.timeout(COUNTED_WITHIN):
+                    while await self._any_pending(votes):
+                        await waiter.wait(0.5)
+            except TimeoutError:
+                pass  # it shows them still, and whoever presses again hears that their word counts already
+        message = approvals(await self._inbox.listed(reader, channel, _version()))
+        await self._send(url, message, replace_original=True)
+
+    async def _any_pending(self, votes: dict[str, str]) -> bool:
+        for confirmation, vote in votes.items():
+            row = await self._database.read(read_confirmation, confirmation)
+            if row is not None and any(pending.id == vote for pending in row.pending):
+                return True
+        return False
+
+    async def _tell(self, reader: Reader, channel: str, url: str, message: Message) -> None:
+        if await self._send(url, message):
+            return
+        person, at = reader.person, reader.at
+        target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": person.user, "channel": channel}
+        await self._sender.whisper(target, message)
+
+    async def _send(self, url: str, message: Message, *, replace_original: bool = False) -> bool:
+        body = {"text": message.text, "blocks": list(message.blocks), "replace_original": replace_original}
+        try:
+            answer = await AsyncWebhookClient(url, logger=_quiet, timeout=10).send_dict(
+                {**body, "response_type": "ephemeral"}
+            )
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("a list was not shown at its address: %s", type(error).__name__)  # the address is a secret
+            return False
+        if answer.status_code != 200:
+            log.warning("a list was not shown at its address: Slack answered %s", answer.status_code)
+        return answer.status_code == 200
+
+
+_quiet = logging.getLogger("bot.lists.sdk")
+_quiet.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
+
+
+def _version() -> int:
+    """New with every drawing: Slack wants other block ids when a message is changed."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,251 @@
+"""A session's mailbox: what is told to its agent, and what the agent says and asks in turn. One writer a session.
+
+While the agent runs, which may take long, the thread is kept up to date: lines that are owed, calls that began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Protocol
+
+from bot.attempts import StoredAttempts
+from bot.attend import NotNow
+from bot.deliveries import Deliveries, Exchange, unreachable
+from bot.desk import answered_elsewhere, open_request, out_of_reach, see
+from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
+from bot.ledger import Line
+from bot.letters import (
+    Letter,
+    has_spoken,
+    last_told,
+    letter_done,
+    next_letters,
+    paused,
+    read_session,
+    rest,
+    spoke,
+    told_up_to,
+)
+from bot.opening import Openings
+from bot.outcomes import Seen
+from bot.row import Confirmation, OutcomeKind, State
+from bot.rows import SESSIONS, Session, moment, now, read_lines, session_confirmations
+from bot.states import Illegal
+from bot.voting import Rules
+from runtime.database import Database, Tx
+from runtime.jsontypes import JsonObject
+from runtime.lease import Lease
+
+log = logging.getLogger(__name__)
+
+GLANCE = 1.0
+"""While an agent runs, its session is looked at this often for calls that began."""
+
+LOOK_AGAIN = 10.0
+"""So often a session is looked at in which a call's outcome is open."""
+
+
+class Thread(Protocol):
+    """The thread as the mailroom writes to it."""
+
+    async def say(self, session: Session, said: Said) -> str:
+        """The message's ts; the same event again is the same message."""
+        ...
+
+    async def thinking(self, session: Session) -> None:
+        """The agent was told something; whoever waits may be shown that it is at work."""
+        ...
+
+    async def piece(self, session: Session, piece: Piece) -> None:
+        """A part of what will be said; it may be shown, and may be dropped."""
+        ...
+
+    async def tell(self, session: Session, lines: Sequence[Line], rows: Sequence[Confirmation]) -> int:
+        """Ledger lines as one message; the number of the last one told."""
+        ...
+
+    async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+        """The files that came with a message."""
+        ...
+
+
+class Mailroom:
+    def __init__(self, database: Database, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+        self._database, self._host, self._thread = database, host, thread
+        self._openings, self._rules = openings, rules
+        self._deliveries = Deliveries(database, host, rules, StoredAttempts(database))
+
+    async def attend(self, key: str, lease: Lease) -> None:
+        """All that is owed to a session."""
+        session = await self._database.read(read_session, key)
+        together = await self._siblings_together()
+        told = False
+        while letters := await self._database.read(partial(next_letters, together=together), key):
+            if await self._database.read(paused):
+                raise NotNow(5.0, "Runs are paused.")
+            try:
+                await self._deliver(session, letters, lease)
+                await self._take_in(session, letters[0])
+            except Unreachable as error:
+                await self._say_unreachable(session, letters)
+                raise NotNow(error.again_after, str(error)) from error
+            await self._tell(session)
+            for letter in letters:
+                await self._database.run(letter_done, letter.id)
+            told = True
+        again = await self._look_again(session, told)
+        await self._database.run(partial(rest, together=together, again=again), key)
+
+    async def _siblings_together(self) -> bool:
+        try:
+            return (await self._host.capabilities()).siblings_together
+        except Unreachable:
+            return True  # until it can be asked
+
+    # Out: what the agent is told
+
+    async def _deliver(self, session: Session, letters: Sequence[Letter], lease: Lease) -> None:
+        attachments = await self._thread.fetch(session, letters[0].files)
+        exchange = await self._deliveries.exchange(session, letters, attachments)
+        if exchange is None or not await lease.still_held():
+            return
+        try:
+            await self._thread.thinking(session)
+            await self._meanwhile(session, letters[0], self._listen(session, exchange))
+        except Unreachable:
+            await self._deliveries.not_reached(session, letters)
+            raise
+        except Lost as lost:
+            await self._deliveries.lost(letters, lost)
+        except Cut as error:
+            if error.again_after is not None:
+                raise NotNow(error.again_after, str(error)) from error
+            log.warning("%s", error)  # what it came to is read from the session
+
+    async def _say_unreachable(self, session: Session, letters: Sequence[Letter]) -> None:
+        """On the cards of what was approved, or below somebody's words: it is tried again."""
+        for letter in letters:
+            if letter.confirmation is not None:
+                await self._database.run(out_of_reach, letter.confirmation)
+            elif letter.kind == "words":
+                await self._say(session, unreachable(letter))
+        await self._tell(session)
+
+    async def _listen(self, session: Session, exchange: Exchange) -> None:
+        async for heard in exchange:
+            if isinstance(heard, Piece):
+                await self._thread.piece(session, heard)
+            else:
+                await self._say(session, heard)
+
+    async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
+        """Keeps the thread up to date while the agent runs."""
+        running = asyncio.ensure_future(exchange)
+        try:
+            with self._database.waiter(SESSIONS) as waiter:
+                while not running.done():
+                    waking = asyncio.ensure_future(waiter.wait(GLANCE))
+                    await asyncio.wait({running, waking}, return_when=asyncio.FIRST_COMPLETED)
+                    if not waking.done():
+                        waking.cancel()
+                    elif not running.done():
+                        await self._glance(session, letter)
+        finally:
+            if not running.done():
+                running.cancel()
+        await running
+
+    async def _glance(self, session: Session, letter: Letter) -> None:
+        if letter.confirmation is not None:
+            try:
+                await self._observe(session, await self._host.look(session.session))
+            except Unreachable as error:
+                log.info("not looked at: %s", error)  # the run itself may be fine
+        await self._tell(session)
+
+    # In: what the session says
+
+    async def _take_in(self, session: Session, letter: Letter) -> None:
+        look = await self._host.look(session.session)
+        for said in look.said:
+            if not await self._database.read(has_spoken, session.key, said.event):
+                await self._say(session, said)
+        known = {row.asked.request_id for row in await self._database.read(session_confirmations, session.key)}
+        for request in look.requests:
+            if request.request_id not in known:
+                opening = await self._openings.prepare(session, request, letter)
+                await self._database.run(open_request, session.key, opening, self._rules)
+        await self._observe(session, look)
+
+    async def _look_again(self, session: Session, told: bool) -> float | None:
+        """What broke off may end after all: for as long as it may, its session is looked at in so many seconds."""
+        await self._tell(session)
+        try:
+            patience = (await self._host.capabilities()).patience
+            if not patience or not await self._database.read(in_the_air, session.key, patience):
+                return None
+            if not told:
+                await self._observe(session, await self._host.look(session.session))
+                await self._tell(session)
+        except Unreachable as error:
+            raise NotNow(error.again_after, str(error)) from error
+        return LOOK_AGAIN if await self._database.read(in_the_air, session.key, patience) else None
+
+    async def _observe(self, session: Session, look: Look) -> None:
+        outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
+        for row in await self._database.read(session_confirmations, session.key):
+            outcome = outcomes.get(row.asked.request_id)
+            if outcome is not None:
+                await self._copy(row, outcome)
+
+    async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
+        kind = _KINDS.get(outcome.became)
+        if kind is None or (row.outcome is not None and row.outcome.kind is kind):
+            return
+        if row.state is State.WAITING:
+            await self._database.run(answered_elsewhere, row.id, outcome.confirmed)
+        if outcome.confirmed is False and row.state is not State.APPROVED:
+            return  # our own denial, come true
+        begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
+        try:
+            await self._database.run(see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun))
+        except Illegal as error:
+            log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
+
+    # The thread
+
+    async def _say(self, session: Session, said: Said) -> None:
+        if not await self._database.read(has_spoken, session.key, said.event):
+            ts = await self._thread.say(session, said)
+            await self._database.run(spoke, session.key, said.event, ts)
+
+    async def _tell(self, session: Session) -> None:
+        told = await self._database.read(last_told, session.key)
+        lines = await self._database.read(read_lines, session.key, told)
+        if lines:
+            rows = await self._database.read(session_confirmations, session.key)
+            seq = await self._thread.tell(session, lines, rows)
+            await self._database.run(told_up_to, session.key, seq)
+
+
+_KINDS = {
+    Became.RUNNING: OutcomeKind.RUNNING,
+    Became.DONE: OutcomeKind.DONE,
+    Became.FAILED: OutcomeKind.FAILED,
+    Became.REFUSED: OutcomeKind.REFUSED,
+    Became.UNKNOWN: OutcomeKind.UNKNOWN,
+}
+
+
+def in_the_air(tx: Tx, key: str, patience: float) -> bool:
+    """Whether a call of the session runs, or broke off not so long ago that it can't end any more."""
+    at = now(tx)
+    return any(
+        row.outcome is not None
+        and row.outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
+        and (at - row.outcome.at).total_seconds() < patience
+        for row in session_confirmations(tx, key)
+    )

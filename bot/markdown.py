@@ -1,0 +1,66 @@
+"""What an agent said, for Slack: its markdown as it is, in parts that Slack takes, and nobody pinged by it. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from blocks.kit import Message
+from blocks.text import MESSAGE_TEXT, escape, fit, pieces, units
+from runtime.jsontypes import JsonObject
+
+LONGEST = 11_000
+"""Of 12,000 that all markdown in a message may have."""
+
+_FENCE = re.compile(r" {0,3}(`{3,40}|~{3,40})(?![`~])(.{0,80})")
+_PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date))")
+
+
+def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
+    """The whole text in parts of at most `size`, parted between lines; a code block that goes on is closed and opened
+    again, so that each part reads as it would have in the whole."""
+    done: list[str] = []
+    part: list[str] = []
+    spent, fence = 0, ""
+    for line in _lines(markdown, size // 2):
+        closing = _closing(fence)
+        if part and spent + units(line) + 1 + units(closing) > size:
+            done.append("\n".join([*part, closing] if fence else part))
+            part, spent = ([fence], units(fence) + 1) if fence else ([], 0)
+        part.append(line)
+        spent += units(line) + 1
+        fence = _fence_after(line, fence)
+    done.append("\n".join(part))
+    return tuple(text for text in done if text.strip())
+
+
+def inert(markdown: str) -> str:
+    """Nobody is called by what a model wrote: Slack's own mentions in it stay text."""
+    return _PING.sub("‹", markdown)
+
+
+def message(part: str, metadata: JsonObject) -> Message:
+    """One part as a message: the markdown as a block, and its text for those who read no blocks."""
+    shown = inert(part)
+    return Message(fit(escape(shown), MESSAGE_TEXT).text, ({"type": "markdown", "text": shown},), metadata)
+
+
+def _lines(markdown: str, longest: int) -> list[str]:
+    return [piece for line in markdown.split("\n") for piece in (pieces(line, longest) or [""])]
+
+
+def _fence_after(line: str, fence: str) -> str:
+    """The line that opened the code block in which the next line stands; empty outside of any."""
+    found = _FENCE.match(line)
+    if found is None:
+        return fence
+    if not fence:
+        return found.group() if not (found[1][0] == "`" and "`" in line[found.end(1) :]) else ""
+    opened = _FENCE.match(fence)
+    assert opened is not None
+    closes = found[1][0] == opened[1][0] and len(found[1]) >= len(opened[1]) and not found[2].strip()
+    return "" if closes else fence
+
+
+def _closing(fence: str) -> str:
+    found = _FENCE.match(fence) if fence else None
+    return found[1] if found else ""

@@ -1,0 +1,98 @@
+"""Before people are asked: which policy governs the call, who asked for it, and where its card is to stand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import select
+
+from bot.desk import Opening, grants_in
+from bot.directory import Directory, NotWritable
+from bot.hosts.host import HostRequest
+from bot.letters import Letter
+from bot.people import Person, Unresolved
+from bot.policy import CallFacts, Governs, Policies, Unfit, Ungoverned, may_show_in
+from bot.row import Place
+from bot.rows import Session, session_confirmations
+from bot.slack_calls import Workspace
+from bot.tables import mail
+from runtime.database import Database, Tx
+
+
+class Openings:
+    def __init__(self, database: Database, directory: Directory, policies: Policies) -> None:
+        self._database, self._directory, self._policies = database, directory, policies
+
+    async def prepare(self, session: Session, request: HostRequest, letter: Letter) -> Opening:
+        """All that the desk needs to put a request to people, or to refuse it at once."""
+        asked_by = await self._database.read(who_asked, session, request.invocation_id, letter.person)
+        call = CallFacts(
+            tool=request.tool,
+            args=request.arguments,
+            session=session.session.id,
+            asker=asked_by.user,
+            team=session.team,
+            channel=session.channel,
+            agent=request.agent,
+            app=session.session.app,
+        )
+        found = self._policies.resolve(call)
+        opening = Opening(request=request, asked_by=asked_by, governs=found)
+        if isinstance(found, Ungoverned):
+            return opening
+        places = await self._places(session, found, call)
+        if isinstance(places, Ungoverned):
+            return replace(opening, governs=places)
+        return replace(opening, places=places, barred=await self._barred(session, found, call))
+
+    async def _barred(self, session: Session, found: Governs, call: CallFacts) -> frozenset[Person] | None:
+        """Whose grants let nothing through; None when that can't be told, or when there is no grant to ask for."""
+        if not await self._database.read(grants_in, session.key):
+            return None
+        barred: set[Person] = set()
+        at = Workspace(session.team, session.enterprise)
+        for entry in dict.fromkeys((*found.policy.barred, *self._policies.barred(call))):
+            people = await self._directory.members(entry, at, call)
+            if isinstance(people, Unresolved):
+                return None
+            barred |= people
+        return frozenset(barred)
+
+    async def _places(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+        channel = found.policy.channel
+        if channel is None and session.channel.startswith("D"):
+            return await self._dms(session, found, call)
+        place = Place(channel=session.channel, thread_ts=session.thread_ts)
+        if channel is not None and channel != session.channel:
+            place = Place(channel=channel)
+        unfit = may_show_in(found.policy, await self._directory.shared(session.team, place.channel))
+        return (place,) if unfit is None else Ungoverned(unfit, found.index)
+
+    async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+        """In a direct message nobody else can see the thread: each approver gets the card as one."""
+        people = await self._directory.people(found.policy.approvers, session.team, call)
+        if isinstance(people, Unresolved | NotWritable):
+            why = people.sentence if isinstance(people, NotWritable) else f"{people.what}: {people.why}"
+            return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
+        return await self._written_to(session, people)
+
+    async def _written_to(self, session: Session, people: Sequence[Person]) -> tuple[Place, ...]:
+        places = []
+        for person in people:
+            channel = await self._directory.open_dm(session.team, person.user)
+            thread = session.thread_ts if channel == session.channel else None
+            places.append(Place(channel=channel, thread_ts=thread, person=person))
+        return tuple(places)
+
+
+def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
+    """The turn's author: whoever spoke just now, or, after an answer, whoever the turn's earlier calls were for."""
+    if speaker is not None:
+        return Person(session.team, speaker)
+    for row in session_confirmations(tx, session.key):
+        if row.asked.invocation_id == invocation_id:
+            return row.asked.asked_by
+    last = select(mail.c.person).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
+    user = tx.execute(last.limit(1)).scalar_one_or_none()
+    return Person(session.team, user) if user else session.starter

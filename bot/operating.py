@@ -1,0 +1,197 @@
+"""What the operator's commands do to a store, and where: in the service that owns it, or right here when none runs.
+
+    done = await operate(settings, "pause", {}, pause_command)
+
+A store on SQLite has one writing process. While the service runs it is asked by its control socket; else the command
+opens the store itself. On PostgreSQL a command is one more replica for a moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from bot.audit import find_confirmation
+from bot.control import Handler, ask, socket_path
+from bot.desk import Ballot, Cast, cast
+from bot.pausing import pause, resume
+from bot.people import OPERATOR
+from bot.policy import Policies, Policy
+from bot.purging import purge
+from bot.reapplying import reapply_all
+from bot.row import VoteKind
+from bot.rows import read_confirmation
+from bot.seal import Seal
+from bot.settings import Settings
+from bot.store import HISTORY
+from bot.voting import Rules
+from runtime.database import Database, Tx
+from runtime.errors import Conflict, Invalid, NotFound
+from runtime.jsontypes import Json, JsonObject
+from runtime.migrate import migrate
+from runtime.store import HISTORY as RUNTIME_HISTORY
+
+if TYPE_CHECKING:
+    from bot.worker import Asking
+
+Otherwise = Callable[[Database], Awaitable[JsonObject]]
+
+
+# Where
+
+
+async def operate(
+    settings: Settings, command: str, arguments: JsonObject, otherwise: Otherwise, *, read_only: bool = False
+) -> JsonObject:
+    """What the service that owns the store has done; where nobody owns it, what `otherwise` does with it."""
+    owner = socket_path(settings.store_url)
+    if owner is not None:
+        done = await ask(owner, command, arguments)
+        if done is not None:
+            return done
+    async with reading(settings.store_url) as database:
+        if read_only:
+            return await otherwise(database)
+    database = await Database.open(settings.store_url)  # it is there, and of this version: that was seen just now
+    try:
+        return await otherwise(database)
+    finally:
+        await database.close()
+
+
+@asynccontextmanager
+async def reading(url: str) -> AsyncIterator[Database]:
+    """The store as it is, beside whoever writes to it. Raises a sentence when there is none, or another version's."""
+    database = await Database.open(url, read_only=True)
+    try:
+        for history in (RUNTIME_HISTORY, HISTORY):
+            await migrate(database, history)
+        yield database
+    finally:
+        await database.close()
+
+
+def secret_of(settings: Settings) -> str:
+    if settings.secret is None:
+        raise Invalid(
+            "There is no secret to seal with: set ADK_CONFIRM_SECRET (or the SLACK_SIGNING_SECRET, or the "
+            "SLACK_BOT_TOKEN, that seals in its place) as the service has it."
+        )
+    return settings.secret.get_secret_value()
+
+
+def rules_of(settings: Settings) -> Rules:
+    return Rules(settings.policies, Seal(secret_of(settings), "call"))
+
+
+# What
+
+
+def operator_handlers(database: Database, rules: Rules, people: Asking) -> Mapping[str, Handler]:
+    """The service's side of each command, for `serve_control`."""
+
+    async def pause_(_: JsonObject) -> JsonObject:
+        return await pause_command(database)
+
+    async def resume_(_: JsonObject) -> JsonObject:
+        return await resume_command(database)
+
+    async def withdraw(arguments: JsonObject) -> JsonObject:
+        return await withdraw_command(database, rules, _text(arguments, "id"))
+
+    async def revoke(arguments: JsonObject) -> JsonObject:
+        return await revoke_command(database, rules, _text(arguments, "id"))
+
+    async def reapply(arguments: JsonObject) -> JsonObject:
+        policies, dry_run = _policies(arguments), arguments.get("dry_run") is True
+        done = await reapply_command(database, people, policies, dry_run=dry_run)
+        return {**done, "restart": not dry_run and _fingerprints(policies) != _fingerprints(rules.policies)}
+
+    async def purge_(arguments: JsonObject) -> JsonObject:
+        return await purge_command(database, datetime.fromisoformat(_text(arguments, "before")))
+
+    return {
+        "pause": pause_,
+        "resume": resume_,
+        "withdraw": withdraw,
+        "revoke": revoke,
+        "reapply": reapply,
+        "purge": purge_,
+    }
+
+
+async def pause_command(database: Database) -> JsonObject:
+    return {"changed": await pause(database)}
+
+
+async def resume_command(database: Database) -> JsonObject:
+    return {"changed": await resume(database)}
+
+
+async def withdraw_command(database: Database, rules: Rules, name: str) -> JsonObject:
+    found, done = await database.run(cast_as_operator, name, VoteKind.WITHDRAW, rules)
+    if done.refusal is not None:
+        raise Conflict(
+            f"Confirmation {found} is {done.refusal.state or done.row.state}: it can't be withdrawn any more."
+        )
+    return {"id": found, "state": str(done.row.state), "counted": done.settled}
+
+
+async def revoke_command(database: Database, rules: Rules, name: str) -> JsonObject:
+    """A grant has the id of the confirmation that it was given with."""
+    found, done = await database.run(cast_as_operator, name, VoteKind.REVOKE, rules)
+    if done.refusal is not None:
+        raise Conflict(f"Confirmation {found} has no grant in force: there is nothing to revoke.")
+    return {"id": found, "counted": done.settled}
+
+
+def cast_as_operator(tx: Tx, name: str, kind: VoteKind, rules: Rules) -> tuple[str, Cast]:
+    """The operator's word is a vote like another: one that was stored before it is heard before it."""
+    confirmation = find_confirmation(tx, name)
+    row = read_confirmation(tx, confirmation)
+    if row is None:
+        raise NotFound(f"Confirmation {confirmation} was purged: only its lines are left, nothing waits.")
+    ballot = Ballot(
+        id=uuid4().hex,
+        confirmation=confirmation,
+        revision=row.revision.number,
+        kind=kind,
+        voter=OPERATOR,
+        way="command",
+    )
+    return confirmation, cast(tx, ballot, rules)
+
+
+async def reapply_command(database: Database, people: Asking, policies: Policies, *, dry_run: bool) -> JsonObject:
+    rows: list[Json] = [done.to_json() async for done in reapply_all(database, people, policies, dry_run=dry_run)]
+    return {"rows": rows}
+
+
+def reapply_arguments(policies: Policies, *, dry_run: bool) -> JsonObject:
+    """The file as the operator's command has just read it: what it shows is what is applied."""
+    return {"policies": [policy.freeze() for policy in policies.entries], "dry_run": dry_run}
+
+
+async def purge_command(database: Database, before: datetime) -> JsonObject:
+    return (await purge(database, before)).to_json()
+
+
+def _policies(arguments: JsonObject) -> Policies:
+    frozen = arguments.get("policies")
+    if not isinstance(frozen, list):
+        raise Invalid("The command brought no policies.")
+    return Policies(tuple(Policy.thaw(one) for one in frozen))
+
+
+def _fingerprints(policies: Policies) -> list[str]:
+    return [policy.fingerprint for policy in policies.entries]
+
+
+def _text(arguments: JsonObject, name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value:
+        raise Invalid(f"The command brought no {name}.")
+    return value

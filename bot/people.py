@@ -1,0 +1,97 @@
+"""Who is meant: a person in a workspace, what Slack says of the account, how a policy names who may decide. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import PlainSerializer, PlainValidator
+
+
+@dataclass(frozen=True, order=True)
+class Person:
+    """Always (team, user), never a name: names can be changed and imitated."""
+
+    team: str
+    user: str
+
+
+OPERATOR = Person("", "operator")
+"""Whoever holds the command line of this installation; no Slack account has an empty team."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What Slack says of the account now. `teams` holds every workspace and organisation it is a full member of."""
+
+    person: Person
+    teams: frozenset[str] = field(default_factory=frozenset)
+    bot: bool = False
+    deleted: bool = False
+    guest: bool = False
+    stranger: bool = False
+
+
+class ApproverKind(StrEnum):
+    GROUP = "group"
+    USER = "user"
+    EMAIL = "email"
+    PYTHON = "python"
+
+
+_SHAPES = {
+    ApproverKind.GROUP: (re.compile(r"S[A-Z0-9_]+"), "the group's id, such as group:S0ONCALL, not its handle"),
+    ApproverKind.USER: (re.compile(r"[UW][A-Z0-9_]+"), "the member's id, such as user:U0LEAD, not a name"),
+    ApproverKind.EMAIL: (re.compile(r"[^@\s]+@[^@\s]+"), "an address, such as email:lead@example.com"),
+    ApproverKind.PYTHON: (
+        re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*"),
+        "a module and a function, such as python:my.rota:on_call",
+    ),
+}
+
+
+@dataclass(frozen=True, order=True)
+class Approver:
+    """One entry of `approvers`, `escalate_to` or `barred`; who is behind it is looked up when a vote is counted."""
+
+    kind: ApproverKind
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.value}"
+
+    @classmethod
+    def parse(cls, text: object) -> Approver:
+        """
+        >>> Approver.parse("group:S0ONCALL").kind
+        <ApproverKind.GROUP: 'group'>
+        """
+        if isinstance(text, Approver):
+            return text
+        if not isinstance(text, str):
+            raise ValueError(f'must be a text such as "group:S0ONCALL" or "user:U0LEAD", not {text!r}')
+        kind, colon, value = text.partition(":")
+        if not colon or kind not in set(ApproverKind):
+            raise ValueError(
+                f'must begin with group:, user:, email: or python:, as in "user:U0LEAD"; "{text}" does not'
+            )
+        shape, wanted = _SHAPES[ApproverKind(kind)]
+        if not shape.fullmatch(value):
+            raise ValueError(f'must be {wanted}; it is "{text}"')
+        return cls(ApproverKind(kind), value.lower() if kind == ApproverKind.EMAIL else value)
+
+
+ApproverField = Annotated[Approver, PlainValidator(Approver.parse), PlainSerializer(str, return_type=str)]
+
+
+@dataclass(frozen=True)
+class Unresolved:
+    """Somebody who had to be asked (Slack, a `python:` function) gave no usable answer."""
+
+    what: str
+    why: str
+
+
+Members = frozenset[Person] | Unresolved

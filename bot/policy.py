@@ -1,0 +1,253 @@
+"""Policies as data, and which one governs a call. Pure; who may decide under one is `authorise.py`.
+
+A policy is read from the file, matched against a call, and frozen into the confirmation's row: from then on the row
+follows its own copy, until somebody runs `reapply`. Reading a frozen copy checks shapes only, never the rules of the
+file, so that a row outlives the deployment that wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
+
+from bot.durations import Duration, parse_duration, spell_duration
+from bot.expressions import ExpressionFailed, holds
+from bot.people import Approver, ApproverField
+from bot.redaction import Redactor
+from bot.versioned import Reader, tagged, untagged
+from runtime.jsontypes import Json, JsonObject, canonical
+
+DENIALS_WINDOW = timedelta(minutes=10)
+
+
+def _edit(value: object) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return tuple(str(name) for name in value)
+    raise ValueError(f'must be true, false, or names such as ["version"], not {value!r}')
+
+
+def _spell_edit(value: bool | tuple[str, ...]) -> bool | list[str]:
+    return value if isinstance(value, bool) else list(value)
+
+
+def _allow_requester(value: object) -> bool | Literal["speakers"]:
+    if isinstance(value, bool):
+        return value
+    if value == "speakers":
+        return "speakers"
+    raise ValueError(f'must be true, false, or "speakers", not {value!r}')
+
+
+def _deny_reason(value: object) -> Literal["optional", "required"]:
+    if value == "required":
+        return "required"
+    if value == "optional":
+        return "optional"
+    raise ValueError(f'must be "required" or "optional", not {value!r}')
+
+
+def _grant(value: object) -> timedelta | Literal["session"]:
+    return "session" if value == "session" else parse_duration(value)
+
+
+def _spell_grant(value: timedelta | Literal["session"]) -> str:
+    return "session" if value == "session" else spell_duration(value)
+
+
+class Policy(BaseModel):
+    """One `[[policy]]` of the file; the names are the file's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    when: StrictStr | None = None
+    team: StrictStr | None = None
+    approvers: tuple[ApproverField, ...] = ()
+    quorum: Annotated[StrictInt, Field(ge=1)] = 1
+    allow_requester: Annotated[bool | Literal["speakers"], PlainValidator(_allow_requester)] = False
+    channel: StrictStr | None = None
+    remind_after: Duration | None = None
+    escalate_after: Duration | None = None
+    escalate_to: tuple[ApproverField, ...] = ()
+    expires_after: Duration = timedelta(hours=24)
+    start_within: Duration = timedelta(hours=1)
+    edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit)] = True
+    deny_reason: Annotated[Literal["optional", "required"], PlainValidator(_deny_reason)] = "optional"
+    confirm_dialog: StrictBool = False
+    redact: tuple[StrictStr, ...] = ()
+    max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
+    barred: tuple[ApproverField, ...] = ()
+    shared_channels: StrictBool = False
+    grant: (
+        Annotated[
+            timedelta | Literal["session"], PlainValidator(_grant), PlainSerializer(_spell_grant, return_type=str)
+        ]
+        | None
+    ) = None
+    grant_on: tuple[StrictStr, ...] | None = None
+
+    VERSION: ClassVar[int] = 1
+    READERS: ClassVar[dict[int, Reader]] = {}
+
+    def governs(self, call: CallFacts) -> bool:
+        """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""
+        if self.team is not None and self.team != call.team:
+            return False
+        if not any(fnmatchcase(call.tool, pattern) for pattern in self.tools):
+            return False
+        return self.when is None or holds(self.when, call.names())
+
+    def freeze(self) -> JsonObject:
+        return tagged(self.VERSION, self.model_dump(mode="json"))
+
+    @classmethod
+    def thaw(cls, frozen: object) -> Policy:
+        """A frozen policy as it was, whichever version of this program froze it."""
+        if isinstance(frozen, Policy):
+            return frozen
+        return cls.model_validate(untagged(frozen, "policy", cls.VERSION, cls.READERS))
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same rules, wherever in the file they stand."""
+        return hashlib.sha256(canonical(self.freeze()).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+FrozenPolicy = Annotated[
+    Policy, PlainValidator(lambda p: p if isinstance(p, Policy) else Policy.thaw(p)), PlainSerializer(Policy.freeze)
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallFacts:
+    """What a policy can ask of a call: `asker` is the user id of the turn's author, `session` the session's id."""
+
+    tool: str
+    args: JsonObject
+    session: str = ""
+    asker: str = ""
+    team: str = ""
+    channel: str = ""
+    agent: str = ""
+    app: str = ""
+
+    def names(self) -> dict[str, Json]:
+        """As a `when` sees it; a `python:` approver gets the first four of them."""
+        return {
+            "tool": self.tool,
+            "args": self.args,
+            "session": self.session,
+            "asker": self.asker,
+            "team": self.team,
+            "channel": self.channel,
+            "agent": self.agent,
+            "app": self.app,
+        }
+
+    def for_python(self) -> JsonObject:
+        """The argument of a `python:` approver."""
+        return {"tool": self.tool, "args": self.args, "session": self.session, "asker": self.asker}
+
+
+@dataclass(frozen=True)
+class Governs:
+    """The first policy that matched, and where it stands in the file."""
+
+    policy: Policy
+    index: int
+
+
+class Unfit(StrEnum):
+    """Why no person is asked: the call is refused to the agent at once, and the thread says why."""
+
+    NO_POLICY = "no policy"
+    NO_APPROVERS = "no approvers"
+    WHEN_FAILED = "when failed"
+    TOO_MANY_DENIALS = "too many denials"
+    SHARED_CHANNEL = "shared channel"
+    CHANNEL_UNKNOWN = "channel unknown"
+    NOBODY_TO_WRITE_TO = "nobody to write to"
+
+
+@dataclass(frozen=True)
+class Ungoverned:
+    """`index` and `detail` say which policy, and what it was about it."""
+
+    why: Unfit
+    index: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Policies:
+    """The file's policies, in its order.
+
+    >>> file = Policies.of(Policy(tools=("deploy*",), approvers=("user:U0LEAD",)))
+    >>> file.resolve(CallFacts(tool="deploy_api", args={})).index
+    0
+    >>> file.resolve(CallFacts(tool="refund", args={})).why
+    <Unfit.NO_POLICY: 'no policy'>
+    """
+
+    entries: tuple[Policy, ...] = field(default=())
+
+    @classmethod
+    def of(cls, *entries: Policy) -> Policies:
+        return cls(entries)
+
+    def resolve(self, call: CallFacts) -> Governs | Ungoverned:
+        """First match wins. What can't be answered is a refusal, never the next policy in line."""
+        for index, policy in enumerate(self.entries):
+            try:
+                matched = policy.governs(call)
+            except ExpressionFailed as error:
+                detail = Redactor(policy.redact, call.args).mask_text(str(error))  # it may quote a value
+                return Ungoverned(Unfit.WHEN_FAILED, index, detail)
+            if matched and not policy.approvers:
+                return Ungoverned(Unfit.NO_APPROVERS, index)
+            if matched:
+                return Governs(policy, index)
+        return Ungoverned(Unfit.NO_POLICY)
+
+    def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
+        """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""
+        before, after = self.resolve(call), self.resolve(edited)
+        return isinstance(before, Governs) and isinstance(after, Governs) and before.index == after.index
+
+    def barred(self, call: CallFacts) -> tuple[Approver, ...]:
+        """Who may not touch this tool's confirmations *now*, waiting ones included.
+
+        Every policy for the tool counts, whatever its `when` says of this call: being barred must not depend on it.
+        """
+        named = (
+            approver
+            for policy in self.entries
+            if policy.team in (None, call.team) and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools)
+            for approver in policy.barred
+        )
+        return tuple(dict.fromkeys(named))
+
+
+def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:
+    """`max_denials`: `denied_at` says when people denied this tool in this session, whatever its arguments."""
+    if policy.max_denials is None:
+        return False
+    return sum(now - DENIALS_WINDOW < at <= now for at in denied_at) >= policy.max_denials
+
+
+def may_show_in(policy: Policy, shared_with_others: bool | None) -> Unfit | None:
+    """Whether a card may stand in a channel; `None` for a channel whose sharing Slack did not tell."""
+    if policy.shared_channels:
+        return None
+    if shared_with_others is None:
+        return Unfit.CHANNEL_UNKNOWN
+    return Unfit.SHARED_CHANNEL if shared_with_others else None

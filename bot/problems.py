@@ -1,0 +1,99 @@
+"""What is wrong with the settings: each problem names its key and says what to write instead. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from pydantic_core import ErrorDetails
+
+from runtime.errors import ConfirmError
+
+
+@dataclass(frozen=True)
+class Problem:
+    """
+    >>> print(Problem("policy[2].quorum", "must be at least 1, not 0"))
+    policy[2].quorum: must be at least 1, not 0
+    """
+
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}"
+
+
+class SettingsError(ConfirmError):
+    """All problems at once, one a line, so that nobody mends a file error by error."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+_EXAMPLES = {
+    "agent": 'an [agent] table with target = "my_agents.oncall:agent", or with url and app',
+    "tools": 'tools = ["deploy*"]',
+    "approvers": 'approvers = ["group:S0ONCALL"]',
+}
+
+
+def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
+    """`known`: the keys that the table in question has, to suggest the near one."""
+    return Problem(key_of(error["loc"]), _said(error, known))
+
+
+def key_of(loc: Sequence[int | str]) -> str:
+    """
+    >>> key_of(("policy", 2, "approvers", 0))
+    'policy[2].approvers[0]'
+    """
+    key = ""
+    for part in loc:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}" if key else part
+    return key
+
+
+def _said(error: ErrorDetails, known: Sequence[str]) -> str:
+    given, context = shown(error["input"]), error.get("ctx", {})
+    name = str(error["loc"][-1])
+    match error["type"]:
+        case "extra_forbidden":
+            return unknown_key(name, known)
+        case "missing":
+            return f"is missing; write {_EXAMPLES.get(name, f'{name} = …')}"
+        case "value_error":
+            return str(context.get("error", error["msg"]))
+        case "greater_than_equal":
+            return f"must be at least {context['ge']}, not {given}"
+        case "too_short":
+            return f"must not be empty; write {_EXAMPLES.get(name, f'{name} = …')}"
+        case "int_type":
+            return f"must be a whole number, not {given}"
+        case "bool_type":
+            return f"must be true or false, not {given}"
+        case "string_type":
+            return f"must be a text in quotes, not {given}"
+        case "tuple_type" | "list_type":
+            return f'must be a list, such as ["…"], not {given}'
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return f"must be a table, not {given}"
+        case _:
+            return f"{error['msg'][:1].lower()}{error['msg'][1:]}, not {given}"
+
+
+def unknown_key(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.6)
+    return f"is not a setting; did you mean {near[0]}?" if near else f"is not a setting; there are {', '.join(known)}"
+
+
+def shown(value: object) -> str:
+    """A value of the file as the file would spell it."""
+    try:
+        spelled = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):  # TOML knows dates and infinities, JSON does not
+        spelled = str(value)
+    return spelled if len(spelled) <= 80 else spelled[:79] + "…"

@@ -1,0 +1,59 @@
+"""A confirmation as it is stored: one text, with its version. Pure.
+
+Rows outlive deployments: a change to what is written here comes with a reader for what stood there before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.row import Confirmation
+from bot.steps import Delivery, Step
+from bot.versioned import Reader, Unreadable, tagged, untagged
+from runtime.jsontypes import JsonObject
+
+T = TypeVar("T")
+VERSION = 1
+READERS: dict[int, Reader] = {}
+
+_ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
+_DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
+
+
+def row_to_json(row: Confirmation) -> str:
+    return _text(_ROW.dump_python(row, mode="json"))
+
+
+def row_from_json(stored: str) -> Confirmation:
+    """`NewerVersion` for a row that a newer program wrote: leave it alone; `Unreadable` for what is no row at all."""
+    return _read(_ROW, stored, "confirmation")
+
+
+def delivery_to_json(delivery: Delivery) -> str:
+    """For the mailbox."""
+    return _text(_DELIVERY.dump_python(delivery, mode="json"))
+
+
+def delivery_from_json(stored: str) -> Delivery:
+    return _read(_DELIVERY, stored, "answer")
+
+
+def step_content(step: Step) -> JsonObject:
+    """A step as the content of a ledger line: what it has to say, and nothing that it has not."""
+    content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
+    return tagged(VERSION, content)
+
+
+def _text(part: JsonObject) -> str:
+    return json.dumps(tagged(VERSION, part), allow_nan=False, separators=(",", ":"))
+
+
+def _read(adapter: TypeAdapter[T], stored: str, what: str) -> T:
+    try:
+        return adapter.validate_python(untagged(json.loads(stored), what, VERSION, READERS))
+    except (ValidationError, json.JSONDecodeError) as error:
+        raise Unreadable(f"A stored {what} can't be read: {error}") from error

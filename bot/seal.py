@@ -1,0 +1,30 @@
+"""What is sealed with the secret outside the database: the call that people saw, the ledger's checkpoints. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+
+from runtime.jsontypes import Json, canonical
+
+
+class Seal:
+    """Each purpose has a key of its own, so that a seal made for one can't be passed off as another's.
+
+    >>> seal = Seal("not a real secret", "call")
+    >>> shown = seal.of({"tool": "deploy", "args": {"version": "2.4.1"}})
+    >>> seal.matches({"args": {"version": "2.4.1"}, "tool": "deploy"}, shown)
+    True
+    >>> seal.matches({"args": {"version": "2.4.2"}, "tool": "deploy"}, shown)
+    False
+    """
+
+    def __init__(self, secret: str, purpose: str) -> None:
+        self._key = hmac.digest(secret.encode(), f"adk-confirm {purpose} v1".encode(), hashlib.sha256)
+
+    def of(self, value: Json) -> str:
+        text = canonical(value).encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, text, hashlib.sha256).hex()
+
+    def matches(self, value: Json, sealed: str) -> bool:
+        return hmac.compare_digest(self.of(value), sealed)

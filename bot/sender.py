@@ -1,0 +1,257 @@
+"""Slack out: everything that is posted, changed, opened and looked up there, one verb each.
+
+A post is not idempotent. One whose answer was lost raises `Unsure`; whoever wants it comes back with `sure=False`, and
+then it is looked for by its `metadata` first: what is found stays, further copies of it are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from blocks.kit import Message
+from blocks.verdict import notice_message
+from bot.lookups import Lookups
+from bot.marks import identity
+from bot.sent import History
+from bot.slack_calls import Calls, ClientFor, Limits, Meter, Method, Workspace
+from bot.slack_json import obj, objects, text
+from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Refused
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+POST = Method("chat.postMessage", 600, repeatable=False)
+UPDATE = Method("chat.update", 50)
+EPHEMERAL = Method("chat.postEphemeral", 100)
+PERMALINK = Method("chat.getPermalink", 600)
+OPEN_DM = Method("conversations.open", 50)
+OPEN_VIEW = Method("views.open", 100, repeatable=False)
+PUSH_VIEW = Method("views.push", 100, repeatable=False)
+UPDATE_VIEW = Method("views.update", 100)
+PUBLISH = Method("views.publish", 100)
+UPLOAD = Method("files.upload", 20, repeatable=False)
+
+_FOR_A_TRIGGER = 1.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A view as it stands at Slack; an update with its `hash` fails if it has changed since."""
+
+    id: str
+    hash: str
+
+
+class Sender:
+    def __init__(
+        self,
+        client_for: ClientFor,
+        *,
+        limits: Limits | None = None,
+        meter: Meter | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._calls = Calls(client_for, limits=limits, meter=meter, clock=clock, pause=pause)
+        self._links: Lookups[tuple[Workspace, str, str], str] = Lookups()
+        self._dms: Lookups[tuple[Workspace, str], str] = Lookups()
+        self.history = History(self.ask)
+
+    async def ask(
+        self,
+        team: Workspace | str,
+        method: Method,
+        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+        *,
+        into: str | None = None,
+        patience: float | None = None,
+    ) -> JsonObject:
+        """Any other call, in its turn; what it raises is a `SlackTrouble`."""
+        return await self._calls.ask(_workspace(team), method, call, into=into, patience=patience)
+
+    async def client(self, team: Workspace | str) -> AsyncWebClient:
+        """For what is no method of the Web API."""
+        return await self._calls.client(_workspace(team))
+
+    # Messages
+
+    async def post(
+        self,
+        team: Workspace | str,
+        channel: str,
+        message: Message,
+        *,
+        thread_ts: str | None = None,
+        sure: bool = True,
+        since: float | None = None,
+    ) -> str:
+        """The message's ts. Not `sure`: an earlier attempt, made at `since` or later, may have come through."""
+        wanted = identity(message.metadata)
+        if not sure and wanted is not None:
+            found = await self.history.find(team, channel, wanted, thread_ts=thread_ts, since=since)
+            if found is not None:
+                return found
+
+        async def send(content: Message) -> JsonObject:
+            return await self.ask(
+                team,
+                POST,
+                lambda client: client.chat_postMessage(
+                    channel=channel,
+                    text=content.text,
+                    blocks=_blocks(content),
+                    metadata=content.metadata or None,
+                    thread_ts=thread_ts,
+                    unfurl_links=False,
+                    unfurl_media=False,
+                ),
+                into=channel,
+            )
+
+        return str((await _or_plain(send, message))["ts"])
+
+    async def update(self, team: Workspace | str, channel: str, ts: str, message: Message) -> None:
+        async def send(content: Message) -> JsonObject:
+            return await self.ask(
+                team,
+                UPDATE,
+                lambda client: client.chat_update(
+                    channel=channel,
+                    ts=ts,
+                    text=content.text,
+                    blocks=list(content.blocks),
+                    metadata=content.metadata or None,
+                ),
+            )
+
+        await _or_plain(send, message)
+
+    async def delete(self, team: Workspace | str, channel: str, ts: str) -> None:
+        """It need not be there any more."""
+        await self.history.delete(team, channel, ts)
+
+    async def ephemeral(
+        self, team: Workspace | str, channel: str, user: str, message: Message, *, thread_ts: str | None = None
+    ) -> None:
+        await self.ask(
+            team,
+            EPHEMERAL,
+            lambda client: client.chat_postEphemeral(
+                channel=channel, user=user, text=message.text, blocks=_blocks(message), thread_ts=thread_ts
+            ),
+        )
+
+    async def permalink(self, team: Workspace | str, channel: str, ts: str) -> str:
+        async def look() -> str:
+            answer = await self.ask(
+                team, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
+            )
+            return str(answer["permalink"])
+
+        return await self._links.get((_workspace(team), channel, ts), look)
+
+    async def open_dm(self, team: Workspace | str, user: str) -> str:
+        """The channel of the conversation with one person."""
+
+        async def open_() -> str:
+            answer = await self.ask(team, OPEN_DM, lambda client: client.conversations_open(users=user))
+            return str(obj(answer["channel"])["id"])
+
+        return await self._dms.get((_workspace(team), user), open_)
+
+    async def whisper(self, target: JsonObject, message: Message) -> None:
+        """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
+
+        Outside of channels, and where Slack does not show it to them, it is a direct message.
+        """
+        team, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
+        if channel:
+            try:
+                await self.ephemeral(team, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)
+                return
+            except Gone as gone:
+                log.info("told in a direct message instead: %s", gone)
+        await self.post(team, await self.open_dm(team, user), message)
+
+    async def notice(self, target: JsonObject, sentence: str) -> None:
+        """The same with a sentence of ours."""
+        await self.whisper(target, notice_message(sentence))
+
+    # Views and files
+
+    async def open_view(
+        self, team: Workspace | str, trigger_id: str, view: JsonObject, *, push: bool = False
+    ) -> Opened:
+        """A trigger lives for three seconds, so this waits for no turn. `push`: on top of an open view."""
+
+        def open_(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            act = client.views_push if push else client.views_open
+            return act(trigger_id=trigger_id, view=view)
+
+        return _opened(await self.ask(team, PUSH_VIEW if push else OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
+
+    async def update_view(
+        self, team: Workspace | str, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+    ) -> Opened:  # fmt: skip
+        answer = await self.ask(
+            team, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
+        )
+        return _opened(answer)
+
+    async def publish_home(
+        self, team: Workspace | str, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+    ) -> Opened:  # fmt: skip
+        answer = await self.ask(team, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
+        return _opened(answer)
+
+    async def upload(
+        self, team: Workspace | str, content: str, name: str, channel: str, thread_ts: str | None = None
+    ) -> str | None:
+        """Posts a text file; its link, if Slack told one."""
+        answer = await self.ask(
+            team,
+            UPLOAD,
+            lambda client: client.files_upload_v2(
+                content=content, filename=name, title=name, channel=channel, thread_ts=thread_ts
+            ),
+            into=channel,
+        )
+        link = next((file.get("permalink") for file in objects(answer.get("files"))), None)
+        return link if isinstance(link, str) else None
+
+
+async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:
+    """A message that Slack does not take goes out once more as bare text: a card is never lost for its looks, and no
+    button stays that can't be used any more."""
+    try:
+        return await send(message)
+    except Refused as refused:
+        if refused.code not in OVERSIZE_OR_ODD:
+            raise
+        log.error("sent as plain text: %s", refused)
+        odd_metadata = "metadata" in refused.code
+        return await send(Message(message.text, (), {} if odd_metadata else message.metadata))
+
+
+def _blocks(message: Message) -> list[JsonObject] | None:
+    return list(message.blocks) or None
+
+
+def _workspace(team: Workspace | str) -> Workspace:
+    return Workspace(team) if isinstance(team, str) else team
+
+
+def _at(target: JsonObject) -> Workspace:
+    return Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+
+
+def _opened(answer: JsonObject) -> Opened:
+    view = obj(answer.get("view"))
+    return Opened(text(view.get("id")), text(view.get("hash")))

@@ -1,0 +1,39 @@
+"""What is stored outlives the program that stored it: each part carries its version, and readers lead up to today's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
+
+Reader = Callable[[JsonObject], JsonObject]
+"""Turns the part as one version wrote it into what the next version would have written."""
+
+
+class NewerVersion(ConfirmError):
+    """A newer program wrote it. A replica leaves such rows to those who can read them."""
+
+
+class Unreadable(ConfirmError):
+    """It is not what this program, or any before it, writes."""
+
+
+def tagged(version: int, part: JsonObject) -> JsonObject:
+    return {"v": version, **part}
+
+
+def untagged(stored: object, what: str, current: int, readers: Mapping[int, Reader]) -> JsonObject:
+    """The part as the current version writes it, without its tag."""
+    if not isinstance(stored, dict) or type(version := stored.get("v")) is not int:
+        raise Unreadable(f"A stored {what} has no version: it was not written by adk-confirm.")
+    if version > current:
+        raise NewerVersion(
+            f"A stored {what} is of version {version}; this program reads up to {current}. Upgrade this replica."
+        )
+    part: JsonObject = {name: value for name, value in stored.items() if name != "v"}
+    for step in range(version, current):
+        if step not in readers:
+            raise Unreadable(f"A stored {what} is of version {version}, which this program can't read any more.")
+        part = readers[step](part)
+    return part

@@ -1,0 +1,235 @@
+"""How an agent is heard while it thinks and speaks: a status in the thread, then its words as they come.
+
+All of it is for speed only. What was said stands in the session, and is posted from there: a stream becomes the reply's
+own message in the end, and one that a crash or a cut left behind is closed as what it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from slack_sdk.web.async_chat_stream import AsyncChatStream
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from sqlalchemy import delete, insert, select
+
+from blocks.kit import Message
+from blocks.verdict import notice_message
+from blocks.words import INTERRUPTED, THINKING
+from bot import markdown
+from bot.hosts.host import Piece
+from bot.marks import SaidMark
+from bot.row import Confirmation
+from bot.rows import Session, session_confirmations
+from bot.sender import Sender
+from bot.slack_calls import Method, Workspace
+from bot.slack_trouble import Gone, Refused, SlackTrouble
+from bot.tables import mail, spoken
+from runtime.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+STATUS = Method("assistant.threads.setStatus", 600)
+START = Method("chat.startStream", 20, repeatable=False)
+APPEND = Method("chat.appendStream", 100, repeatable=False)
+STOP = Method("chat.stopStream", 20, repeatable=False)
+
+SOON = 0.5
+"""What is said within so many seconds is posted whole: a stream would cost three calls for it."""
+GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
+
+_LIVE = "live"
+_DONT_WAIT = 0.0
+
+
+@dataclass(frozen=True)
+class Talk:
+    """What has to be known of a session before its agent's words are shown."""
+
+    rows: tuple[Confirmation, ...]
+    retry: str | None  # the letter of somebody's words that are being answered
+
+
+@dataclass
+class _Live:
+    invocation: str
+    began: float
+    text: str = ""
+    shown: int = 0
+    last: float = 0.0
+    ts: str | None = None
+    stream: AsyncChatStream | None = None
+    over: bool = False
+
+
+class Voice:
+    def __init__(self, database: Database, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._sender, self._clock = database, sender, clock
+        self._live: dict[str, _Live] = {}
+        self._without_status: set[str] = set()
+        self._without_streams: set[str] = set()
+
+    async def talk(self, session: Session) -> Talk:
+        return await self._database.read(read_talk, session.key)
+
+    async def thinking(self, session: Session) -> None:
+        """Where Slack does not show a status it is not asked again."""
+        await self._close_left(session)
+        if session.channel in self._without_status:
+            return
+        try:
+            await self._sender.ask(
+                _at(session),
+                STATUS,
+                lambda client: client.assistant_threads_setStatus(
+                    channel_id=session.channel, thread_ts=session.thread_ts, status=THINKING
+                ),
+                patience=_DONT_WAIT,
+            )
+        except SlackTrouble as trouble:
+            if isinstance(trouble, Gone | Refused):
+                self._without_status.add(session.channel)
+            log.info("no status is shown: %s", trouble)
+
+    async def piece(self, session: Session, piece: Piece) -> None:
+        """Shown once it takes a while; never where a policy of the session hides something."""
+        live = self._live.get(session.key)
+        if live is None or live.invocation != piece.invocation_id:
+            await self._close_left(session)
+            hides = any(row.policy.redact for row in (await self.talk(session)).rows)
+            live = self._live[session.key] = _Live(piece.invocation_id, self._clock(), over=hides)
+        live.text += piece.text
+        if live.over or len(live.text) > markdown.LONGEST or not self._due(live):
+            return
+        live.last = self._clock()
+        try:
+            await self._show(session, live)
+        except SlackTrouble as trouble:
+            log.info("an agent's words are not shown as they come: %s", trouble)
+            live.over = True
+
+    async def finish(self, session: Session) -> str | None:
+        """The message in which the words stood as they came, for the whole of them to take its place."""
+        live = self._live.pop(session.key, None)
+        if live is None or live.ts is None:
+            await self._close_left(session)
+            return None
+        await self._stop(session, live)
+        await self._database.run(forget_live, session.key)
+        return live.ts
+
+    def _due(self, live: _Live) -> bool:
+        now = self._clock()
+        if live.ts is None:
+            return now - live.began >= SOON
+        return now - live.last >= (EDITED_EVERY if live.stream is None else GROWS_EVERY)
+
+    async def _show(self, session: Session, live: _Live) -> None:
+        end = max(live.text.rfind(" "), live.text.rfind("\n")) + 1  # a mention that is half there is not seen as one
+        fresh = markdown.inert(live.text[live.shown : end])
+        if not fresh.strip():
+            return
+        if live.ts is None and session.channel not in self._without_streams:
+            try:
+                await self._start(session, live, fresh)
+            except (Gone, Refused) as trouble:
+                log.info("replies are edited instead of streamed: %s", trouble)
+                self._without_streams.add(session.channel)
+        if live.ts is None:
+            live.ts = await self._sender.post(
+                _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
+            )
+            await self._database.run(note_live, session.key, live.ts)
+        elif live.stream is not None and live.shown:
+            stream = live.stream
+            await self._sender.ask(_at(session), APPEND, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
+        elif live.stream is None:
+            await self._sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
+        live.shown = end
+
+    async def _start(self, session: Session, live: _Live, text: str) -> None:
+        direct = session.channel.startswith("D")
+        client = await self._sender.client(_at(session))
+        stream = await client.chat_stream(
+            channel=session.channel,
+            thread_ts=session.thread_ts,
+            recipient_team_id=None if direct else session.team,
+            recipient_user_id=None if direct else session.starter.user,
+            buffer_size=1,
+        )
+        await self._sender.ask(
+            _at(session), START, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
+        )
+        live.stream, live.ts = stream, stream.ts
+        if live.ts is not None:
+            await self._database.run(note_live, session.key, live.ts)
+
+    async def _stop(self, session: Session, live: _Live) -> None:
+        """One that has expired at Slack's end is stopped already."""
+        if live.stream is not None and live.ts is not None:
+            await self._stop_at(session, live.ts)
+
+    async def _stop_at(self, session: Session, ts: str) -> None:
+        try:
+            await self._sender.ask(
+                _at(session), STOP, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
+            )
+        except (Gone, Refused) as trouble:
+            log.info("a stream had ended: %s", trouble)
+
+    async def _close_left(self, session: Session) -> None:
+        """What somebody was saying when a process died, or when a run was cut."""
+        self._live.pop(session.key, None)
+        ts = await self._database.read(left_live, session.key)
+        if ts is None:
+            return
+        await self._stop_at(session, ts)
+        try:
+            await self._sender.update(_at(session), session.channel, ts, notice_message(INTERRUPTED))
+        except Gone as gone:
+            log.info("nothing is left of what was interrupted: %s", gone)
+        await self._database.run(forget_live, session.key)
+
+
+def _at(session: Session) -> Workspace:
+    return Workspace(session.team, session.enterprise)
+
+
+async def _grown(stream: AsyncChatStream, text: str) -> AsyncSlackResponse:
+    response = await stream.append(markdown_text=text)
+    assert response is not None  # it buffers nothing
+    return response
+
+
+def _so_far(session: Session, live: _Live, end: int) -> Message:
+    mark = SaidMark(session.key, f"{_LIVE}:{live.invocation}", 0)
+    message = markdown.message(live.text[:end], mark.metadata())
+    return replace(message, text=message.text or " ")
+
+
+# Transactions
+
+
+def read_talk(tx: Tx, key: str) -> Talk:
+    waiting = select(mail.c.id, mail.c.kind).where(mail.c.session == key, mail.c.done_at.is_(None))
+    letter = tx.execute(waiting.order_by(mail.c.id).limit(1)).one_or_none()
+    retry = str(letter.id) if letter is not None and letter.kind == "words" else None
+    return Talk(tuple(session_confirmations(tx, key)), retry)
+
+
+def note_live(tx: Tx, key: str, ts: str) -> None:
+    forget_live(tx, key)
+    tx.execute(insert(spoken).values(session=key, event=_LIVE, ts=ts))
+
+
+def left_live(tx: Tx, key: str) -> str | None:
+    found: str | None = tx.execute(
+        select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == _LIVE)
+    ).scalar_one_or_none()
+    return found
+
+
+def forget_live(tx: Tx, key: str) -> None:
+    tx.execute(delete(spoken).where(spoken.c.session == key, spoken.c.event == _LIVE))

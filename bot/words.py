@@ -1,0 +1,94 @@
+"""The texts of the deciding half that no card draws: reasons for the model, refused calls, what `audit verify` found.
+
+Plain and short: what happened, what to do next. Cards, thread lines and the sentence to somebody whose vote does not
+count are drawn by `blocks` from the same kinds and reasons.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from bot.authorise import Reason
+from bot.checkpoints import Finding, Report
+from bot.durations import spell_duration
+from bot.policy import Unfit, Ungoverned
+from runtime.jsontypes import JsonObject, canonical
+
+WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
+BY_OPERATOR_TO_MODEL = "withdrawn by whoever runs this app; it did not run"
+
+
+def expired_to_model(after: timedelta) -> str:
+    return f"nobody decided within {spell_duration(after)}; it did not run"
+
+
+def lapsed_to_model(within: timedelta) -> str:
+    return f"it was approved, but could not begin within {spell_duration(within)}; it did not run"
+
+
+def ungoverned_to_model(found: Ungoverned) -> str:
+    """Why nobody is asked: plain enough that the model doesn't ask the same again."""
+    match found.why:
+        case Unfit.NO_POLICY:
+            return "no policy covers this call, so nobody may approve it"
+        case Unfit.NO_APPROVERS:
+            return "the policy for this call names nobody who may approve it"
+        case Unfit.WHEN_FAILED:
+            return "the policies can't be applied to this call, so nobody may approve it"
+        case Unfit.TOO_MANY_DENIALS:
+            return "people denied this tool several times just now; don't ask again without new instructions"
+        case Unfit.SHARED_CHANNEL:
+            return "this channel is shared with another company, where nothing may be approved"
+        case Unfit.CHANNEL_UNKNOWN:
+            return "Slack did not say who shares this channel, so nothing may be approved in it for now"
+        case Unfit.NOBODY_TO_WRITE_TO:
+            return "those who may approve this call can't be asked by direct message"
+
+
+def ungoverned(found: Ungoverned) -> str:
+    """The same to people, in the thread and from `adk-confirm explain`, with what would mend it."""
+    policy = "The policy" if found.index is None else f"policy[{found.index}]"
+    match found.why:
+        case Unfit.NO_POLICY:
+            return "No policy covers this call. To allow approvals, add a [[policy]] for it."
+        case Unfit.NO_APPROVERS:
+            return f"{policy} names no approvers. To allow approvals, name some there."
+        case Unfit.WHEN_FAILED:
+            return f"The `when` of {policy} has no answer for this call: {found.detail}. Mend the expression."
+        case Unfit.TOO_MANY_DENIALS:
+            return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
+        case Unfit.SHARED_CHANNEL:
+            return "This channel is shared with another company. Ask in a channel of your own."
+        case Unfit.CHANNEL_UNKNOWN:
+            return "Slack did not say whether this channel is shared with another company. Try again in a minute."
+        case Unfit.NOBODY_TO_WRITE_TO:
+            return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
+
+
+def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
+    """To the model: what people made of a call that can't be changed on its way."""
+    return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
+
+
+UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."
+"""In the thread, below what can't be told to the agent."""
+
+FIELD_REFUSALS = {
+    Reason.NOT_EDITABLE: "The policy does not let this be edited.",
+    Reason.WRONG_KIND: "This must stay the kind of value that it is.",
+    Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent anew.",
+}
+"""What stands at the field when `check_edit` refuses a submitted form."""
+
+
+def verified(report: Report) -> str:
+    """The last line of `audit verify`."""
+    size = f"{report.lines} lines in {report.chains} chains"
+    if report.purged:
+        size += f", {report.purged} of them purged"
+    broken = report.broken
+    if broken is not None:
+        return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
+    if report.finding is Finding.UNTAMPERED:
+        return f"untampered up to checkpoint {report.anchored}: {size}"
+    return f"consistent: {size}; only an anchor (--anchor FILE) can show that none were cut off at the end"

@@ -1,0 +1,148 @@
+"""The worker: attends confirmations, sessions and waiting voters, in this process; other replicas have theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Protocol
+
+from sqlalchemy import delete, select, update
+
+from blocks.view import Paused
+from bot.attend import Attendant, Kind
+from bot.authorise import Facts
+from bot.desk import count_next, grants_in, keep_time, placed
+from bot.drawing import Around
+from bot.due import Owed, claims, owed
+from bot.letters import paused, read_session
+from bot.mailroom import Mailroom
+from bot.people import Person
+from bot.policy import Policies
+from bot.row import Confirmation, Place, State, Vote
+from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation
+from bot.slack_json import texts
+from bot.tables import confirmations, replies, sessions
+from bot.voting import Rules, needs_asking
+from runtime.database import Database, Tx
+from runtime.errors import NotFound
+from runtime.jsontypes import JsonObject
+from runtime.lease import Lease
+
+
+class Asking(Protocol):
+    """What has to be found out before a vote is counted."""
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
+    ) -> Facts: ...
+
+
+class Drawing(Protocol):
+    """What people look at."""
+
+    async def draw(self, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
+        """Brings every place up to date, and returns them with the facts."""
+        ...
+
+    async def reply(self, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()) -> None:
+        """Tells a voter what became of their vote, and of those that they gave together with it."""
+        ...
+
+
+class Worker:
+    def __init__(
+        self,
+        database: Database,
+        mailroom: Mailroom,
+        people: Asking,
+        cards: Drawing,
+        rules: Rules,
+        *,
+        others: Sequence[Kind] = (),
+        poll: float = 5.0,
+    ) -> None:
+        self._database, self._people, self._cards, self._rules = database, people, cards, rules
+        kinds = (
+            Kind(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 4, next_deadline),
+            Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend),
+            Kind(replies, replies.c.vote, REPLIES, self._reply),
+            *others,
+        )
+        self._attendants = [Attendant(database, kind, poll=poll) for kind in kinds]
+
+    async def run(self) -> None:
+        """Until `stop`; then as long as what was begun takes to end."""
+        async with asyncio.TaskGroup() as group:
+            for attendant in self._attendants:
+                group.create_task(attendant.run())
+
+    def stop(self) -> None:
+        for attendant in self._attendants:
+            attendant.stop()
+
+    async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
+        """Counts stored votes, keeps the time, and draws: in this order, so that one drawing shows it all."""
+        while True:
+            row, due = await self._database.read(what_is_owed, confirmation_id)
+            if Owed.COUNT in due:
+                await self._count(row)
+            elif set(due) - {Owed.DRAW}:
+                await self._database.run(keep_time, confirmation_id)
+            elif due and await lease.still_held():
+                session = await self._database.read(read_session, chain_of(row.asked.session))
+                around = await self._database.read(read_around, row)
+                places = tuple(await self._cards.draw(row, session, around))
+                await self._database.run(placed, confirmation_id, places)
+            else:
+                return
+
+    async def _count(self, row: Confirmation) -> None:
+        vote = row.pending[0]
+        facts = None
+        if needs_asking(row, vote):
+            session = await self._database.read(read_session, chain_of(row.asked.session))
+            facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
+        await self._database.run(count_next, row.id, vote.id, facts, self._rules)
+
+    async def _reply(self, vote: str, lease: Lease) -> None:
+        target, body, together = await self._database.read(read_reply, vote)
+        if await lease.still_held():
+            await self._cards.reply(target, body, together)
+        await self._database.run(told, vote)
+
+
+def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
+    row = read_confirmation(tx, confirmation_id)
+    if row is None:
+        raise NotFound(f"There is no confirmation {confirmation_id}.")
+    return row, owed(row, now(tx))
+
+
+def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
+    """When a confirmation needs more than to be drawn."""
+    row = read_confirmation(tx, confirmation_id)
+    times = [since.timestamp() for since, what in claims(row) if what is not Owed.DRAW] if row else []
+    return min((at for at in times if at > tx.now()), default=None)
+
+
+def read_around(tx: Tx, row: Confirmation) -> Around:
+    """What a card shows besides its row."""
+    given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
+    held_up = paused(tx) and row.outcome is None and row.state in (State.WAITING, State.APPROVED)
+    return Around(grants=given, notices=(Paused(),) if held_up else ())
+
+
+def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
+    """Where to, what, and what is known by now of the votes that were given together with it, this one included."""
+    row = tx.execute(select(replies.c.target, replies.c.body).where(replies.c.vote == vote)).one()
+    target: JsonObject = json.loads(row.target)
+    batch = texts(target.get("batch"))
+    found = select(replies.c.body).where(replies.c.vote.in_(batch)).order_by(replies.c.id)
+    return target, json.loads(row.body), [json.loads(body) for body in tx.execute(found).scalars()] if batch else []
+
+
+def told(tx: Tx, vote: str) -> None:
+    """The row stays for a day, so that the same click again is known."""
+    tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, told_at=tx.now()))
+    tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))

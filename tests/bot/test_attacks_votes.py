@@ -1,0 +1,211 @@
+"""Many clicks, late clicks, clicks again: one decision comes out, and everybody hears what theirs came to."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.office import Opens
+
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
+TWO = f"{ONE}quorum = 2\n"
+
+
+@pytest.mark.parametrize("quorum", [1, 5])
+async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> None:
+    policy = f'[[policy]]\ntools = ["*"]\napprovers = ["group:S0CROWD"]\nquorum = {quorum}\n'
+    async with open_office(policy) as at:
+        crowd = [at.slack.person(f"voter{n}", id=f"U0VOTER{n}") for n in range(50)]
+        at.slack.group("crowd", *crowd, id="S0CROWD")
+        at.slack.workspace.directory.set_members(at.deploys.id, add=tuple(person.id for person in crowd))
+        card = await at.ask("reimburse 1500 for the team dinner")
+
+        made = await asyncio.gather(*(person.clicks(card, "Approve") for person in crowd))
+
+        assert all(delivery.acked for delivery in made)
+        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds(f"{quorum} of {quorum}", at.deploys, thread=card)
+        told = at.ann.sees(at.deploys)
+        counted = [person for person in crowd if f"@{person.name} approved reimburse:" in told]
+        assert len(counted) == quorum
+        for person in set(crowd) - set(counted):
+            assert (await person.finds("You are too late", at.deploys, thread=card)).ephemeral
+        assert done.buttons == ()
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_the_same_click_again_is_the_same_click(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        made = await at.bob.clicks(card, "Approve")
+        again = await asyncio.gather(*(at.slack.repeats(made) for _ in range(5)))
+        assert all(delivery.acked for delivery in again)
+        await at.ann.finds("1 of 2", at.deploys, thread=card)
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert (await at.slack.repeats(made)).acked
+
+        await at.rests()
+        assert at.ann.sees(at.deploys).count("@bob approved reimburse") == 1
+        assert not any(seen.ephemeral for seen in at.bob.messages(at.deploys))
+        assert len(at.ran()) == 1
+
+
+async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Edit…")
+        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+        await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+
+        made = await at.lead.clicks(card, "Approve", stale=True)
+
+        assert made.acked
+        told = await at.lead.finds("this is revision 2 now", at.deploys, thread=card)
+        assert told.ephemeral
+        await at.rests()
+        fresh = at.lead.now(card)
+        assert "1 of 2 approvals: @bob" in fresh
+        assert at.ran() == []
+
+        await at.lead.clicks(fresh, "Approve")
+        await at.ann.finds("I reimbursed 1200", at.deploys, thread=card)
+
+
+@pytest.mark.parametrize("form", ["Edit", "Deny"])
+async def test_a_form_for_an_older_revision_is_not_counted(open_office: Opens, form: str) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.lead.clicks(card, "Edit…" if form == "Edit" else form)
+        late = await at.lead.gets_modal(form)
+        await at.bob.clicks(card, "Edit…")
+        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+        await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+
+        await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
+
+        await at.lead.gets_modal("this is revision 2 now")
+        assert at.lead.notices == []
+        assert "1 of 2 approvals: @bob" in at.lead.now(card)
+
+
+async def test_two_votes_at_the_same_instant_are_two_votes(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+
+        await asyncio.gather(at.bob.clicks(card, "Approve"), at.lead.clicks(card, "Approve"))
+
+        done = await at.ann.finds("deploy is done", at.deploys, thread=card)
+        assert "@bob" in done
+        assert "@lead" in done
+        await at.ann.finds("2 of 2", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_one_persons_two_clicks_at_once_are_one_vote(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+
+        await asyncio.gather(*(at.bob.clicks(card, "Approve") for _ in range(4)))
+
+        await at.bob.finds("Your word counts already", at.deploys, thread=card)
+        await at.rests()
+        assert "1 of 2 approvals: @bob" in at.bob.now(card)
+        assert at.ran() == []
+
+
+async def test_an_edit_fells_earlier_approvals_and_its_authors_stands(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+
+        await at.lead.clicks(at.lead.now(card), "Edit…")
+        await (await at.lead.gets_modal("Edit")).submits({"amount": "1200"})
+        edited = await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        await at.ann.finds("@lead edited reimburse", at.deploys, thread=card)
+        assert at.ran() == []
+
+        await at.bob.clicks(edited, "Approve")
+        await at.ann.finds("I reimbursed 1200", at.deploys, thread=card)
+        assert [line["amount"] for line in at.ran()] == [1200]
+
+
+async def test_approve_and_deny_at_once_are_one_decision(open_office: Opens) -> None:
+    async with open_office(ONE) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.cyd.clicks(card, "Deny")
+        form = await at.cyd.gets_modal("Deny")
+
+        await asyncio.gather(at.bob.clicks(card, "Approve"), form.submits({"Reason": "too dear"}))
+
+        await at.slack.until(lambda: not at.ann.now(card).buttons, what="the card to be decided")
+        await at.rests()
+        ran = len(at.ran())
+        told = at.ann.sees(at.deploys, thread=card)
+        assert ("@cyd denied reimburse" in told) == (ran == 0)
+        assert ("@bob approved reimburse" in told) == (ran == 1)
+        if ran:
+            await at.cyd.gets_modal("You are too late")
+        else:
+            await at.bob.finds("You are too late: it is denied already", at.deploys, thread=card)
+
+
+async def test_a_form_that_comes_after_the_end_says_so(open_office: Opens) -> None:
+    async with open_office(f'{ONE}expires_after = "1h"\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        for person, button in ((at.bob, "Edit…"), (at.cyd, "Deny")):
+            await person.clicks(card, button)
+        edit, denial = await at.bob.gets_modal("Edit"), await at.cyd.gets_modal("Deny")
+
+        await at.later(minutes=61)
+        await at.ann.finds("reimburse has expired", at.deploys, thread=card)
+        await edit.submits({"amount": "1200"})
+        await denial.submits({"Reason": "too dear"})
+
+        await at.bob.gets_modal("You are too late: it is expired already")
+        await at.cyd.gets_modal("You are too late: it is expired already")
+        assert at.ran() == []
+
+
+async def test_a_click_that_was_late_before_the_clock_was_looked_at_is_late(open_office: Opens) -> None:
+    async with open_office(f'{ONE}expires_after = "1h"\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        at.slack.clock.advance(3601)  # and the worker sleeps on
+
+        await at.bob.clicks(card, "Approve")
+
+        await at.bob.finds("You are too late: it is expired already", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_who_lost_the_right_meanwhile_is_refused_at_the_submit(open_office: Opens) -> None:
+    async with open_office(ONE) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        at.slack.group("oncall", at.cyd, id="S0ONCALL")
+
+        await form.submits({"amount": "1200"})
+
+        await at.bob.gets_modal("the policy names others")
+        assert at.ran() == []
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
+async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_longer(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.cyd.clicks(card, "Approve")
+        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        at.slack.group("oncall", at.cyd, id="S0ONCALL")
+        await at.later(seconds=30)
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+
+        await at.bob.finds("the policy names others", at.deploys, thread=card)
+        assert at.ran() == []

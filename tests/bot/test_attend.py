@@ -1,0 +1,110 @@
+"""What is due is attended, what fails comes up later, and what is parked still keeps its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
+
+from bot.attend import MOST_FAILURES, Attendant, Kind, NotNow, claim_due, postpone
+from runtime.database import Database, Tx
+from runtime.errors import Invalid
+from runtime.lease import Lease, lease_columns
+
+rows = Table(
+    "test_rows",
+    MetaData(),
+    Column("key", String(64), primary_key=True),
+    Column("due_at", Double),
+    Column("parked_at", Double),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("trouble", Text),
+    *lease_columns(),
+)
+
+
+async def with_rows(database: Database, *keys: str) -> None:
+    def make(tx: Tx) -> None:
+        rows.create(tx.connection)
+        tx.execute(insert(rows), [{"key": key, "due_at": tx.now()} for key in keys])
+
+    await database.run(make)
+
+
+def done(tx: Tx, key: str) -> None:
+    tx.execute(update(rows).where(rows.c.key == key).values(due_at=None))
+
+
+async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: Database) -> None:
+    await with_rows(database, "bad", "good")
+    attended: list[str] = []
+    both = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(set(attended)) == 2:
+            both.set()
+        if key == "bad":
+            raise Invalid("This one can't be done.")
+        await database.run(done, key)
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(both.wait(), 10)
+    attendant.stop()
+    await running
+
+    def look(tx: Tx) -> dict[str, tuple[int, str | None, bool]]:
+        found = tx.execute(select(rows.c.key, rows.c.failures, rows.c.trouble, rows.c.due_at))
+        return {row.key: (row.failures, row.trouble, row.due_at is None) for row in found}
+
+    seen = await database.read(look)
+    assert seen["good"] == (0, None, True)
+    assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline(database: Database) -> None:
+    await with_rows(database, "late", "hopeless")
+    deadline = 4_000_000_000.0
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError("nobody attends here")
+
+    kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: deadline if key == "late" else None)
+
+    def fail(tx: Tx) -> None:
+        tx.execute(update(rows).values(due_at=tx.now(), lease_token=None, lease_until=None))
+        for key, token in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, token, None, "no", counted=True)
+
+    for _ in range(MOST_FAILURES):
+        await database.run(fail)
+
+    def look(tx: Tx) -> dict[str, tuple[float | None, bool]]:
+        found = tx.execute(select(rows.c.key, rows.c.due_at, rows.c.parked_at))
+        return {row.key: (row.due_at, row.parked_at is not None) for row in found}
+
+    assert await database.read(look) == {"late": (deadline, True), "hopeless": (None, True)}
+
+
+async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> None:
+    await with_rows(database, "x")
+    tried = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        tried.set()
+        raise NotNow(60.0, "Runs are paused.")
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(tried.wait(), 10)
+    attendant.stop()
+    await running
+
+    def look(tx: Tx) -> tuple[int, float]:
+        row = tx.execute(select(rows.c.failures, rows.c.due_at)).one()
+        return row.failures, row.due_at - tx.now()
+
+    failures, ahead = await database.run(look)
+    assert failures == 0
+    assert 30 < ahead <= 60

@@ -1,0 +1,175 @@
+"""The whole way of a call, as people live it: said, clicked, saw."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.office import Office, office
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
+        yield opened
+
+
+async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    assert "amount 1500" in card.text
+    assert "the team dinner" in card.text
+    assert card.buttons == ("Approve", "Deny", "Edit…", "Withdraw")
+
+    made = await at.bob.clicks(card, "Approve")
+    done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+    assert made.acked
+    assert done.ts == card.ts
+    assert done.buttons == ()
+    await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+    await at.ann.finds("approved reimburse: 1 of 1", at.deploys, thread=card)
+    assert [line["amount"] for line in at.ran()] == [1500]
+
+
+async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    await at.bob.clicks(card, "Deny")
+    modal = await at.bob.gets_modal("Deny")
+    await modal.submits({"Reason": "Book the cheaper place"})
+
+    denied = await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
+    assert denied.buttons == ()
+    await at.bob.gets_modal("denied")
+    await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
+    assert at.ran() == []
+
+
+async def test_an_edit_runs_what_the_approver_made_of_it(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    await at.bob.clicks(card, "Edit…")
+    modal = await at.bob.gets_modal("Edit")
+    await modal.submits({"amount": "1200"})
+
+    await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+    await at.ann.finds("is done", at.deploys, thread=card)
+    assert [line["amount"] for line in at.ran()] == [1200]
+
+
+async def test_somebody_who_may_not_gets_a_sentence_and_changes_nothing(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    await at.oscar.clicks(card, "Approve")
+    refused = await at.oscar.finds("the policy names others. The card says who", at.deploys, thread=card)
+    assert refused.ephemeral
+    await at.ann.clicks(card, "Approve")
+    await at.ann.finds("asked for it", at.deploys, thread=card)
+
+    assert "Approve" in at.ann.now(card).buttons
+    assert at.ran() == []
+
+
+async def test_the_asker_withdraws(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    await at.bob.clicks(card, "Withdraw", sure=True)
+    await at.bob.finds("Only", at.deploys, thread=card)
+    await at.ann.clicks(at.ann.now(card), "Withdraw", sure=True)
+
+    withdrawn = await at.bob.finds("withdrew", at.deploys, thread=card)
+    assert withdrawn.buttons == ()
+    assert at.ran() == []
+
+
+async def test_a_form_is_filled_in_by_who_approves(at: Office) -> None:
+    card = await at.ask("I need 3 days off")
+
+    await at.bob.clicks(card, "Approve")
+    modal = await at.bob.gets_modal("Approve")
+    await modal.submits({"approved_days": "2"})
+
+    await at.ann.finds("is done", at.deploys, thread=card)
+    assert [line["days"] for line in at.ran()] == [2]
+
+
+async def test_calls_of_one_turn_keep_a_card_each(at: Office) -> None:
+    said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
+    dinner = await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
+    rollout = await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    assert dinner.ts != rollout.ts
+
+    await at.bob.clicks(rollout, "Approve")
+    await at.ann.finds("deploy is done", at.deploys, thread=said)
+    assert "Approve" in at.ann.now(dinner).buttons
+    await at.cyd.clicks(at.cyd.now(dinner), "Approve")
+    await at.ann.finds("reimburse is done", at.deploys, thread=said)
+
+    assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
+
+
+async def test_a_direct_message_asks_each_approver_in_theirs(at: Office) -> None:
+    await at.ann.says("reimburse 1500 for the team dinner")
+
+    card = await at.bob.finds("Approve")
+    await at.cyd.finds("Approve")
+    await at.bob.clicks(card, "Approve")
+
+    await at.cyd.finds("reimburse is done")
+    await at.ann.finds("I reimbursed 1500")
+    assert len(at.ran()) == 1
+
+
+async def test_plain_replies_are_heard_while_one_is_alone_with_the_agent(at: Office) -> None:
+    said = await at.ann.says("@adk-confirm what runs as checkout?", at.deploys)
+    await at.ann.finds("2.4.0", at.deploys, thread=said)
+
+    await at.ann.says("what runs as search?", at.deploys, thread=said)
+    await at.ann.finds("1.9.3", at.deploys, thread=said)
+    await at.bob.says("what runs as billing?", at.deploys, thread=said)
+    await at.ann.says("who is on call?", at.deploys, thread=said)
+    await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=said)
+
+    await at.ann.finds("oncall", at.deploys, thread=said)
+    assert "5.0.1" not in at.ann.sees(at.deploys, thread=said)
+
+
+async def test_no_policy_means_no_card_and_says_so(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_deploys = '[[policy]]\ntools = ["deploy*"]\napprovers = ["user:U0LEAD"]\n'
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, only_deploys) as at:
+        said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+
+        await at.ann.finds("No policy covers this call", at.deploys, thread=said)
+        assert "Approve" not in at.ann.sees(at.deploys, thread=said)
+        assert at.ran() == []
+
+
+async def test_two_votes_are_needed_where_the_policy_says_two(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, two) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.bob.finds("already", at.deploys, thread=card)
+        assert at.ran() == []
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("deploy is done", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_in_socket_mode_all_is_the_same(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        assert len(at.ran()) == 1

@@ -1,0 +1,272 @@
+"""Who people are, as Slack says now: asked once, known for half a minute, and nobody at all where it can't be known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.authorise import authorise
+from bot.directory import Directory, NotWritable
+from bot.people import Account, Approver, Members, Person, Unresolved
+from bot.policy import CallFacts, Policies
+from bot.rota import Rota
+from bot.row import Edit, Vote, VoteKind
+from bot.slack_calls import Limits, Workspace
+from bot.voting import claim_of
+from tests.support import rotas
+from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
+from tests.support.outgoing import Outgoing, outgoing
+
+CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER")
+ONCALL = Approver.parse("group:S0ONCALL")
+
+
+@pytest.fixture
+async def out() -> AsyncIterator[Outgoing]:
+    async with outgoing(Limits(time_limit=0.2)) as ready:
+        ready.open(make_policy(approvers=["group:S0ONCALL"]))
+        yield ready
+
+
+async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
+    return await out.directory.members(Approver.parse(entry), TEAM, call)
+
+
+# Accounts
+
+
+async def test_a_full_member_is_told_as_one(out: Outgoing) -> None:
+    assert await out.directory.account(ANNA) == Account(ANNA, teams=frozenset({TEAM}))
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("is_bot", "bot"),
+        ("deleted", "deleted"),
+        ("is_restricted", "guest"),
+        ("is_ultra_restricted", "guest"),
+        ("is_stranger", "stranger"),
+    ],
+)
+async def test_accounts_that_never_decide_are_told_apart(out: Outgoing, flag: str, told: str) -> None:
+    odd = out.slack.person("odd", **{flag: True})  # type: ignore[arg-type]  # one of the flags
+    account = await out.directory.account(person(odd.id))
+    assert isinstance(account, Account)
+    assert getattr(account, told)
+
+
+async def test_somebody_of_another_company_is_a_stranger_here(out: Outgoing) -> None:
+    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
+    wesker = out.slack.person("wesker", team=other)
+    account = await out.directory.account(Person("T0UMBRELLA", wesker.id), at=Workspace(TEAM))
+    assert isinstance(account, Account)
+    assert account.stranger
+
+
+async def test_nobody_of_that_id_is_a_stranger(out: Outgoing) -> None:
+    assert await out.directory.account(person("U0GHOST")) == Account(person("U0GHOST"), stranger=True)
+
+
+async def test_a_hundred_clicks_at_once_ask_slack_once(out: Outgoing) -> None:
+    accounts = await asyncio.gather(*(out.directory.account(ANNA) for _ in range(100)))
+    assert len(set(accounts)) == 1
+    assert len(out.slack.calls_of("users.info")) == 1
+
+
+async def test_what_is_known_is_asked_again_after_half_a_minute_or_when_slack_says_so(out: Outgoing) -> None:
+    await out.directory.account(ANNA)
+    out.slack.clock.advance(29)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 1
+    out.slack.clock.advance(2)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 2
+    out.directory.forget(ANNA.user)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 3
+
+
+async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None:
+    hang = out.slack.faults.hangs("users.info", acted=True)
+    early = asyncio.create_task(out.directory.account(ANNA))
+    await hang.reached()
+    out.directory.forget(ANNA.user)
+    hang.release()
+    await early
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 2
+
+
+async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> None:
+    out.slack.faults.hangs("users.info", times=None)
+    account = await out.directory.account(ANNA)
+    assert isinstance(account, Unresolved)
+    assert account.what == ANNA.user
+
+    out.slack.faults.clear()
+    assert isinstance(await out.directory.account(ANNA), Account)  # a failure is not remembered
+
+
+async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
+    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    out.sender._calls._client_for = client_for
+    directory = Directory(out.sender, patience=0.05)
+    assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
+
+
+# Members
+
+
+async def test_a_groups_members_now(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, out.ben, id="S0ONCALL")
+    assert await members(out, "group:S0ONCALL") == frozenset({ANNA, BEN})
+
+
+async def test_a_group_that_is_switched_off_has_nobody_in_it(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL", disabled=True)
+    assert await members(out, "group:S0ONCALL") == frozenset()
+
+
+async def test_a_group_that_never_was_is_said(out: Outgoing) -> None:
+    found = await members(out, "group:S0TYPO")
+    assert found == Unresolved("group:S0TYPO", "Slack knows no user group of this id")
+
+
+async def test_an_address_is_whoever_has_it_and_nobody_if_nobody_has(out: Outgoing) -> None:
+    rita = out.slack.person("rita", email="release@example.com")
+    assert await members(out, "email:Release@example.com") == frozenset({person(rita.id)})
+    assert await members(out, "email:nobody@example.com") == frozenset()
+
+
+async def test_a_named_person_is_asked_about_nowhere(out: Outgoing) -> None:
+    assert await members(out, "user:U0LEAD") == frozenset({LEAD})
+    assert [made for made in out.slack.calls if made.method != "chat.postMessage"] == []
+
+
+async def test_a_function_is_asked_about_the_call(out: Outgoing) -> None:
+    rotas.asked.clear()
+    assert await members(out, "python:tests.support.rotas:on_call") == frozenset({ANNA, BEN})
+    assert rotas.asked == [
+        {"tool": "deploy", "args": {"version": "2.4.1", "replicas": 3}, "session": "s", "asker": "U0ASKER"}
+    ]
+    await members(out, "python:tests.support.rotas:on_call")
+    assert len(rotas.asked) == 1
+    await members(out, "python:tests.support.rotas:on_call", replace(CALL, args={"replicas": 4}))
+    assert len(rotas.asked) == 2
+    assert await members(out, "python:tests.support.rotas:on_call_later") == frozenset({BEN})
+
+
+async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
+    await members(out, "python:tests.support.rotas:busybody")
+    assert CALL.args["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("one_text", 'it returned str; a list of user ids is needed, such as ["U0LEAD"]'),
+        ("names", "it returned '@anna' among its user ids; those look like \"U0LEAD\""),
+        ("fails", "it raised KeyError"),
+        ("NOBODY_IN_PARTICULAR", "it is no function"),
+        ("hangs", "it did not answer within 0.1 s"),
+        ("hangs_later", "it did not answer within 0.1 s"),
+    ],
+)
+async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
+    directory = Directory(out.sender, rota=Rota(time_limit=0.1))
+    entry = Approver.parse(f"python:tests.support.rotas:{function}")
+    try:
+        assert await directory.members(entry, TEAM, CALL) == Unresolved(str(entry), why)
+    finally:
+        rotas.hanging.set()
+        rotas.hanging.clear()
+
+
+async def test_a_module_that_is_not_there_is_said(out: Outgoing) -> None:
+    found = await members(out, "python:my.rota:on_call")
+    assert isinstance(found, Unresolved)
+    assert "my" in found.why
+
+
+# Facts for a vote
+
+
+def vote(who: Person, **more: object) -> Vote:
+    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON)
+    return replace(made, **more)  # type: ignore[arg-type]  # fields of Vote
+
+
+async def test_facts_are_asked_at_once_and_then_known_without_asking(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    out.slack.group("left", out.ben, id="S0LEFT")
+    policies = Policies.of(make_policy(approvers=["group:S0ONCALL"], barred=["group:S0LEFT"]))
+    row, ours = out.desk.row, vote(ANNA)
+    assert out.directory.fresh_facts(row, ours, policies) is None
+
+    facts = await out.directory.facts(row, ours, policies)
+
+    assert facts.account == Account(ANNA, teams=frozenset({TEAM}))
+    assert facts.members == {ONCALL: frozenset({ANNA}), Approver.parse("group:S0LEFT"): frozenset({BEN})}
+    assert facts.barred == (Approver.parse("group:S0LEFT"),)
+    assert out.directory.fresh_facts(row, ours, policies) == facts
+    out.slack.clock.advance(31)
+    assert out.directory.fresh_facts(row, ours, policies) is None
+
+
+async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_member(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    stranger = vote(Person("T0UMBRELLA", ANNA.user))
+    facts = await out.directory.facts(out.desk.row, stranger, Policies.of())
+    verdict = authorise(out.desk.policy, claim_of(out.desk.row, stranger), facts)
+    assert str(getattr(verdict, "reason", None)) == "not an approver"
+
+
+async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(out: Outgoing) -> None:
+    policy = make_policy(approvers=["python:tests.support.rotas:by_size"])
+    row = out.open(policy)
+    entry = policy.approvers[0]
+    plain = await out.directory.facts(row, vote(ANNA), Policies.of(policy))
+    more = await out.directory.facts(row, vote(ANNA, edit=Edit({"replicas": 50})), Policies.of(policy))
+    assert plain.members[entry] == frozenset({ANNA, LEAD})
+    assert more.members[entry] == frozenset({LEAD})
+
+
+# Channels, and who can be written to
+
+
+async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
+    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
+    shared = out.slack.channel("joint", out.ann, shared_with=(other,))
+    assert await out.directory.shared(TEAM, shared.id) is True
+    assert await out.directory.shared(TEAM, out.deploys.id) is False
+    assert await out.directory.shared(TEAM, "C0NOWHERE") is None
+
+
+async def test_who_can_read_a_channel(out: Outgoing) -> None:
+    secret = out.slack.channel("secret", out.ann, private=True)
+    assert await out.directory.can_see(TEAM, secret.id, ANNA.user)
+    assert not await out.directory.can_see(TEAM, secret.id, BEN.user)
+    assert await out.directory.can_see(TEAM, out.deploys.id, LEAD.user)
+    assert not await out.directory.can_see(TEAM, "C0NOWHERE", ANNA.user)
+
+
+async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:
+    crowd = [out.slack.person(f"p{n}") for n in range(11)]
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    out.slack.group("crowd", *crowd, id="S0CROWD")
+    entries = [Approver.parse("user:U0LEAD"), ONCALL]
+    assert await out.directory.people(entries, TEAM, CALL) == (LEAD, ANNA)
+    many = await out.directory.people([Approver.parse("group:S0CROWD")], TEAM, CALL)
+    assert many == NotWritable(
+        "11 people may decide, and cards go to 10 at most as direct messages. Name a channel in the policy."
+    )
+    assert isinstance(await out.directory.people([], TEAM, CALL), NotWritable)
+    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], TEAM, CALL), Unresolved)

@@ -1,0 +1,171 @@
+"""`adk-confirm explain`: what a policy file means, before anybody relies on it. No store, no Slack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bot.cli import main
+
+FILE = """
+[[policy]]
+tools = ["deploy*"]
+when = "args.env == 'prod'"
+approvers = ["group:S0ONCALL", "email:cto@example.com", "python:my.rota:on_call", "user:U0LEFT"]
+quorum = 2
+remind_after = "10m"
+escalate_after = "20m"
+escalate_to = ["group:S0LEADS"]
+expires_after = "1h"
+start_within = "15m"
+edit = ["version", "token"]
+deny_reason = "required"
+redact = ["secret*"]
+max_denials = 2
+grant = "30m"
+grant_on = ["service"]
+channel = "C0DEPLOYS"
+barred = ["user:U0LEFT"]
+shared_channels = true
+
+[[policy]]
+tools = ["*"]
+team = "T0OTHER"
+approvers = ["user:U0OTHER"]
+
+[[policy]]
+tools = ["refund", "deploy*"]
+approvers = ["user:U0LEAD"]
+allow_requester = "speakers"
+edit = false
+
+[[policy]]
+tools = ["lookup"]
+"""
+
+
+@pytest.fixture
+def explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Explained:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    (tmp_path / "adk-confirm.toml").write_text(FILE)
+    return Explained(capsys)
+
+
+class Explained:
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> list[str]:
+        assert main(["explain", *arguments]) == 0
+        return self._capsys.readouterr().out.splitlines()
+
+    def refusal(self, *arguments: str) -> str:
+        assert main(["explain", *arguments]) == 2
+        said = self._capsys.readouterr()
+        assert said.out == ""
+        return said.err
+
+
+def test_all_that_a_policy_means(explained: Explained) -> None:
+    call = '{"env": "prod", "version": "2.4.1", "secret_key": "hunter2hunter2", "note": "hunter2hunter2!"}'
+    said = explained("--tool", "deploy_api", "--args", call, "--asker", "U0ASKER")
+    assert said == [
+        "policy[0] governs this call (tools deploy*; when args.env == 'prod').",
+        "2 people have to approve; one Deny decides.",
+        "Who may decide: whoever is then in the group S0ONCALL; whoever then has the address cto@example.com; "
+        "whoever is then named by my.rota:on_call.",
+        "After 20m also: whoever is then in the group S0LEADS.",
+        "Barred, whatever else names them: user:U0LEFT.",
+        "Nobody who spoke to the agent in the session may approve, U0ASKER included; they may deny.",
+        "A reminder comes after 10m.",
+        "Without a decision it expires after 1h.",
+        "Once approved, it must begin within 15m, else it lapses.",
+        "Arguments: env prod, version 2.4.1, secret_key ••••, note ••••!.",
+        "Hidden everywhere: 2 values, by redact = [secret*].",
+        "May be edited: version.",
+        "A Deny needs a reason.",
+        "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
+        'Approvers may let "the next ones like this" pass for 30m; alike means the same service.',
+        "The card goes to C0DEPLOYS.",
+        "It may stand in a channel that is shared with another company.",
+    ]
+
+
+def test_why_none_of_those_before(explained: Explained) -> None:
+    said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
+    assert said[:3] == [
+        "policy[0] no: its `when` is false: args.env == 'prod'",
+        "policy[1] no: it is for the workspace T0OTHER, and the call is in none that was named; name one with --team",
+        "policy[2] governs this call (tools refund, deploy*).",
+    ]
+    assert "Who asked for it may not approve; others who spoke to the agent may." in said
+    assert "May be edited: nothing." in said
+    said = explained("--tool", "refund", "--team", "T0ACME")
+    assert said[:2] == [
+        "policy[0] no: its tools are deploy*",
+        "policy[1] no: it is for the workspace T0OTHER, and the call is in T0ACME",
+    ]
+    assert explained("--tool", "refund", "--team", "T0OTHER")[1] == (
+        "policy[1] governs this call (tools *; team T0OTHER)."
+    )
+
+
+def test_what_nobody_would_be_asked(explained: Explained) -> None:
+    refused = "The call would be refused to the agent at once, and nobody asked:"
+    assert explained("--tool", "reboot")[-2:] == [
+        refused,
+        "No policy covers this call. To allow approvals, add a [[policy]] for it.",
+    ]
+    assert explained("--tool", "lookup")[-2:] == [
+        refused,
+        "policy[3] names no approvers. To allow approvals, name some there.",
+    ]
+    said = explained("--tool", "deploy")
+    assert said[0] == refused
+    assert said[1].startswith("The `when` of policy[0] has no answer for this call: the call has no 'env'.")
+
+
+def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, explained: Explained) -> None:
+    Path("adk-confirm.toml").write_text(
+        '[[policy]]\ntools = ["*"]\nwhen = "duration(args.token) > duration(\'1s\')"\n'
+        'approvers = ["user:U0LEAD"]\nredact = ["token"]\n'
+    )
+    said = explained("--tool", "deploy", "--args", '{"token": "hunter2hunter2"}')
+    assert "The `when` of policy[0] has no answer" in said[-1]
+    assert "hunter2" not in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ("{env: 1}", "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ("[1]", "it is a list"),
+        ('"x"', "it is one value"),
+        ("", "Expecting value: line 1 column 1 (char 0)"),
+        ("[" * 100_000, "maximum recursion depth exceeded"),
+    ],
+)
+def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> None:
+    said = explained.refusal("--tool", "deploy", "--args", args)
+    assert said.startswith(f"adk-confirm explain: --args is no JSON object: {why}")
+    assert said.endswith('Write for example --args \'{"env": "prod"}\'.\n')
+
+
+def test_numbers_that_json_does_not_have(explained: Explained) -> None:
+    said = explained.refusal("--tool", "deploy", "--args", '{"n": NaN}')
+    assert said.startswith("adk-confirm explain: --args holds a value that is no JSON: ")
+
+
+def test_a_file_with_mistakes_names_each(explained: Explained) -> None:
+    Path("adk-confirm.toml").write_text("[[policy]]\ntools = []\nquorum = 0\n")
+    assert explained.refusal("--tool", "x").splitlines() == [
+        'adk-confirm explain: policy[0].tools: must not be empty; write tools = ["deploy*"]',
+        "policy[0].quorum: must be at least 1, not 0",
+    ]
+
+
+def test_what_is_hardly_meant_is_said_beside_it(explained: Explained, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["explain", "--tool", "lookup"])
+    assert "policy[3]: names no approvers: every call that it covers is refused" in capsys.readouterr().err

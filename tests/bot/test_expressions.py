@@ -1,0 +1,96 @@
+"""`when`: wrong expressions are errors at start, failing ones refuse the call."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from bot.expressions import ExpressionFailed, check_expression, holds
+from bot.policy import CallFacts
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+
+DEEP: JsonObject = {"n": 1}
+for _ in range(900):
+    DEEP = {"n": DEEP}
+
+
+def ask(expression: str, **args: object) -> bool:
+    return holds(expression, CallFacts(tool="deploy", args=args, asker="U1").names())  # type: ignore[arg-type]  # JSON
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "args.env == 'prod'",
+        "args.amount > 1000 || has(args.urgent)",
+        "args.items.exists(item, item.price > 10 && item.tags.all(tag, tag != 'x'))",
+        "tool.startsWith('deploy') && !(asker in ['U1', 'U2'])",
+        "args.note == '.exists(nothing, ' || double(args.n) > 2.5",
+        "type(args.n) == int && args.name.matches('(?i)^prod$')",
+        "true",
+    ],
+)
+def test_sound_expressions_pass(expression: str) -> None:
+    check_expression(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("args.env = 'prod'", "line 1, column 10"),
+        ("args.", "line 1, column 6"),
+        ("", "is no CEL expression"),
+        ("agrs.env == 'prod'", "there is no `agrs`; an expression can use tool, args, session, asker"),
+        ("args.items.exists(item, itme > 1)", "there is no `itme`"),
+        ("args.note == '.exists(zz, ' && zz", "there is no `zz`"),
+        ("lowerAscii(args.env) == 'prod'", "there is no function `lowerAscii`"),
+        ("args.env.upper() == 'PROD'", "there is no function `upper`"),
+        ("tool", "must be true or false of a call; `tool` gives str"),
+        ("'prod'", "must be true or false"),
+        ("1 + 1", "must be true or false"),
+    ],
+)
+def test_wrong_ones_say_where_and_what(expression: str, said: str) -> None:
+    with pytest.raises(Invalid) as wrong:
+        check_expression(expression)
+    assert said in str(wrong.value)
+
+
+def test_yes_and_no() -> None:
+    assert ask("args.env == 'prod'", env="prod")
+    assert not ask("args.env == 'prod'", env="stage")
+    assert ask("args.amount >= 1000", amount=1000.5)
+    assert ask("args.amount > 1000.5", amount=1001)
+    assert not ask("args.env == 'prod'", env=["prod"])
+
+
+@pytest.mark.parametrize(
+    ("expression", "args", "said"),
+    [
+        ("args.env == 'prod'", {}, "the call has no 'env'"),
+        ("args.amount > 1000", {"amount": "1500"}, "No such overload"),
+        ("args.env", {"env": "prod"}, "it gave str, neither true nor false"),
+        ("args.n / 0 == 1", {"n": 1}, "division by zero"),
+        ("args.n + 1 > 0", {"n": 2**63 - 1}, "overflow"),
+        ("args.l[5] == 1", {"l": []}, "out of bounds"),
+        ("args.name.matches(args.pattern)", {"name": "x", "pattern": "("}, "regex"),
+        ("args.text == 'x'", {"text": "\ud800"}, "Failed to convert"),
+    ],
+)
+def test_what_cannot_be_said_is_a_failure_with_a_reason(expression: str, args: dict[str, object], said: str) -> None:
+    with pytest.raises(ExpressionFailed) as failed:
+        ask(expression, **args)
+    assert said in str(failed.value)
+
+
+def test_deep_arguments_are_no_trouble() -> None:
+    assert ask("has(args.n.n.n)", **DEEP)
+
+
+def test_without_an_expression_the_library_is_not_loaded() -> None:
+    """It brings a command line of its own, which costs half a second."""
+    code = "import sys, bot.policy, bot.settings, bot.voting; sys.exit('cel' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

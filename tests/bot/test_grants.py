@@ -1,0 +1,180 @@
+""" "And the next ones like this": who gave it, for what, until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.confirmation import let_through, revoke
+from bot.due import Owed, owed, tick
+from bot.grants import Grant, lets_through, revoked
+from bot.ledger import LineKind
+from bot.outcomes import Seen, observe
+from bot.policy import Policy
+from bot.row import Confirmation, OutcomeKind, Place, SessionKey, State
+from bot.seal import Seal
+from bot.states import Illegal
+from bot.steps import Answer
+from runtime.errors import Conflict
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import ANNA, BEN, NOON, Desk, make_asked, make_policy
+
+ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
+
+
+def given_by_anna(policy: Policy) -> Grant:
+    desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    return grant
+
+
+def passes(grant: Grant, policy: Policy, *, minutes: float = 1, **changes: object) -> bool:
+    arguments: JsonObject = {**ARGUMENTS, **changes}  # type: ignore[dict-item]  # JSON
+    return lets_through(grant, grant.session, "deploy", arguments, policy, NOON + timedelta(minutes=minutes))
+
+
+def test_the_next_one_like_this_needs_no_card() -> None:
+    policy = make_policy(grant="30m", grant_on=["service"])
+    grant = given_by_anna(policy)
+    assert passes(grant, policy, version="2.4.2")
+    assert not passes(grant, policy, service="billing")
+    assert not passes(grant, policy, minutes=30), "it has an end"
+    assert not passes(grant, policy, minutes=-1)
+
+
+def test_unless_arguments_are_named_all_must_be_the_same() -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    assert passes(grant, policy)
+    assert not passes(grant, policy, version="2.4.2")
+    assert not passes(grant, policy, force=True)
+
+
+def test_none_named_means_none_matters() -> None:
+    policy = make_policy(grant="30m", grant_on=[])
+    assert passes(given_by_anna(policy), policy, service="billing", force=True)
+
+
+def test_a_missing_argument_is_not_the_same_as_one() -> None:
+    policy = make_policy(grant="30m", grant_on=["region"])
+    grant = given_by_anna(policy)
+    assert passes(grant, policy)
+    assert not passes(grant, policy, region="eu")
+
+
+def test_never_across_sessions_tools_or_policies() -> None:
+    policy = make_policy(grant="30m")
+    grant, at = given_by_anna(policy), NOON + timedelta(minutes=1)
+    other = SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-2.2")
+    assert not lets_through(grant, other, "deploy", ARGUMENTS, policy, at)
+    assert not lets_through(grant, grant.session, "rollback", ARGUMENTS, policy, at)
+    assert not lets_through(grant, grant.session, "deploy", ARGUMENTS, make_policy(grant="30m", quorum=2), at)
+
+
+def test_a_session_has_an_end_too() -> None:
+    policy = make_policy(grant="session")
+    grant = given_by_anna(policy)
+    assert passes(grant, policy, minutes=23 * 60)
+    assert not passes(grant, policy, minutes=24 * 60)
+
+
+def test_everybody_whose_approval_made_it_gave_it() -> None:
+    policy = make_policy(grant="30m", quorum=2)
+    half = Desk(policy)
+    half.approve(ANNA, grant=True)
+    half.approve(BEN)
+    assert half.grants == []
+    both = Desk(policy)
+    both.approve(ANNA, grant=True)
+    both.approve(BEN, grant=True)
+    assert both.grants[0].given_by == (ANNA, BEN)
+    assert both.steps[-1].kind is LineKind.GRANTED
+    assert both.steps[-1].until == NOON + timedelta(minutes=30)
+
+
+def test_only_where_the_policy_offers_it_and_no_form_is_to_be_filled_in() -> None:
+    desk = Desk(make_policy())
+    desk.approve(ANNA, grant=True)
+    assert desk.grants == []
+    form = Desk(make_policy(grant="30m", edit=True), asked=make_asked(wants_payload=True, payload={"days": 0}))
+    form.fill_in(ANNA, {"days": 1})
+    assert form.grants == []
+
+
+def test_revoked_once_and_for_all() -> None:
+    policy = make_policy(grant="30m")
+    grant = revoked(given_by_anna(policy), BEN, NOON)
+    assert not passes(grant, policy)
+    with pytest.raises(Conflict, match="revoked already"):
+        revoked(grant, ANNA, NOON)
+
+
+def test_a_bar_ends_what_the_barred_gave() -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    at = NOON + timedelta(minutes=1)
+    assert lets_through(grant, grant.session, "deploy", ARGUMENTS, policy, at, barred={BEN})
+    assert not lets_through(grant, grant.session, "deploy", ARGUMENTS, policy, at, barred={ANNA})
+
+
+def test_it_is_stored_as_it_is() -> None:
+    grant = given_by_anna(make_policy(grant="30m", grant_on=["service"]))
+    assert Grant.from_json(grant.to_json()) == grant
+    gone = revoked(grant, BEN, NOON)
+    assert Grant.from_json(gone.to_json()) == gone
+
+
+@given(names=st.none() | st.lists(st.sampled_from(["service", "version", "n"])), n=st.sampled_from([1, 1.0, True, "1"]))
+def test_values_are_the_same_only_to_the_letter(names: list[str] | None, n: object) -> None:
+    policy = make_policy(grant="30m", grant_on=names)
+    desk = Desk(policy, asked=make_asked(arguments={**ARGUMENTS, "n": 1}))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    bound = names is None or "n" in names
+    assert passes(grant, policy, n=n) is (type(n) is int or not bound)
+
+
+def let_one_through(policy: Policy) -> Confirmation:
+    grant = given_by_anna(policy)
+    asked = replace(make_asked(arguments=ARGUMENTS), request_id="the next one")
+    later = NOON + timedelta(minutes=1)
+    change = let_through("k2", asked, policy, Seal("a secret of tests", "call"), later, grant)
+    (step,) = change.steps
+    assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
+    assert isinstance(change.delivery, Answer)
+    assert change.delivery.confirmed
+    return replace(change.row, places=(Place(channel="C1", thread_ts="1.2"),))
+
+
+def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_something() -> None:
+    row = let_one_through(make_policy(grant="30m", grant_on=["service"]))
+    at = NOON + timedelta(minutes=2)
+    assert row.state is State.APPROVED
+    assert Owed.DRAW not in owed(row, at)
+
+    row = replace(row, handed_at=at)
+    running = observe(row, Seen(kind=OutcomeKind.RUNNING), at).row
+    assert Owed.DRAW not in owed(running, at)
+    assert Owed.DRAW not in owed(observe(running, Seen(kind=OutcomeKind.DONE), at).row, at)
+    assert Owed.DRAW in owed(observe(running, Seen(kind=OutcomeKind.UNKNOWN), at).row, at)
+
+
+def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:
+    desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    row = desk.row
+    end = row.grant_until
+    assert end is not None
+    assert Owed.END_GRANT in owed(row, end)
+    over = tick(row, end).row
+    assert over.grant_until is None
+    assert over.face > row.face, "its card offers to revoke it no longer"
+    change = revoke(row, NOON, ANNA)
+    assert change.revoked_by == ANNA
+    with pytest.raises(Illegal):
+        revoke(change.row, NOON, ANNA)

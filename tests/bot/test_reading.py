@@ -1,0 +1,322 @@
+"""Sessions as each ADK writes them, and what is read from them: absent, begun, settled; said, and asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.hosts.host import Became, HostOutcome, HostRequest, Look
+from bot.hosts.reading import WAITS, Reading, Standing, event_from, read
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.signing import MARK, Announcement, Verdict, announced, announcing
+
+ASK = "adk_request_confirmation"
+CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
+HINT: JsonObject = {"hint": "Approve?", "confirmed": False}
+
+
+def event(author: str, *parts: JsonObject, **more: Json) -> JsonObject:
+    content: JsonObject = {"role": "user" if author == "user" else "model", "parts": [*parts]}
+    return {"author": author, "invocationId": "e-1", "timestamp": 1795224227.5, "content": content, **more}
+
+
+def called() -> JsonObject:
+    return {"functionCall": CALL}
+
+
+def responded(result: JsonObject, name: str = "reimburse", call: str = "c1") -> JsonObject:
+    return {"functionResponse": {"id": call, "name": name, "response": result}}
+
+
+def answered(response: JsonObject, request: str) -> JsonObject:
+    return {"functionResponse": {"id": request, "name": ASK, "response": response}}
+
+
+def said(text: str) -> JsonObject:
+    return {"text": text}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one ADK writes a session up to the point where it asks."""
+
+    name: str
+    request: str
+    events: Callable[[], list[JsonObject]]
+
+
+def python() -> list[JsonObject]:
+    asking: JsonObject = {
+        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": CALL, "toolConfirmation": HINT}}
+    }
+    asked: JsonObject = {"requestedToolConfirmations": {"c1": HINT}, "skipSummarization": True}
+    return [
+        event("user", said("pay"), id="1"),
+        event("clerk", called(), id="2"),
+        event("clerk", asking, id="3", longRunningToolIds=["r1"]),
+        event("clerk", responded({"error": WAITS}), id="4", actions=asked),
+    ]
+
+
+def javascript() -> list[JsonObject]:
+    """No placeholder, milliseconds, the request's content is the user's."""
+    events = [one for one in python() if one["id"] != "4"]
+    for one in events:
+        one["timestamp"] = 1795224227500
+    events[2]["content"] = {**events[2]["content"], "role": "user"}  # type: ignore[dict-item]  # an object
+    return events
+
+
+def go() -> list[JsonObject]:
+    """Nulls where there is nothing."""
+    nothing: JsonObject = {"customMetadata": None, "errorCode": "", "longRunningToolIds": None, "partial": False}
+    return [{**nothing, **one} for one in python()]
+
+
+def java() -> list[JsonObject]:
+    """The answer begins a new invocation; a sibling's response stands before the request."""
+    events = python()
+    return [*events[:2], event("clerk", responded({"found": 1}, "lookup", "c0"), id="9"), *events[2:]]
+
+
+def rust() -> list[JsonObject]:
+    asking: JsonObject = {
+        "functionResponse": {
+            "id": "c1",
+            "name": ASK,
+            "willContinue": True,
+            "response": {"originalFunctionCall": CALL, "toolConfirmation": HINT},
+        }
+    }
+    return [*python()[:2], event("clerk", asking, id="3", longRunningToolIds=["c1"])]
+
+
+def snake() -> list[JsonObject]:
+    text = json.dumps(python())
+    for camel, plain in (("functionCall", "function_call"), ("functionResponse", "function_response")):
+        text = text.replace(f'"{camel}"', f'"{plain}"')
+    found: list[JsonObject] = json.loads(text.replace('"invocationId"', '"invocation_id"'))
+    return found
+
+
+SHAPES = [
+    Shape("python", "r1", python),
+    Shape("javascript", "r1", javascript),
+    Shape("go", "r1", go),
+    Shape("java", "r1", java),
+    Shape("rust", "c1", rust),
+    Shape("snake case", "r1", snake),
+]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+
+
+def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> Look:
+    return read(events).look(running or {}, {})
+
+
+def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> HostOutcome:
+    (found,) = looked(events, running).outcomes
+    return found
+
+
+@shapes
+class TestEachADK:
+    def test_a_request_is_read_with_what_it_is_about(self, shape: Shape) -> None:
+        (request,) = looked(shape.events()).requests
+        assert request == HostRequest(
+            request_id=shape.request,
+            call_id="c1",
+            tool="reimburse",
+            arguments={"amount": 1500},
+            agent="clerk",
+            invocation_id="e-1",
+            hint="Approve?",
+            can_edit=False,
+        )
+
+    def test_absent_begun_settled(self, shape: Shape) -> None:
+        events, standing = shape.events(), []
+        for more in (None, event("user", answered({"confirmed": True}, shape.request)), event("clerk", responded({}))):
+            events += [more] if more is not None else []
+            standing.append(read(events).standing(shape.request))
+        assert standing == [Standing.ABSENT, Standing.BEGUN, Standing.SETTLED]
+
+    def test_what_came_of_an_approval(self, shape: Shape) -> None:
+        approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
+        assert outcome(approved).became is Became.UNKNOWN
+        assert outcome(approved, {shape.request: 0}).became is Became.RUNNING
+        assert outcome(approved, {shape.request: 1}).became is Became.UNKNOWN  # sent again, and not there yet
+        done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
+        assert (done.became, done.confirmed, done.begun_at, done.ended_at) == (Became.DONE, True, 10.0, 12.0)
+        assert done.text == '{"paid":1500}'
+        failed = outcome([*approved, event("clerk", responded({"error": "no money"}))])
+        assert (failed.became, failed.text) == (Became.FAILED, "no money")
+
+    def test_what_came_of_a_denial(self, shape: Shape) -> None:
+        denied = [*shape.events(), event("user", answered({"confirmed": False}, shape.request))]
+        assert (outcome(denied).became, outcome(denied).confirmed) == (Became.REFUSED, False)
+        refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
+        assert (refused.became, refused.confirmed) == (Became.REFUSED, False)
+
+
+class TestHoles:
+    def test_the_placeholder_may_stand_before_the_request(self) -> None:
+        events = python()
+        events[2], events[3] = events[3], events[2]
+        ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        assert read(events).standing("r1") is Standing.ABSENT
+        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+
+    def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
+        ran = [*python(), event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+
+    def test_a_tool_that_asked_itself_may_answer_a_denial_as_it_likes(self) -> None:
+        events = python()
+        events[3] = event("clerk", responded({"status": "Manager approval is required."}), id="4")
+        refused = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"ok": 0}))]
+        assert outcome(refused).became is Became.REFUSED
+
+    def test_an_answer_that_no_server_takes_settles_nothing(self) -> None:
+        wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
+        for wrong in wrongs:
+            events = [*python(), event("user", answered(wrong, "r1"))]
+            assert read(events).standing("r1") is Standing.ABSENT
+
+    def test_a_response_before_the_answer_is_the_placeholder(self) -> None:
+        events = [*python(), event("user", said("hello")), event("clerk", said("It waits."))]
+        assert read(events).standing("r1") is Standing.ABSENT
+
+    def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
+        assert read([*python(), event("user", answered({"confirmed": True}, "r2"))]).standing("r1") is Standing.ABSENT
+        assert read(python()).standing("r2") is Standing.GONE
+
+    def test_what_a_user_wrote_asks_nothing(self) -> None:
+        events = python()
+        events[2]["author"] = "user"
+        assert looked(events).requests == ()
+
+    def test_a_request_that_cannot_be_read_is_told_and_asks_nobody(self) -> None:
+        events = python()
+        events[2] = event("clerk", {"functionCall": {"id": "r1", "name": ASK, "args": {}}}, id="3")
+        look = looked(events)
+        assert look.requests == ()
+        assert [(one.event, one.failed) for one in look.said] == [("3", True)]
+        assert "originalFunctionCall" in look.said[0].text
+
+    def test_partial_events_count_for_nothing(self) -> None:
+        events = python()
+        events[2]["partial"] = True
+        assert looked(events).requests == ()
+
+    def test_no_session_is_not_an_empty_one(self) -> None:
+        assert not read(None).exists
+        assert read([]).exists
+
+
+class TestWords:
+    def test_by_their_mark(self) -> None:
+        events = [event("user", said("yes"), customMetadata={MARK: "m1"}), event("user", said("yes"), id="2")]
+        assert (heard := read(events).heard("m1", "anything", None)) is not None
+        assert heard.replied is False
+        assert read(events).heard("m2", "no", None) is None
+
+    def test_by_text_and_time_where_no_mark_is_kept(self) -> None:
+        events = [event("user", said("yes"), timestamp=100.0), event("clerk", said("Fine."), id="2")]
+        assert read(events).heard("m1", "yes", None) is None  # never tried before: it is somebody's earlier yes
+        assert read(events).heard("m1", "yes", 101.0) is None
+        assert (heard := read(events).heard("m1", "yes", 99.0)) is not None
+        assert heard.replied
+
+    def test_what_another_mark_stands_on_is_not_taken_for_it(self) -> None:
+        events = [event("user", said("yes"), timestamp=100.0, customMetadata={MARK: "m1"})]
+        assert read(events).heard("m2", "yes", 99.0) is None
+
+    def test_what_agents_say_and_fail_at_is_told(self) -> None:
+        blocked = event("clerk", id="3", errorCode="SAFETY", errorMessage="blocked")
+        events = [event("user", said("hi"), id="1"), event("clerk", said("Hello."), id="2"), blocked]
+        assert [(one.text, one.failed) for one in looked(events).said] == [("Hello.", False), ("blocked", True)]
+
+
+class TestPlugin:
+    def test_what_it_announces_is_offered(self) -> None:
+        schema: JsonObject = {"type": "object", "properties": {"amount": {"type": "number"}}}
+        events = python()
+        events[2]["customMetadata"] = announcing({"c1": Announcement(gated=True, signed=True, schema=schema)})
+        (request,) = looked(events).requests
+        assert (request.can_edit, request.tool_schema) == (True, schema)
+
+    def test_others_metadata_announces_nothing(self) -> None:
+        others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]
+        for metadata in others:
+            assert announced(metadata, "c1") is None
+
+    @given(st.booleans(), st.text(), st.text(min_size=1))
+    def test_a_signature_is_of_this_answer_and_no_other(self, confirmed: bool, payload: str, secret: str) -> None:
+        verdict = Verdict("app", "user", "session", "r1", confirmed, payload)
+        signature = verdict.sign(secret)
+        assert verdict.signed_by(secret, signature)
+        others = [
+            Verdict("app", "user", "session", "r2", confirmed, payload),
+            Verdict("app", "user", "other", "r1", confirmed, payload),
+            Verdict("app", "user", "session", "r1", not confirmed, payload),
+            Verdict("app", "user", "session", "r1", confirmed, payload + "x"),
+        ]
+        assert not any(other.signed_by(secret, signature) for other in others)
+        assert not verdict.signed_by(secret + "x", signature)
+        assert not verdict.signed_by(secret, None)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(["content", "author", "partial", "id", "timestamp", "actions", "customMetadata", "errorCode"])
+
+
+@given(st.lists(st.dictionaries(keys, json_values, max_size=5), max_size=5))
+def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
+    """An event that means nothing is left out, and said; it never keeps the others from being read."""
+    reading = read([*events, *python()])
+    assert isinstance(reading, Reading)
+    assert reading.standing("r1") is Standing.ABSENT
+    for one in events:
+        try:
+            event_from(one)
+        except Invalid:
+            assert any(said.failed for said in reading.said)
+
+
+histories = st.lists(st.sampled_from(["approve", "deny", "response", "chat", "reply"]), max_size=8)
+
+
+@given(histories)
+def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list[str]) -> None:
+    events = python()
+    for step in history:
+        events.append(
+            {
+                "approve": event("user", answered({"confirmed": True}, "r1")),
+                "deny": event("user", answered({"confirmed": False}, "r1")),
+                "response": event("clerk", responded({"paid": 1})),
+                "chat": event("user", said("hello")),
+                "reply": event("clerk", said("Hm.")),
+            }[step]
+        )
+    answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
+    standing = read(events).standing("r1")
+    if not answers:
+        assert standing is Standing.ABSENT
+        assert [one.request_id for one in looked(events).requests] == ["r1"]
+    else:
+        settled = "response" in history[answers[0] :]
+        assert standing is (Standing.SETTLED if settled else Standing.BEGUN)
+        assert looked(events).requests == ()
+        assert (outcome(events).became is Became.UNKNOWN) == (not settled and history[answers[0]] == "approve")

@@ -1,0 +1,19 @@
+"""A migrated store has exactly the tables that the code believes in."""
+
+from __future__ import annotations
+
+import bot.attempts
+import bot.tables
+import runtime.tables
+from bot.store import open_store
+from tests.support.schema import drift
+
+
+async def test_both_packages_tables(database_url: str) -> None:
+    assert bot.attempts.attempts.metadata is bot.tables.metadata
+    database = await open_store(database_url)
+    try:
+        assert await database.read(drift, runtime.tables.metadata) == []
+        assert await database.read(drift, bot.tables.metadata) == []
+    finally:
+        await database.close()
