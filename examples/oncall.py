@@ -1,0 +1,125 @@
+"""An on-call assistant: pays small expenses by itself, and asks people before it does anything that costs more.
+
+    adk-confirm api --agent examples.oncall:agent
+
+With GOOGLE_API_KEY or GEMINI_API_KEY set it thinks with Gemini; without, with the plain sentences of
+`examples.offline`. If ADK_CONFIRM_DEMO_LOG names a file, every effect leaves a line in it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+
+from examples.offline import model
+from runtime import Agent, FunctionTool, ToolContext
+
+_SERVICES = {"checkout": "2.4.0", "search": "1.9.3", "billing": "5.0.1"}
+
+
+class Line(BaseModel):
+    """One position of a refund."""
+
+    item: str
+    amount: float = Field(gt=0, le=10_000)
+
+
+def lookup(topic: str) -> dict[str, object]:
+    """Looks up what runs in production, or who is on call.
+
+    Args:
+        topic: a service's name, or "on-call".
+    """
+    name = topic.strip().lower()
+    if name in _SERVICES:
+        return {"service": name, "version": _SERVICES[name], "healthy": True}
+    if "call" in name:
+        return {"on_call": "the people of the user group @oncall, this week"}
+    return {"error": f"Nothing is known about {topic}. Known are: {', '.join(_SERVICES)}, on-call."}
+
+
+def reimburse(purpose: str, amount: float, tool_context: ToolContext) -> dict[str, object]:
+    """Pays somebody back what they spent.
+
+    Args:
+        purpose: what the money was spent on.
+        amount: how much, in euros.
+    """
+    _log("reimburse", tool_context, purpose=purpose, amount=amount)
+    return {"status": "ok", "purpose": purpose, "amount": amount}
+
+
+def over_1000(amount: float) -> bool:
+    """Small sums are not worth anybody's time."""
+    return amount > 1000
+
+
+def deploy(service: str, version: str, tool_context: ToolContext, env: str = "prod") -> dict[str, object]:
+    """Deploys a version of a service.
+
+    Args:
+        service: the service's name.
+        version: the version, for example 2.4.1.
+        env: where to: prod or staging.
+    """
+    _log("deploy", tool_context, service=service, version=version, env=env)
+    return {"status": "deployed", "service": service, "version": version, "env": env}
+
+
+def request_time_off(days: int, tool_context: ToolContext) -> dict[str, object]:
+    """Asks a manager for days off.
+
+    Args:
+        days: how many days are wanted.
+    """
+    confirmation = tool_context.tool_confirmation
+    if confirmation is None:
+        tool_context.request_confirmation(
+            hint=f"{days} days off are wanted. How many do you approve?", payload={"approved_days": days}
+        )
+        return {"status": "Manager approval is required."}
+    approved = confirmation.payload.get("approved_days", days) if isinstance(confirmation.payload, dict) else days
+    granted = min(int(approved), days) if isinstance(approved, int | float) else 0
+    _log("request_time_off", tool_context, days=granted)
+    return {"status": "ok" if granted else "rejected", "approved_days": granted}
+
+
+def refund(customer: str, lines: list[Line], tool_context: ToolContext) -> dict[str, object]:
+    """Gives a customer money back.
+
+    Args:
+        customer: who gets it.
+        lines: what for, each with its amount in euros.
+    """
+    total = sum(line.amount for line in lines)
+    _log("refund", tool_context, customer=customer, lines=[line.model_dump() for line in lines], total=total)
+    return {"status": "refunded", "customer": customer, "total": total}
+
+
+def _log(tool: str, context: ToolContext, **what: object) -> None:
+    path = os.environ.get("ADK_CONFIRM_DEMO_LOG")
+    if path:
+        line = json.dumps({"tool": tool, **what, "session": context.session_id, "call": context.function_call_id})
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{line}\n")
+
+
+agent = Agent(
+    name="oncall",
+    model=model(),
+    description="Reimburses, deploys, refunds, and asks for days off; people approve what matters.",
+    instruction=(
+        "You help the people on call. Use the tools; do not ask whether you may, since people are asked for their "
+        "approval by themselves. When something was denied, say so with the reason, and propose what would fit it."
+    ),
+    tools=[
+        lookup,
+        FunctionTool(reimburse, require_confirmation=over_1000, hint="Approve this reimbursement?"),
+        FunctionTool(deploy, require_confirmation=True, idempotent=True, hint="Approve this deployment?"),
+        request_time_off,
+        FunctionTool(refund, require_confirmation=True, hint="Approve this refund?"),
+    ],
+)

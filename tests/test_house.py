@@ -1,0 +1,64 @@
+"""What the house promises of itself: imports point one way, and the README's pictures of the code are true."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.states import DECISIONS
+
+ROOT = Path(__file__).resolve().parent.parent
+_LINK = re.compile(r"""(?:\]\(|src=")([^)"#][^)"]*)""")
+MAY_IMPORT = {"bot": {"bot", "blocks", "runtime"}, "runtime": {"runtime"}, "blocks": {"blocks"}}
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.split(".")[0])
+    return found
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT))
+def test_imports_point_one_way(package: str) -> None:
+    ours = {"bot", "blocks", "runtime", "examples", "tests", "bench"}
+    paths = list((ROOT / package).rglob("*.py"))
+    wrong = {str(path): names for path in paths if (names := (imports_of(path) & ours) - MAY_IMPORT[package])}
+    if package == "bot":  # the demo composes the example agent
+        wrong = {path: names for path, names in wrong.items() if "/demo" not in path or names != {"examples"}}
+    assert paths
+    assert wrong == {}
+
+
+def test_only_one_module_knows_google_genai() -> None:
+    knowing = {
+        path.name
+        for path in (ROOT / "runtime").rglob("*.py")
+        if re.search(r"\bgoogle\.genai\b|from google import", path.read_text())
+    }
+    assert "gemini.py" in knowing
+    assert {name for name in knowing if not name.startswith("gemini")} <= {"adk_plugin.py"}
+
+
+def test_the_readmes_state_diagram_is_the_codes() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    diagram = text.partition("<!-- states -->")[2].partition("<!-- /states -->")[0]
+    drawn = set(re.findall(r"^\s+(\w+) --> (\w+): (.+)$", diagram, re.MULTILINE))
+    real = {
+        (str(state), str(after), str(event)) for state, moves in DECISIONS.items() for event, after in moves.items()
+    }
+    assert drawn == real
+
+
+def test_links_in_the_docs_lead_somewhere() -> None:
+    pages = (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))
+    links = [(page, link.split("#")[0]) for page in pages for link in _LINK.findall(page.read_text(encoding="utf-8"))]
+    ours = [(page, link) for page, link in links if not link.startswith("http")]
+    assert ours
+    assert [f"{page.name}: {link}" for page, link in ours if not (page.parent / link).exists()] == []
