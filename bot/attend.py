@@ -150,18 +150,24 @@ def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[st
 
 
 def postpone(tx: Tx, kind: Kind, key: str, token: str, after: float | None, why: str, *, counted: bool) -> None:
-    """Later, and later each time; after twenty failures only when it must, until something happens to the row."""
+    """Later, and later each time; after twenty failures only when it must, until something happens to the row.
+
+    Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
+    """
     table = kind.table
     held = (kind.key == key, table.c.lease_token == token)
-    failures = tx.execute(for_update(select(table.c.failures).where(*held))).scalar_one_or_none()
-    if failures is None:
+    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(*held)
+    row = tx.execute(for_update(found)).one_or_none()
+    if row is None:
         return
-    failures += 1 if counted else 0
+    failures = row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
     pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
     due_at = kind.though_parked(tx, key) if parked else now + pause
-    values = {"due_at": due_at, "failures": failures, "trouble": why[:500], "parked_at": now if parked else None}
+    since = row.due_at if row.owed_since is None else row.owed_since
+    values = {"due_at": due_at, "failures": failures, "trouble": why[:500]}
+    values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
     tx.execute(update(table).where(*held).values(values))
 
 

@@ -151,7 +151,7 @@ def looked(tx: Tx, home: Home, at: float, again: bool, pause: float) -> None:
     """What was found out, and when: what happened after `at` makes it due again. Somebody who opened the tab meanwhile
     keeps it due."""
     here = update(homes).where(homes.c.key == home.key)
-    tx.execute(here.values(looked_at=at, version=home.version, failures=0, trouble=None))
+    tx.execute(here.values(looked_at=at, version=home.version, owed_since=None, failures=0, trouble=None))
     since = here.where(homes.c.opened_at <= at)
     tx.execute(since.values(digest=home.digest, hash=home.hash, due_at=at + pause if again else None))
 

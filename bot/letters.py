@@ -93,11 +93,9 @@ def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None
     session = lock_session(tx, key)
     head = tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0
     busy = bool(next_letters(tx, key, together=together)) or session.told_seq < head
-    tx.execute(
-        update(sessions)
-        .where(sessions.c.key == key)
-        .values(due_at=tx.now() if busy else None if again is None else tx.now() + again, failures=0, trouble=None)
-    )
+    due_at = tx.now() if busy else None if again is None else tx.now() + again
+    rested = update(sessions).where(sessions.c.key == key)
+    tx.execute(rested.values(due_at=due_at, owed_since=None, failures=0, trouble=None))
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:

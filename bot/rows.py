@@ -60,7 +60,7 @@ _SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
 _LOCKED_SESSION = for_update(_SESSION)
 _CONFIRMATION = select(confirmations.c.session, confirmations.c.body).where(confirmations.c.id == bindparam("id_"))
 _LOCKED_CONFIRMATION = for_update(_CONFIRMATION)
-_SAVED = ("state", "outcome", "decided_at", "version", "due_at", "parked_at", "failures", "body")
+_SAVED = ("state", "outcome", "decided_at", "version", "due_at", "owed_since", "parked_at", "failures", "body")
 _SAVE = (
     update(confirmations)
     .where(confirmations.c.id == bindparam("id_"))
@@ -190,6 +190,7 @@ def _columns(row: Confirmation) -> dict[str, object]:
         "decided_at": seconds(row.decision.at) if row.decision else None,
         "version": row.version,
         "due_at": seconds(next_due(row)),
+        "owed_since": None,
         "parked_at": None,
         "failures": 0,
         "body": row_to_json(row),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from sqlalchemy import update
 
-from bot.tables import LEASED
+from bot.tables import ATTENDED
 from runtime.database import Database, Tx
 from runtime.migrate import History, migrate
 from runtime.sessions import free_all as free_sessions
 from runtime.store import bring_up_to_date
 
-HISTORY = History("bot", Path(__file__).parent / "migrations", "0004")
+HISTORY = History("bot", Path(__file__).parent / "migrations", "0005")
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:
@@ -32,6 +32,6 @@ async def open_store(url: str, clock: Callable[[], float] | None = None) -> Data
 def free_all(tx: Tx) -> None:
     """Whoever worked on a session or attended to a row before is gone."""
     free_sessions(tx)
-    for table in LEASED:
+    for table in ATTENDED:
         held = update(table).where(table.c.lease_token.is_not(None))
         tx.execute(held.values(lease_token=None, lease_until=None))

@@ -24,10 +24,11 @@ metadata = MetaData()
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _attended() -> tuple[Column[float], Column[float], Column[int], Column[str]]:
-    """For rows that a worker attends: when next, since when not any more, and how it went."""
+def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
+    """For rows that a worker attends: when next, since when it is put off, since when not any more, and how it went."""
     return (
         Column("due_at", Double),
+        Column("owed_since", Double),
         Column("parked_at", Double),
         Column("failures", Integer, nullable=False, server_default="0"),
         Column("trouble", Text),
@@ -123,6 +124,12 @@ Index(
     confirmations.c.created,
     sqlite_where=confirmations.c.state == "waiting",
     postgresql_where=confirmations.c.state == "waiting",
+)
+Index(
+    "bot_confirmations_unknown",
+    confirmations.c.created,
+    sqlite_where=confirmations.c.outcome == "unknown",
+    postgresql_where=confirmations.c.outcome == "unknown",
 )
 
 Index("bot_confirmations_asked", confirmations.c.team, confirmations.c.asked_by, confirmations.c.created)
@@ -242,11 +249,12 @@ switches = Table(
     Column("value", Text, nullable=False),
 )
 
-LEASED = (sessions, confirmations, replies, homes)
-for _table in LEASED:
-    Index(
-        f"{_table.name}_leased",
-        _table.c.lease_token,
-        sqlite_where=_table.c.lease_token.is_not(None),
-        postgresql_where=_table.c.lease_token.is_not(None),
-    )
+ATTENDED = (sessions, confirmations, replies, homes)
+for _table in ATTENDED:
+    for _name, _column in {
+        "leased": _table.c.lease_token,
+        "owed": _table.c.owed_since,
+        "parked": _table.c.parked_at,
+    }.items():
+        _set = _column.is_not(None)  # few rows are: these indexes cost the others nothing
+        Index(f"{_table.name}_{_name}", _column, sqlite_where=_set, postgresql_where=_set)

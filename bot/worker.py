@@ -144,5 +144,5 @@ def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObje
 
 def told(tx: Tx, vote: str) -> None:
     """The row stays for a day, so that the same click again is known."""
-    tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, told_at=tx.now()))
+    tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, owed_since=None, told_at=tx.now()))
     tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))

@@ -16,6 +16,7 @@ rows = Table(
     MetaData(),
     Column("key", String(64), primary_key=True),
     Column("due_at", Double),
+    Column("owed_since", Double),
     Column("parked_at", Double),
     Column("failures", Integer, nullable=False, server_default="0"),
     Column("trouble", Text),
