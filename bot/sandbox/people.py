@@ -14,6 +14,7 @@ from bot.sandbox.plain import Reader
 from bot.sandbox.reading import as_object, as_text, label
 from bot.sandbox.records import Channel, Message, User
 from bot.sandbox.seen import Home, Modal, Seen, chosen, find_control
+from bot.sandbox.waiting import PATIENCE
 from bot.sandbox.workspace import Workspace
 from runtime.errors import ConfirmError, NotFound
 from runtime.jsontypes import Json
@@ -66,7 +67,7 @@ class Person:
         return "\n".join(str(each) for each in self.messages(place, thread=thread))
 
     async def finds(
-        self, words: str, place: Place | None = None, *, thread: Seen | str | None = None, timeout: float = 5
+        self, words: str, place: Place | None = None, *, thread: Seen | str | None = None, timeout: float = PATIENCE
     ) -> Seen:
         """The latest message with these words, as soon as there is one."""
 
@@ -84,7 +85,7 @@ class Person:
         view = self._workspace.views.top(self.id)
         return Modal(view, self._reader, self._gestures) if view else None
 
-    async def gets_modal(self, title: str = "", *, timeout: float = 5) -> Modal:
+    async def gets_modal(self, title: str = "", *, timeout: float = PATIENCE) -> Modal:
         """The modal on top, once it has these words in its title or text."""
 
         def look() -> Modal | None:
@@ -150,12 +151,12 @@ class Person:
             return await self._gestures.shortcut(self.user, callback_id)
         return await self._gestures.message_shortcut(self.user, seen.message, callback_id)
 
-    async def opens_home(self, words: str = "", *, timeout: float = 5) -> Home:
+    async def opens_home(self, words: str = "", *, timeout: float = PATIENCE) -> Home:
         """The Home tab, once the app has published it with these words."""
         self._gestures.open_home(self.user)
         return await self.sees_home(words, timeout=timeout)
 
-    async def sees_home(self, words: str = "", *, timeout: float = 5) -> Home:
+    async def sees_home(self, words: str = "", *, timeout: float = PATIENCE) -> Home:
         def look() -> Home | None:
             home = self.home()
             return home if home is not None and words in home else None

@@ -173,7 +173,7 @@ class FakeSlack:
         """The same once more, as a network may do it: same body, fresh signature."""
         return await self.outbox.deliver(delivery.kind, delivery.body, attempt=delivery.attempt)
 
-    async def until(self, look: Callable[[], T | None], *, timeout: float = 5, what: str = "it") -> T:
+    async def until(self, look: Callable[[], T | None], *, timeout: float = waiting.PATIENCE, what: str = "it") -> T:
         """What `look` finds as soon as it finds something; woken by every change, not by a clock."""
         scene = functools.partial(waiting.scene, self.workspace, self.calls, self.deliveries)
         return await waiting.until(self.workspace, look, timeout=timeout, what=what, scene=scene)

@@ -14,6 +14,9 @@ from bot.sandbox.workspace import Workspace
 from runtime.errors import ConfirmError, NotFound
 
 T = TypeVar("T")
+PATIENCE = 20.0
+"""What is awaited comes at once, or not at all; a busy machine may take its time over it."""
+
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
 
 

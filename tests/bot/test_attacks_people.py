@@ -6,7 +6,7 @@ import pytest
 
 from bot.sandbox.people import Person
 from bot.slack_calls import Limits
-from tests.support.office import AT_ONCE, Office, Opens
+from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens
 
 DINNER = "reimburse 1500 for the team dinner"
 
@@ -84,7 +84,7 @@ async def test_no_card_stands_where_another_company_reads_along(open_office: Ope
 
 
 async def test_a_channel_of_which_slack_says_nothing_gets_no_card(open_office: Opens) -> None:
-    async with open_office() as at:
+    async with open_office(limits=IMPATIENT) as at:
         at.slack.faults.fails("conversations.info", times=None)
 
         said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)

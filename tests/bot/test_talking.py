@@ -64,6 +64,7 @@ async def test_alone_in_a_thread_one_need_not_name_it(open_office: Opens) -> Non
         await at.ann.finds("You said: look at this", at.deploys, thread=first)
 
         await at.bob.says("I am here too", at.deploys, thread=first)
+        await at.rests()
         await at.ann.says("so we talk among us", at.deploys, thread=first)
         await at.ann.says("@adk-confirm what now?", at.deploys, thread=first)
         await at.ann.finds("You said: what now?", at.deploys, thread=first)

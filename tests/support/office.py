@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, Self
 
@@ -39,8 +39,11 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 TOPICS = (CONFIRMATIONS, SESSIONS, REPLIES)
 
-AT_ONCE = Limits(posts=1000, lookups=0.5)
-"""No test waits for a second to pass between two messages, nor for half a minute until somebody gives up."""
+AT_ONCE = Limits(posts=1000)
+"""No test waits for a second to pass between two messages."""
+
+IMPATIENT = replace(AT_ONCE, lookups=0.5)
+"""Nor for half a minute until the bot gives up asking who somebody is."""
 
 
 @dataclass
