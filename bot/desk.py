@@ -387,9 +387,21 @@ def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> 
     return row if change.row is row else save(tx, session, change)
 
 
+@dataclass(frozen=True)
+class Shown:
+    """Votes that every card shows by now, and for the first time: so many seconds after each was stored."""
+
+    seconds: tuple[float, ...]
+
+
 def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
     """Facts that a worker writes back: where cards stand, and which version they show."""
     session, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
-    return save(tx, session, Change(row=replace(row, places=(*kept, *by_place.values()))))
+    after = replace(row, places=(*kept, *by_place.values()))
+    fresh = [vote for vote in row.votes if vote.heard is not None and row.shown < vote.heard <= after.shown]
+    if fresh:
+        at = now(tx)
+        tx.report(Shown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
+    return save(tx, session, Change(row=after))

@@ -167,6 +167,7 @@ class Vote:
     target: ExactObject | None = None  # where the voter looks for what became of it
     state: VoteState = VoteState.PENDING
     stands_on: int | None = None
+    heard: int | None = None  # the row's version in which it was counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,6 +287,11 @@ class Confirmation:
     def quiet(self) -> bool:
         """It needs no card: a grant let it through, and there is nothing that people would have to say."""
         return self.by_grant is not None and not self.unknown
+
+    @property
+    def shown(self) -> int:
+        """The version of the row that all of its cards show."""
+        return min((place.drawn_version for place in self.places if place.ts and not place.pointer), default=0)
 
     @property
     def unknown(self) -> bool:

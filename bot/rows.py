@@ -171,6 +171,8 @@ def save(tx: Tx, session: Session, change: Change, *, new: bool = False) -> Conf
         _revoke(tx, row.id, change.revoked_by)
     if values["due_at"] is not None:
         tx.notify(CONFIRMATIONS)
+    if change.steps:
+        tx.report(change)
     if change.steps or change.delivery is not None:
         owe_session(tx, session.key)
     return row

@@ -244,7 +244,8 @@ def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules:
 
 
 def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
-    counted = replace(vote, state=VoteState.STANDING, stands_on=row.revision.number)
+    here = row.revision.number
+    counted = replace(vote, state=VoteState.STANDING, stands_on=here, heard=row.version + 1)
     votes = tuple(counted if other.id == vote.id else other for other in row.votes)
     return changed(replace(row, votes=votes), now)
 

@@ -102,6 +102,10 @@ class Database:
         """
         return Waiter(self._hub, topics)
 
+    def listen(self, listener: Callable[[object], None]) -> None:
+        """`listener` gets every `tx.report(fact)` of this process, after its commit, on the event loop."""
+        self._hub.listen(listener)
+
     async def close(self) -> None:
         """What was accepted is still done; what comes later is refused."""
         await self._engine.close()

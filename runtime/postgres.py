@@ -115,6 +115,7 @@ class PostgresEngine:
             self._hub.wake(keys)
             self._wire.send(keys)
         job.settle()
+        self._hub.tell(job.facts)
 
     async def _attempt_until_done(self, pool: AsyncEngine, job: Job[Any]) -> None:
         for attempt in range(1, ATTEMPTS + 1):

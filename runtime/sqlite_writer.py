@@ -180,6 +180,8 @@ class Writer:
         for job in jobs:
             self._gate.leave()
             job.settle()
+        for job in jobs:
+            self._hub.tell(job.facts)
 
     def _break_off(self, error: BaseException) -> None:
         """The thread has ended. What it had not committed did not happen."""

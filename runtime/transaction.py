@@ -37,12 +37,13 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
 
-    __slots__ = ("_clock", "connection", "dialect", "topics")
+    __slots__ = ("_clock", "connection", "dialect", "facts", "topics")
 
     def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
         self.dialect = dialect
         self.topics: set[str] = set()
+        self.facts: list[object] = []
         self._clock = clock
 
     @overload
@@ -66,6 +67,11 @@ class Tx:
         """Wakes who waits for the topic, in this process and (PostgreSQL) in others, once this is committed."""
         self.topics.add(topic)
 
+    def report(self, fact: object) -> None:
+        """Tells who listens in this process (`Database.listen`), once this is committed: for counting, never for work
+        that is owed."""
+        self.facts.append(fact)
+
 
 class Engine(Protocol):
     """One kind of database: how a function becomes a transaction there."""
@@ -85,7 +91,7 @@ class Engine(Protocol):
 class Job(Generic[R]):
     """A function on its way through an engine, and what became of it."""
 
-    __slots__ = ("error", "future", "result", "topics", "work")
+    __slots__ = ("error", "facts", "future", "result", "topics", "work")
 
     def __init__(self, work: Callable[[Tx], R], future: asyncio.Future[R]) -> None:
         self.work = work
@@ -93,6 +99,7 @@ class Job(Generic[R]):
         self.result: R | None = None
         self.error: BaseException | None = None
         self.topics: set[str] = set()
+        self.facts: list[object] = []
 
     def run(self, tx: Tx) -> None:
         """Whatever the function raises is its caller's business, not the engine's."""
@@ -104,10 +111,10 @@ class Job(Generic[R]):
         except BaseException as error:  # noqa: BLE001  (handed on to the caller, unchanged)
             self.error = error
         else:
-            self.topics = tx.topics
+            self.topics, self.facts = tx.topics, tx.facts
 
     def fail(self, error: BaseException) -> None:
-        self.result, self.error, self.topics = None, error, set()
+        self.result, self.error, self.topics, self.facts = None, error, set(), []
 
     def settle(self) -> None:
         """Answers the caller, unless it was cancelled meanwhile: what was done stays done."""

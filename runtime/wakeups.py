@@ -7,7 +7,7 @@ and one too few costs the time until the waiter's own bounded poll.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 from types import TracebackType
 from typing import Self
@@ -55,6 +55,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._waiters: dict[str, set[Waiter]] = {}
+        self._listeners: list[Callable[[object], None]] = []
 
     def __len__(self) -> int:
         return len(self._waiters)
@@ -74,6 +75,15 @@ class Hub:
         for key in keys:
             for waiter in self._waiters.get(key, ()):
                 waiter.wake()
+
+    def listen(self, listener: Callable[[object], None]) -> None:
+        self._listeners.append(listener)
+
+    def tell(self, facts: Iterable[object]) -> None:
+        """What transactions of this process reported, committed by now."""
+        for fact in facts:
+            for listener in self._listeners:
+                listener(fact)
 
     def wake_all(self) -> None:
         self.wake(tuple(self._waiters))

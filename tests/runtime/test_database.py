@@ -307,3 +307,21 @@ async def test_a_store_in_memory_is_one_store_for_readers_and_writers() -> None:
         assert await database.run(add, 1) == 11
         assert await database.read(lambda tx: tx.execute(select(func.count()).select_from(counters)).scalar_one()) == 4
         await database.close()
+
+
+async def test_what_is_reported_is_told_after_the_commit_and_only_then(database: Database) -> None:
+    told: list[object] = []
+    database.listen(told.append)
+    await database.run(create)
+
+    def reports(tx: Tx, fact: str, *, fails: bool = False) -> None:
+        add(tx, 1)
+        tx.report(fact)
+        if fails:
+            raise Conflict("no")
+
+    await asyncio.gather(database.run(reports, "one"), database.run(reports, "two", fails=True), return_exceptions=True)
+    await database.run(reports, "three")
+
+    assert sorted(map(str, told)) == ["one", "three"]
+    assert await database.read(value, 1) == 2

@@ -1,0 +1,192 @@
+"""What is counted while the bot works, as Prometheus reads it.
+
+Three sources: what transactions of this process report once they are committed, how long Slack and the acks to it take,
+and, at each scrape, facts read from the store. The first two are this replica's own (add them up over replicas); the
+last are the same at every replica (take their maximum).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from bot.desk import Shown
+from bot.gauges import Gauges, read_gauges
+from bot.ledger import LineKind
+from bot.states import Change
+from runtime.database import Database
+from runtime.errors import ConfirmError
+
+VERDICTS = {
+    LineKind.APPROVED: "approved",
+    LineKind.DENIED: "denied",
+    LineKind.EXPIRED: "expired",
+    LineKind.WITHDRAWN: "withdrawn",
+    LineKind.ELSEWHERE: "elsewhere",
+    LineKind.LAPSED: "lapsed",
+    LineKind.GRANT_USED: "granted",
+}
+"""Steps that decide. `lapsed` comes after an `approved` that never began; `granted` means that nobody was asked."""
+
+OTHER = "other"
+MOST_TOOLS, MOST_METHODS, MOST_CODES = 100, 50, 50
+READING = 2.0
+KEPT = 1.0
+"""However many scrape, the store is read once in so many seconds."""
+
+_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
+_SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_PATIENT = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 8 * 3600.0, 24 * 3600.0, 72 * 3600.0)
+
+
+class Bounded:
+    """A label's values: the first so many have a series each, whoever comes after shares one."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._known = most, set[str]()
+
+    def __call__(self, value: str) -> str:
+        if value not in self._known:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(value)
+        return value
+
+
+class Metrics:
+    """`heard` listens to the store, `called` is the sender's meter, `acked` is told of each answer to Slack."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._clock = database, clock
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._gauges = _Facts()
+        registry.register(self._gauges)
+        self._read_at, self._reading = float("-inf"), asyncio.Lock()
+        self._tool, self._method, self._code = Bounded(MOST_TOOLS), Bounded(MOST_METHODS), Bounded(MOST_CODES)
+        self._decided = Counter("adk_confirm_decided", "Confirmations decided.", ("verdict", "tool"), registry=registry)
+        self._time_to_decision = Histogram(
+            "adk_confirm_time_to_decision_seconds",
+            "From the request to the decision.",
+            ("verdict",),
+            buckets=_PATIENT,
+            registry=registry,
+        )
+        self._click_to_ack = Histogram(
+            "adk_confirm_click_to_ack_seconds",
+            "From when the bot has what somebody did in Slack until it acknowledges it.",
+            ("way",),
+            buckets=_QUICK,
+            registry=registry,
+        )
+        self._not_acked = Counter(
+            "adk_confirm_clicks_not_acked",
+            "What somebody did in Slack and the bot could not store: they were told so.",
+            ("way",),
+            registry=registry,
+        )
+        self._click_to_card = Histogram(
+            "adk_confirm_click_to_card_seconds",
+            "From a stored click until every card of its confirmation shows it.",
+            buckets=_SLOWER,
+            registry=registry,
+        )
+        self._slack = Histogram(
+            "adk_confirm_slack_call_seconds", "Calls to Slack.", ("method",), buckets=_SLOWER, registry=registry
+        )
+        self._slack_errors = Counter(
+            "adk_confirm_slack_errors", "Calls that Slack did not do.", ("method", "code"), registry=registry
+        )
+        self._rate_limited = Counter(
+            "adk_confirm_slack_rate_limited",
+            "Calls that Slack put off with a 429.",
+            ("method",),
+            registry=registry,
+        )
+        self._outside = Counter(
+            "adk_confirm_outside_answers", "Answers to a request that did not come from here.", registry=registry
+        )
+
+    def heard(self, fact: object) -> None:
+        match fact:
+            case Change():
+                self._changed(fact)
+            case Shown(seconds):
+                for waited in seconds:
+                    self._click_to_card.observe(waited)
+
+    def _changed(self, change: Change) -> None:
+        row = change.row
+        for step in change.steps:
+            if step.kind is LineKind.ELSEWHERE:
+                self._outside.inc()
+                if step.text != "waiting":
+                    continue  # it had been decided here
+            verdict = VERDICTS.get(step.kind)
+            if verdict is None:
+                continue
+            self._decided.labels(verdict, self._tool(row.redactor.mask_text(row.asked.tool))).inc()
+            if row.decision is not None and verdict not in ("lapsed", "granted"):
+                self._time_to_decision.labels(verdict).observe((row.decision.at - row.asked_at).total_seconds())
+
+    def called(self, method: str, outcome: str, seconds: float) -> None:
+        name = self._method(method)
+        self._slack.labels(name).observe(seconds)
+        if outcome == "ratelimited":
+            self._rate_limited.labels(name).inc()
+        elif outcome != "ok":
+            self._slack_errors.labels(name, self._code(outcome)).inc()
+
+    def acked(self, way: str, seconds: float, *, stored: bool) -> None:
+        if stored:
+            self._click_to_ack.labels(way).observe(seconds)
+        else:
+            self._not_acked.labels(way).inc()
+
+    async def page(self, accept: str) -> tuple[bytes, str]:
+        """The metrics in the format that is wanted, and which that is."""
+        async with self._reading:
+            if self._clock() - self._read_at >= KEPT:
+                self._gauges.facts = await self._read()
+                self._read_at = self._clock()
+        encode, content_type = choose_encoder(accept)
+        return await asyncio.to_thread(encode, self._registry), content_type
+
+    async def _read(self) -> Gauges | None:
+        try:
+            async with asyncio.timeout(READING):
+                return await self._database.read(read_gauges)
+        except (ConfirmError, TimeoutError):
+            return None
+
+
+class _Facts(Collector):
+    """What the store said last; while it does not answer there are no numbers, rather than old ones."""
+
+    facts: Gauges | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        facts = self.facts
+        yield GaugeMetricFamily("adk_confirm_store_up", "Whether the store answers.", float(facts is not None))
+        if facts is None:
+            return
+        yield GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", facts.waiting)
+        yield GaugeMetricFamily(
+            "adk_confirm_unknown", "Calls of which nobody knows whether they happened.", facts.unknown
+        )
+        yield GaugeMetricFamily(
+            "adk_confirm_oldest_owed_seconds", "How long the oldest thing has been owed.", facts.oldest_owed
+        )
+        yield GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(facts.paused))
+        parked = GaugeMetricFamily(
+            "adk_confirm_parked", "Rows that failed so often that they are not tried any more.", labels=("kind",)
+        )
+        for kind, count in facts.parked.items():
+            parked.add_metric((kind,), count)
+        yield parked
