@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.hosts import reading
+from bot.hosts.events import event_from, said_in
 from bot.hosts.host import (
     Capabilities,
     Cut,
@@ -268,13 +269,13 @@ class ForeignHost:
 
 def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
     try:
-        event = reading.event_from(raw)
+        event = event_from(raw)
     except Invalid:
         return  # the session tells of it, once it is read
     if event.partial:
         if event.text:
             yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
-    elif raw.get("id") and (said := reading.said_in(event)) is not None:
+    elif raw.get("id") and (said := said_in(event)) is not None:
         yield said
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from pydantic import ValidationError
-
+from bot.hosts.events import event_from, keeps_states, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
@@ -21,21 +20,8 @@ from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.signing import MARK, Announcement, announced
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
-WAITS = "This tool call requires confirmation, please approve or reject."
-"""What ADK answers a call with that its gate holds."""
-
-_READ = (
-    "content",
-    "author",
-    "partial",
-    "id",
-    "timestamp",
-    "invocationId",
-    "errorCode",
-    "errorMessage",
-    "customMetadata",
-)
-_STATES = ("agentState", "endOfAgent")
+WAITS = "requires confirmation, please approve or reject"
+"""Part of what every ADK answers a call with that its gate holds."""
 
 
 class Standing(StrEnum):
@@ -52,7 +38,7 @@ class Given:
     """An answer that stands in the session."""
 
     answer: Answer
-    at: float
+    at: float | None
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class Asking:
     announcement: Announcement | None = None
     given: tuple[Given, ...] = ()
     before: tuple[JsonObject, ...] = ()
-    after: tuple[tuple[JsonObject, float], ...] = ()
+    after: tuple[tuple[JsonObject, float | None], ...] = ()
 
     @property
     def standing(self) -> Standing:
@@ -77,16 +63,17 @@ class Asking:
         """Whether ADK holds the call; otherwise the tool itself asked, and runs in order to hear the answer."""
         if self.announcement is not None:
             return self.announcement.gated
-        return bool(self.before) and self.before[-1].get("error") == WAITS
+        return bool(self.before) and WAITS in str(self.before[-1].get("error"))
 
 
 @dataclass(frozen=True)
 class Words:
-    """What was said to the agent. `mark`: where the server kept it. `replied`: the agent said or did something then."""
+    """What was said to the agent. `mark`: where the server kept it. `at`: when, if the server tells. `replied`: the
+    agent said or did something then."""
 
     event: str
     text: str
-    at: float
+    at: float | None
     mark: str | None
     replied: bool = False
 
@@ -111,9 +98,15 @@ class Reading:
         for words in reversed(self.words):
             if words.mark == mark:
                 return words
-            if words.mark is None and since is not None and words.text == text and words.at >= since:
+            if words.mark is None and since is not None and words.text == text and self._since(words, since):
                 return words
         return None
+
+    def _since(self, words: Words, since: float) -> bool:
+        """Where a server tells no times, only the last words can be those just sent; 0 and earlier is any time."""
+        if since <= 0:
+            return True
+        return words is self.words[-1] if words.at is None else words.at >= since
 
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> Look:
         """`running`: the requests whose answers are on their way right now, and how many stood here before them."""
@@ -142,36 +135,11 @@ def read(events: Sequence[JsonObject] | None) -> Reading:
         try:
             _gather(gathered, event_from(raw, index))
         except Invalid as error:
-            gathered.said.append(_unread(raw, index, error))
-        gathered.resumable = gathered.resumable or _keeps_states(raw)
+            gathered.said.append(unread(raw, index, error))
+        gathered.resumable = gathered.resumable or keeps_states(raw)
     return Reading(
         tuple(gathered.askings.values()), tuple(gathered.words), tuple(gathered.said), gathered.resumable, True
     )
-
-
-def event_from(raw: JsonObject, index: int = 0) -> Event:
-    """What counts here of an event. Others' extra keys, nulls and clocks do not matter."""
-    kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
-    if not kept.get("id"):
-        kept["id"] = f"{kept.get('invocationId', '')}:{index}"
-    try:
-        event = Event.model_validate(kept)
-    except ValidationError as error:
-        where = ".".join(str(step) for step in error.errors(include_url=False)[0]["loc"])
-        raise Invalid(f"The agent's server sent an event that can't be read (at {where}); it is left out.") from error
-    in_milliseconds = event.timestamp > 1e11
-    return event.model_copy(update={"timestamp": event.timestamp / 1000}) if in_milliseconds else event
-
-
-def said_in(event: Event) -> Said | None:
-    """What an agent says in an event, or what its model failed at."""
-    if event.author == USER:
-        return None
-    failed = bool(event.error_code or event.error_message) and not event.text.strip()
-    text = (event.error_message or event.error_code or "") if failed else event.text
-    if not text.strip():
-        return None
-    return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed)
 
 
 def _gather(gathered: _Gathered, event: Event) -> None:
@@ -189,7 +157,7 @@ def _gather(gathered: _Gathered, event: Event) -> None:
         gathered.askings.setdefault(request.id, Asking(request, call_id, announcement, before=before))
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
-            _respond(gathered, response, event.timestamp)
+            _respond(gathered, response, time_of(event))
     said = said_in(event)
     if said is not None:
         gathered.said.append(said)
@@ -199,13 +167,13 @@ def _hear(gathered: _Gathered, event: Event) -> None:
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
-        gathered.words.append(Words(event.id, event.text, event.timestamp, kept))
+        gathered.words.append(Words(event.id, event.text, time_of(event), kept))
     for response in event.responses():
         if response.name == REQUEST_CONFIRMATION:
-            _answer(gathered, response, event.timestamp)
+            _answer(gathered, response, time_of(event))
 
 
-def _answer(gathered: _Gathered, response: FunctionResponse, at: float) -> None:
+def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -> None:
     try:
         answer = read_answer(response)
     except Invalid:
@@ -220,7 +188,7 @@ def _by_call(gathered: _Gathered, call_id: str) -> Asking | None:
     return next((one for one in reversed(gathered.askings.values()) if one.call_id == call_id), None)
 
 
-def _respond(gathered: _Gathered, response: FunctionResponse, at: float) -> None:
+def _respond(gathered: _Gathered, response: FunctionResponse, at: float | None) -> None:
     result = response.response or {}
     gathered.responses[response.id or ""] = result
     for key, asking in gathered.askings.items():
@@ -230,27 +198,6 @@ def _respond(gathered: _Gathered, response: FunctionResponse, at: float) -> None
             gathered.askings[key] = replace(asking, after=(*asking.after, (result, at)))
         else:
             gathered.askings[key] = replace(asking, before=(*asking.before, result))
-
-
-def _unread(raw: JsonObject, index: int, error: Invalid) -> Said:
-    event, author = raw.get("id"), raw.get("author")
-    invocation = raw.get("invocationId")
-    return Said(
-        event=event if isinstance(event, str) and event else f"unread:{index}",
-        author=author if isinstance(author, str) else "",
-        text=str(error),
-        invocation_id=invocation if isinstance(invocation, str) else "",
-        failed=True,
-    )
-
-
-def _keeps_states(raw: JsonObject) -> bool:
-    actions = raw.get("actions")
-    return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
-
-
-def _snake(camel: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
 
 
 def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
@@ -281,7 +228,7 @@ def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
     if not asking.after:
         return _begun(asking, confirmed, running)
     result, at = asking.after[0]
-    failed = "error" in result
+    failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
         became, confirmed = Became.DONE, None  # it ran, whatever was answered
     elif not confirmed:
@@ -309,6 +256,11 @@ def _begun(asking: Asking, confirmed: bool | None, running: Mapping[str, int]) -
         became = Became.UNKNOWN
     begun_at = asking.given[-1].at
     return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=begun_at)
+
+
+def has_failed(result: JsonObject) -> bool:
+    """As Python, Go and JavaScript say it, or as Java does."""
+    return "error" in result or (result.get("status") == "error" and "message" in result)
 
 
 def text_of(result: JsonObject) -> str:

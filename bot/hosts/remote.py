@@ -24,6 +24,7 @@ CONNECT = 10.0
 READ = 60.0
 LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+SSE_FIELDS = ("", "id", "retry")
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -54,21 +55,33 @@ class RemoteServer:
         return self._about
 
     async def get(self, path: str) -> tuple[int, Json]:
-        return await self._ask("GET", path)
+        status, body = await self._ask("GET", path)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise self._unreachable(_refusal("it could not be asked", status, body))
+        return status, body
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
-        status, body = await self.get(_path(session))
+        status, body = await self._ask("GET", _path(session))
         if status == HTTPStatus.NOT_FOUND:
+            return None
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR and not await self._is_listed(session):
             return None
         if status != HTTPStatus.OK or not isinstance(body, dict):
             raise self._unreachable(_refusal("its session could not be read", status, body))
         events = body.get("events")
         return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
+    async def _is_listed(self, session: SessionKey) -> bool:
+        """ADK Go answers 500 for a session that is not there, as for one that it can't read: its list tells which."""
+        status, listed = await self._ask("GET", _sessions(session))
+        if status != HTTPStatus.OK or not isinstance(listed, list | None):
+            return True
+        return any(isinstance(one, dict) and one.get("id") == session.id for one in listed or [])
+
     async def create(self, session: SessionKey) -> None:
         status, body = await self._ask("POST", _path(session), {})
         if status in NO_SUCH_ENDPOINT:
-            status, body = await self._ask("POST", _path(session).rpartition("/")[0], {"sessionId": session.id})
+            status, body = await self._ask("POST", _sessions(session), {"sessionId": session.id})
         if status >= HTTPStatus.BAD_REQUEST and await self.events(session) is None:
             raise self._unreachable(_refusal("no session could be begun", status, body))
 
@@ -129,7 +142,7 @@ class RemoteServer:
                 status, text = response.status, await response.text()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
-        if status in REFUSED or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if status in REFUSED:
             raise self._unreachable(_refusal("it could not be asked", status, _json_or_text(text)))
         self._failures = 0
         return status, _json_or_text(text)
@@ -143,31 +156,52 @@ class RemoteServer:
 
     def _unreachable(self, why: str) -> Unreachable:
         """Asked less and less often; and whatever answers next may be another server."""
-        self._about = None
+        self._about, self._streams = None, True
         pause = min(2.0**self._failures, LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
         return Unreachable(f"The agent's server at {self._url} can't be used: {why.rstrip('.')}.", pause)
 
 
 def _path(session: SessionKey) -> str:
-    app, user, name = (quote(part, safe="") for part in (session.app, session.user, session.id))
-    return f"/apps/{app}/users/{user}/sessions/{name}"
+    return f"{_sessions(session)}/{quote(session.id, safe='')}"
+
+
+def _sessions(session: SessionKey) -> str:
+    app, user = (quote(part, safe="") for part in (session.app, session.user))
+    return f"/apps/{app}/users/{user}/sessions"
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
-    """Server-sent events. A late failure comes as data too: the run may have got anywhere."""
+    """The events. A late failure comes among them, and is no reason to hang up: that would cancel what still runs."""
+    failed: Cut | None = None
+    async for kind, data in _messages(response):
+        try:
+            event = _event(data, kind)
+        except Cut as cut:
+            failed = failed or cut
+            continue
+        yield event
+    if failed is not None:
+        raise failed
+
+
+async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
+    """Server-sent messages, to the end: what kind each is, and its data."""
     kind, data = "", list[str]()
     async for raw in _lines(response):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if line.startswith("event:"):
-            kind = line.removeprefix("event:").strip()
-        elif line.startswith("data:"):
-            data.append(line.removeprefix("data:").removeprefix(" "))
+        name, colon, value = line.partition(":")
+        if name == "event":
+            kind = value.strip()
+        elif name == "data":
+            data.append(value.removeprefix(" "))
         elif not line and data:
-            yield _event("\n".join(data), kind)
+            yield kind, "\n".join(data)
             kind, data = "", []
+        elif line and (not colon or name not in SSE_FIELDS):
+            yield "error", line  # plain words amid the stream: so early versions of ADK Go tell of a failure
     if data:
-        yield _event("\n".join(data), kind)
+        yield kind, "\n".join(data)
 
 
 async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
@@ -193,9 +227,9 @@ def _event(text: str, kind: str) -> JsonObject:
 
 async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
     events = _json_or_text(await response.text())
-    if not isinstance(events, list):
+    if not isinstance(events, list | None):
         raise Cut(f"The agent's server answered with what is no list of events: {_short(events)}")
-    return [event for event in events if isinstance(event, dict)]
+    return [event for event in events or [] if isinstance(event, dict)]
 
 
 def _json_or_text(text: str) -> Json:

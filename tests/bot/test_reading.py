@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.hosts.events import event_from
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look
-from bot.hosts.reading import WAITS, Reading, Standing, event_from, read
+from bot.hosts.reading import Reading, Standing, read
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.signing import MARK, Announcement, Verdict, announced, announcing
@@ -19,6 +20,7 @@ from runtime.signing import MARK, Announcement, Verdict, announced, announcing
 ASK = "adk_request_confirmation"
 CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
 HINT: JsonObject = {"hint": "Approve?", "confirmed": False}
+WAITS = "This tool call requires confirmation, please approve or reject."
 
 
 def event(author: str, *parts: JsonObject, **more: Json) -> JsonObject:
@@ -74,15 +76,23 @@ def javascript() -> list[JsonObject]:
 
 
 def go() -> list[JsonObject]:
-    """Nulls where there is nothing."""
-    nothing: JsonObject = {"customMetadata": None, "errorCode": "", "longRunningToolIds": None, "partial": False}
-    return [{**nothing, **one} for one in python()]
+    """Nulls where there is nothing; whole seconds, under another name; words of its own for what waits."""
+    nothing: JsonObject = {"errorCode": "", "longRunningToolIds": None, "partial": False, "groundingMetadata": None}
+    events = [{**nothing, **one} for one in python()]
+    waits = 'error tool "reimburse" requires confirmation, please approve or reject'
+    events[3] = event("clerk", responded({"error": waits}), id="4")
+    for one in events:
+        one["time"] = int(float(str(one.pop("timestamp"))))
+    return events
 
 
 def java() -> list[JsonObject]:
-    """The answer begins a new invocation; a sibling's response stands before the request."""
+    """Milliseconds; a sibling's response stands before the request."""
     events = python()
-    return [*events[:2], event("clerk", responded({"found": 1}, "lookup", "c0"), id="9"), *events[2:]]
+    events = [*events[:2], event("clerk", responded({"found": 1}, "lookup", "c0"), id="9"), *events[2:]]
+    for one in events:
+        one["timestamp"] = 1795224227500
+    return events
 
 
 def rust() -> list[JsonObject]:
@@ -183,6 +193,29 @@ class TestHoles:
         refused = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"ok": 0}))]
         assert outcome(refused).became is Became.REFUSED
 
+    def test_a_tool_that_failed_in_java_has_failed(self) -> None:
+        failed = responded({"status": "error", "message": "An internal error occurred."})
+        events = [*java(), event("user", answered({"confirmed": True}, "r1")), event("clerk", failed)]
+        assert outcome(events).became is Became.FAILED
+
+    @pytest.mark.parametrize(
+        ("told", "at"),
+        [
+            ({"timestamp": 1795224227.5}, 1795224227.5),
+            ({"timestamp": 1795224227500}, 1795224227.5),
+            ({"time": 1795224227}, 1795224227.0),
+            ({"timestamp": "2026-11-21T01:23:47.5Z"}, 1795224227.5),
+            ({}, None),
+            ({"timestamp": "yesterday"}, None),
+            ({"timestamp": 10**400}, None),
+            ({"timestamp": -5}, None),
+        ],
+    )
+    def test_any_clock_is_read_and_none_is_made_up(self, told: JsonObject, at: float | None) -> None:
+        approval = event("user", answered({"confirmed": True}, "r1"))
+        del approval["timestamp"]
+        assert outcome([*python(), {**approval, **told}]).begun_at == at
+
     def test_an_answer_that_no_server_takes_settles_nothing(self) -> None:
         wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
         for wrong in wrongs:
@@ -233,6 +266,15 @@ class TestWords:
         assert read(events).heard("m1", "yes", 101.0) is None
         assert (heard := read(events).heard("m1", "yes", 99.0)) is not None
         assert heard.replied
+
+    def test_by_text_alone_where_no_time_is_kept_either(self) -> None:
+        earlier, hello = event("user", said("yes")), event("user", said("hello"), id="2")
+        for one in (earlier, hello):
+            del one["timestamp"]
+        assert read([earlier, hello]).heard("m1", "yes", 99.0) is None  # others spoke since
+        assert read([earlier, hello]).heard("m1", "hello", None) is None
+        assert read([earlier, hello]).heard("m1", "hello", 99.0) is not None
+        assert read([earlier, hello]).heard("m1", "yes", 0.0) is not None  # at any time
 
     def test_what_another_mark_stands_on_is_not_taken_for_it(self) -> None:
         events = [event("user", said("yes"), timestamp=100.0, customMetadata={MARK: "m1"})]

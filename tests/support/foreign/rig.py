@@ -112,5 +112,6 @@ def google_adk(python: str = sys.executable) -> tuple[str, ...]:
     return python, "-m", "tests.support.foreign.google"
 
 
-def adk_rs() -> tuple[str, ...]:
-    return sys.executable, "-m", "tests.support.foreign.rust"
+def replay(which: str) -> tuple[str, ...]:
+    """`rust`, `go` or `java`: they start at once."""
+    return sys.executable, "-m", f"tests.support.foreign.{which}"

@@ -1,0 +1,100 @@
+"""One event of a foreign session, as far as it counts here. Pure.
+
+Whichever ADK wrote it: names in camel or snake case, nulls or nothing, and the time in seconds (Python), milliseconds
+(Java, JavaScript), whole seconds as `time` (Go), as text, or not at all.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from bot.hosts.host import Said
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import USER, Event
+
+_READ = (
+    "content",
+    "author",
+    "partial",
+    "id",
+    "invocationId",
+    "errorCode",
+    "errorMessage",
+    "customMetadata",
+)
+_STATES = ("agentState", "endOfAgent")
+
+_LATEST = 1e11
+"""More seconds than any clock shows: then they are milliseconds."""
+
+NO_TIME = 0.0
+
+
+def event_from(raw: JsonObject, index: int = 0) -> Event:
+    """What counts here of an event. Others' extra keys, nulls and clocks do not matter."""
+    kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
+    if not kept.get("id"):
+        kept["id"] = f"{kept.get('invocationId', '')}:{index}"
+    try:
+        return Event.model_validate({**kept, "timestamp": _time(raw)})
+    except ValidationError as error:
+        where = ".".join(str(step) for step in error.errors(include_url=False)[0]["loc"])
+        raise Invalid(f"The agent's server sent an event that can't be read (at {where}); it is left out.") from error
+
+
+def time_of(event: Event) -> float | None:
+    """When it was, in seconds; None where its server does not tell."""
+    return None if event.timestamp == NO_TIME else event.timestamp
+
+
+def said_in(event: Event) -> Said | None:
+    """What an agent says in an event, or what its model failed at."""
+    if event.author == USER:
+        return None
+    failed = bool(event.error_code or event.error_message) and not event.text.strip()
+    text = (event.error_message or event.error_code or "") if failed else event.text
+    if not text.strip():
+        return None
+    return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed)
+
+
+def unread(raw: JsonObject, index: int, error: Invalid) -> Said:
+    """The sentence that stands for an event that can't be read."""
+    event, author = raw.get("id"), raw.get("author")
+    invocation = raw.get("invocationId")
+    return Said(
+        event=event if isinstance(event, str) and event else f"unread:{index}",
+        author=author if isinstance(author, str) else "",
+        text=str(error),
+        invocation_id=invocation if isinstance(invocation, str) else "",
+        failed=True,
+    )
+
+
+def keeps_states(raw: JsonObject) -> bool:
+    """Whether the app keeps its agents' states in the session: then it is resumable."""
+    actions = raw.get("actions")
+    return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
+
+
+def _time(raw: JsonObject) -> float:
+    told = raw.get("timestamp")
+    at = _seconds(told if told is not None else raw.get("time"))
+    at = at / 1000 if at > _LATEST else at
+    return at if NO_TIME < at <= _LATEST else NO_TIME
+
+
+def _seconds(told: Json) -> float:
+    try:
+        if isinstance(told, str):
+            return datetime.fromisoformat(told).timestamp()
+        return float(told) if isinstance(told, int | float) else NO_TIME
+    except (ValueError, OverflowError):
+        return NO_TIME
+
+
+def _snake(camel: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)

@@ -1,0 +1,72 @@
+"""ADK Go's REST server as its sources have it (`server/adkrest`): it refuses fields that it does not know, answers 500
+for a session that is not there and `null` for an empty list, and its events tell whole seconds as `time`.
+
+`python -m tests.support.foreign.go`
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from aiohttp import web
+
+from tests.support.foreign.replay import Refused, Replay, request_about, response_to, serve
+from tests.support.foreign.wishes import Plain
+
+REQUEST = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
+CONTENT = {"role", "parts"}
+PART = {"text", "inlineData", "fileData", "functionCall", "functionResponse", "thought", "thoughtSignature"}
+RESPONSE = {"id", "name", "response", "willContinue", "scheduling", "parts"}
+
+
+class Go(Replay):
+    def routes(self) -> list[web.RouteDef]:
+        return [web.get("/version", self.version), *super().routes()]
+
+    async def version(self, _: web.Request) -> web.Response:
+        return web.json_response({"version": "1.4.0", "language": "go", "language_version": "go1.26.7"})
+
+    async def listed(self, request: web.Request) -> web.Response:
+        listed = await super().listed(request)
+        return web.json_response(None) if listed.text == "[]" else listed
+
+    async def create(self, request: web.Request) -> web.Response:
+        if (await self.get(request)).status == 200:
+            return web.Response(status=500, text=f"session {request.match_info['session']} already exists")
+        return await super().create(request)
+
+    def stamped(self) -> Plain:
+        return {"time": int(time.time())}
+
+    def no_session(self) -> web.Response:
+        return web.Response(status=500, text="session not found")
+
+    def taken(self, body: Plain) -> None:
+        message = body.get("newMessage", {})
+        parts = message.get("parts", [])
+        responses = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        checked = [(body, REQUEST), (message, CONTENT), *((part, PART) for part in parts)]
+        for told, known in [*checked, *((one, RESPONSE) for one in responses)]:
+            for name in told.keys() - known:
+                raise Refused(f'failed to decode request body: json: unknown field "{name}"')
+
+    def asking(self, call: Plain, confirmation: Plain) -> Iterable[tuple[list[Plain], Plain]]:
+        request = request_about(call, confirmation)
+        actions: Plain = {"stateDelta": {}, "artifactDelta": {}, "skipSummarization": True}
+        waits = f'error tool "{call["name"]}" requires confirmation, please approve or reject'
+        if call["name"] == "request_time_off":
+            yield [response_to(call, {"status": "Manager approval is required."})], {"actions": actions}
+        else:
+            yield [response_to(call, {"error": waits})], {"actions": actions}
+        yield [request], {"longRunningToolIds": [request["functionCall"]["id"]]}
+
+    def denied(self, call: Plain) -> Plain:
+        return {"error": f'error tool "{call["name"]}" call is rejected'}
+
+    def failed(self, call: Plain, error: Exception) -> Plain:  # noqa: ARG002
+        return {"error": str(error)}
+
+
+if __name__ == "__main__":
+    serve(Go)
