@@ -9,7 +9,7 @@ from runtime.call import Approve, Call, CallEvent, Deny, Gate, already_answered,
 from runtime.confirming import Answer
 from runtime.database import Tx
 from runtime.errors import Conflict, Forbidden, Invalid, NotFound
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.message import Incoming
 from runtime.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
@@ -128,7 +128,7 @@ def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None
     if not isinstance(answer.payload, dict):
         raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
     args = {**call.args, **answer.payload}
-    changed = {name for name, value in answer.payload.items() if name not in call.args or call.args[name] != value}
+    changed = {name for name, value in answer.payload.items() if name not in call.args or not _same(call.args[name], value)}
     if not changed:
         return None
     if tool is not None:
@@ -141,6 +141,12 @@ def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None
                 raise BadArguments(call.tool, edited) from error
             tool.check(args)
     return args
+
+
+def _same(one: Json, other: Json) -> bool:
+    """To Python `True` is 1; to whoever edited it, it is not. A client may spell 1.0 as 1, though."""
+    numbers = [value for value in (one, other) if isinstance(value, int | float) and not isinstance(value, bool)]
+    return one == other if len(numbers) == 2 else canonical(one) == canonical(other)
 
 
 def enter(tx: Tx, entry: Entry) -> Begun | None:

@@ -334,6 +334,21 @@ async def test_an_amendment_that_does_not_fit_is_refused_and_the_request_still_w
     assert log == [("trip", 1500)]
 
 
+@pytest.mark.parametrize(
+    ("proposed", "edited"), [({"dry_run": True}, {"dry_run": 1}), ({"dry_run": 1}, {"dry_run": True})]
+)
+async def test_true_is_not_one_for_who_edits_it(run: MakeRunner, proposed: JsonObject, edited: JsonObject) -> None:
+    async def sweep(options: dict[str, bool | int]) -> None:
+        """Removes what is old."""
+        log.append(repr(options))
+
+    script = (call("sweep", options=proposed), "Swept.")
+    agent, _ = clerk(FunctionTool(sweep, require_confirmation=True), script=script)
+    chat = Chat(run(agent))
+    await chat.approve((await chat.say("Sweep")).request, {"options": edited})
+    assert log == [repr(edited)]
+
+
 async def test_adks_web_page_denies_with_the_calls_own_arguments(run: MakeRunner) -> None:
     agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True), script=(TRIP, "Sorry."))
     chat = Chat(run(agent))
