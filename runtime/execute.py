@@ -87,8 +87,10 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     return step(call, Ask(asked, Gate.STATIC), now)
 
 
-def runnable(call: Call, tools: Mapping[str, Tool]) -> Tool | Refuse:
-    """Hours may have passed since the request: the tool may be gone, or take other arguments now."""
+def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
+    """Hours may have passed since the request: the tool may be gone or out of reach, or take other arguments now."""
+    if tools is None:
+        return Refuse(f"The tools of {call.agent} can't be reached now, so {call.tool} did not run. Try again later.")
     tool = tools.get(call.tool)
     if tool is None:
         return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")

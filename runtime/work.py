@@ -89,7 +89,7 @@ class Work:
             match next_step(list(turn.values())):
                 case Recover(lost):
                     for call in lost:
-                        event = await recover(call, await self._tools_for(call), self._scene())
+                        event = await recover(call, await self._tools_for(call) or {}, self._scene())
                         self._took(turn, step(call, event, self._setting.clock()))
                 case Run(ready):
                     await self._run(turn, ready)
@@ -259,15 +259,15 @@ class Work:
             self._tools[agent] = await self._agent(agent).resolve_tools()
         return self._tools[agent]
 
-    async def _tools_for(self, call: Call) -> Mapping[str, Tool]:
-        """Its owner's tools; none if the agent is gone, or cannot say what tools it has."""
+    async def _tools_for(self, call: Call) -> Mapping[str, Tool] | None:
+        """Its owner's tools: none if the agent is gone; None if it cannot say now what tools it has."""
         if self._setting.root.find(call.agent) is None:
             return {}
         try:
             return await self._tools_of(call.agent)
         except Exception:
             log.exception("the tools of %s cannot be listed, so its call %s does not run", call.agent, call.id)
-            return {}
+            return None
 
     def _scene(self) -> Scene:
         name = self._journal.stored.name
