@@ -184,7 +184,8 @@ class ForeignHost:
     ) -> AsyncIterator[Said | Piece]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
         asking = before.asking(requests[0])
-        invocation = asking.request.invocation_id if asking is not None and before.resumable else None
+        resumable = before.resumable or (await self._server.about()).resumable
+        invocation = asking.request.invocation_id if asking is not None and resumable else None
         message, began = Content(role="user", parts=parts), self._clock()
         try:
             with self._on_its_way(session, given):

@@ -144,7 +144,8 @@ class RemoteServer:
             raise self._unreachable(_words(error)) from error
         if status in REFUSED:
             raise self._unreachable(_refusal("it could not be asked", status, _json_or_text(text)))
-        self._failures = 0
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._failures = 0
         return status, _json_or_text(text)
 
     def _session(self) -> aiohttp.ClientSession:

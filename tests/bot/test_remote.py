@@ -1,0 +1,315 @@
+"""What goes over the wire to an ADK server, and what is made of what comes back. The server is a replay with an ear."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from bot.hosts import open_host
+from bot.hosts.foreign import ForeignHost
+from bot.hosts.host import Cut, Failed, Unreachable
+from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
+from bot.row import SessionKey
+from bot.settings import Agent
+from runtime.database import Database
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.signing import MARK
+from runtime.wire import Content
+from tests.support.foreign.java import Java
+from tests.support.foreign.visit import Visit
+
+HELLO = Content.of_text("hello")
+OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Json
+
+
+@dataclass
+class Ear:
+    """A server, and what it was asked. `describes` are the fields of a request that it says it knows; `instead` answers
+    in its place, by path."""
+
+    describes: tuple[str, ...] | None = None
+    resumable: bool = False
+    asked: list[Asked] = field(default_factory=list)
+    instead: dict[str, Handler] = field(default_factory=dict)
+    url: str = ""
+
+    def at(self, path: str) -> list[Asked]:
+        return [one for one in self.asked if one.path == path]
+
+    def sent(self) -> JsonObject:
+        """The last message to the agent."""
+        body = [*self.at("/run"), *self.at("/run_sse")][-1].body
+        assert isinstance(body, dict)
+        return body
+
+    def host(self, **settings: float) -> ForeignHost:
+        return ForeignHost(self.server(**settings))
+
+    def server(self, **settings: float) -> RemoteServer:
+        return RemoteServer(self.url, "clerk", timeout=settings.get("timeout", 30.0))
+
+    @web.middleware
+    async def hears(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        body = json.loads(await request.text() or "null")
+        self.asked.append(Asked(request.method, request.path, dict(request.headers), body))
+        return await self.instead.get(request.path, handler)(request)
+
+    async def openapi(self, _: web.Request) -> web.Response:
+        if self.describes is None:
+            return web.json_response({"detail": "Not Found"}, status=404)
+        fields: JsonObject = {name: {} for name in self.describes}
+        return web.json_response({"components": {"schemas": {"RunAgentRequest": {"properties": fields}}}})
+
+    async def graph(self, _: web.Request) -> web.Response:
+        return web.json_response({"resumability_config": {"is_resumable": self.resumable}})
+
+
+@asynccontextmanager
+async def listening(ear: Ear) -> AsyncIterator[Ear]:
+    app = web.Application(middlewares=[ear.hears])
+    app.add_routes(
+        [
+            *Java().routes(),
+            web.get("/openapi.json", ear.openapi),
+            web.get("/dev/apps/clerk/build_graph", ear.graph),
+        ]
+    )
+    async with TestServer(app) as server:
+        ear.url = str(server.make_url("")).rstrip("/")
+        yield ear
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+
+
+@pytest.fixture
+async def store(sqlite_url: str) -> AsyncIterator[Database]:
+    opened = await Database.open(sqlite_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def ear() -> AsyncIterator[Ear]:
+    async with listening(Ear()) as opened:
+        yield opened
+
+
+async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> None:
+    """Says hello; what it heard until it failed, if it does, is in the list."""
+    try:
+        async for event in server.run(OURS, HELLO, {}):
+            if heard is not None:
+                heard.append(event)
+    finally:
+        await server.close()
+
+
+# Out
+
+
+async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear) -> None:
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
+    await visit.approve(request)
+    await host.close()
+    assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
+    assert (ear.sent()["userId"], ear.sent()["sessionId"]) == (OURS.user, OURS.id)  # whoever clicked
+    assert len(ear.at("/openapi.json")) == 1  # found out once
+
+
+async def test_marks_and_invocations_go_where_they_are_known() -> None:
+    async with listening(Ear(describes=("customMetadata", "invocationId"), resumable=True)) as ear:
+        host = ear.host()
+        visit = Visit(host, OURS)
+        request = await visit.asks("please deploy search", mark="m1")
+        assert ear.sent()["customMetadata"] == {MARK: "m1"}
+        assert "invocationId" not in ear.sent()
+        await visit.approve(request)
+        assert ear.sent()["invocationId"] == request.invocation_id
+        assert not (await host.capabilities()).siblings_together
+        await host.close()
+
+
+async def test_an_app_that_is_not_resumable_gets_no_invocation() -> None:
+    async with listening(Ear(describes=("customMetadata", "invocationId"))) as ear:
+        host = ear.host()
+        visit = Visit(host, OURS)
+        await visit.approve(await visit.asks("please deploy search"))
+        assert "invocationId" not in ear.sent()
+        assert (await host.capabilities()).siblings_together
+        await host.close()
+
+
+async def test_headers_and_the_token_go_with_everything(
+    ear: Ear, monkeypatch: pytest.MonkeyPatch, store: Database
+) -> None:
+    monkeypatch.setenv("ADK_TOKEN", "s3cret")
+    agent = Agent(url=ear.url, app="clerk", headers={"X-Team": "ops"}, token_env="ADK_TOKEN")
+    host = await open_host(agent, store)
+    await Visit(host, OURS).say("hello")
+    await host.close()
+    assert ear.asked
+    for one in ear.asked:
+        assert (one.headers["Authorization"], one.headers["X-Team"]) == ("Bearer s3cret", "ops")
+
+
+async def test_a_token_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+    monkeypatch.delenv("ADK_TOKEN", raising=False)
+    with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
+        await open_host(Agent(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int) -> None:
+    async def no_streams(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    ear.instead["/run_sse"] = no_streams
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    said = await visit.approve(request)
+    await host.close()
+    assert "search" in said[-1]
+    assert (len(ear.at("/run_sse")), len(ear.at("/run"))) == (1, 2)  # tried once
+
+
+# In
+
+
+def streaming(*lines: str) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        for line in lines:
+            await stream.write(line.encode())
+        return stream
+
+    return answer
+
+
+EVENT = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "Hello."}]}})
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        'event: error\ndata: {"error": "the model is gone"}\n\n',
+        'data: {"error": "the model is gone"}\n\n',
+        "Error while running agent: the model is gone\n",
+    ],
+    ids=["go", "python", "early go"],
+)
+async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str) -> None:
+    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", failure, ": still here\n", f"data:{EVENT}\n\n")
+    heard: list[JsonObject] = []
+    with pytest.raises(Failed, match="the model is gone"):
+        await run(ear.server(), heard)
+    assert len(heard) == 2
+
+
+async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:
+    long = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "ü" * 2**20}]}}, ensure_ascii=False)
+    ear.instead["/run_sse"] = streaming("data: ", long[:1000], long[1000:], "\r\n\r\n")
+    heard: list[JsonObject] = []
+    await run(ear.server(), heard)
+    assert heard == [json.loads(long)]
+
+
+async def test_a_cut_stream_is_no_end(ear: Ear) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        await stream.write(f"data: {EVENT}\n\n".encode())
+        assert request.transport is not None
+        request.transport.abort()
+        return stream
+
+    ear.instead["/run_sse"] = cut
+    heard: list[JsonObject] = []
+    with pytest.raises(Cut, match="was lost"):
+        await run(ear.server(), heard)
+    assert len(heard) == 1
+
+
+async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
+    async def broken(_: web.Request) -> web.Response:
+        return web.Response(status=500, text="Internal Server Error")
+
+    ear.instead["/run_sse"] = broken
+    with pytest.raises(Failed, match="500: Internal Server Error"):
+        await run(ear.server())
+
+
+async def test_what_is_refused_before_it_runs_can_be_sent_again(ear: Ear) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        return web.json_response({"detail": "no newMessage"}, status=422)
+
+    ear.instead["/run_sse"] = refused
+    with pytest.raises(Unreachable, match="no newMessage"):
+        await run(ear.server())
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, status: int) -> None:
+    async def locked(_: web.Request) -> web.Response:
+        return web.json_response({"detail": "who are you?"}, status=status)
+
+    ear.instead["/list-apps"] = locked
+    server = ear.server()
+    with pytest.raises(Unreachable, match=r"who are you\?; check \[agent\] token_env and headers"):
+        await server.about()
+    await server.close()
+
+
+async def test_an_app_that_is_not_there_is_told_with_those_that_are(ear: Ear) -> None:
+    server = RemoteServer(ear.url, "cleark")
+    with pytest.raises(Unreachable, match=r'no app "cleark"; it has clerk'):
+        await server.about()
+    await server.close()
+
+
+async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_before(ear: Ear) -> None:
+    up: list[bool] = []
+
+    async def maybe(_: web.Request) -> web.Response:
+        return web.Response(status=404 if up else 503)
+
+    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    ear.instead[path] = ear.instead[f"{path}/{OURS.id}"] = maybe
+    server = ear.server()
+
+    async def pause() -> float:
+        with pytest.raises(Unreachable) as error:
+            await server.events(OURS)
+        return error.value.again_after
+
+    assert [await pause() for _ in range(8)] == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE]
+    up.append(True)
+    assert await server.events(OURS) is None
+    up.clear()
+    assert await pause() == 1
+    await server.close()
