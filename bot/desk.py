@@ -311,7 +311,8 @@ def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:
     if vote.target is None or not (_refusal(change) or vote.target.get("view") or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
-    if not tx.execute(insert_if_absent(tx.dialect, replies), {**reply, "failures": 0}).rowcount:
+    place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}
+    if not tx.execute(insert_if_absent(tx.dialect, replies), {**reply, **place, "failures": 0}).rowcount:
         return False
     tx.notify(REPLIES)
     return True

@@ -146,6 +146,7 @@ def save(tx: Tx, session: Session, change: Change, *, new: bool = False) -> Conf
                 call_id=row.asked.call_id,
                 tool=row.asked.tool,
                 team=row.asked.team,
+                enterprise=row.asked.enterprise,
                 asked_by=row.asked.asked_by.user,
                 created=seconds(row.asked_at),
                 **values,

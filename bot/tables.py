@@ -109,6 +109,7 @@ confirmations = Table(
     Column("version", Integer, nullable=False),
     Column("body", Text, nullable=False),  # row_json
     Column("created", Double, nullable=False),
+    Column("enterprise", String(32)),
     *_attended(),
     *lease_columns(),
     UniqueConstraint("session", "request_id"),
@@ -209,6 +210,8 @@ replies = Table(
     Column("target", Text, nullable=False),  # where the voter looks: a view, or a channel and thread
     Column("body", Text, nullable=False),  # what became of the vote
     Column("told_at", Double, index=True),
+    Column("team", String(32)),
+    Column("enterprise", String(32)),
     *_attended(),
     *lease_columns(),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bot.attempts
+import bot.installations
 import bot.tables
 import runtime.tables
 from bot.store import open_store
@@ -11,6 +12,7 @@ from tests.support.schema import drift
 
 async def test_both_packages_tables(database_url: str) -> None:
     assert bot.attempts.attempts.metadata is bot.tables.metadata
+    assert bot.installations.bots.metadata is bot.tables.metadata
     database = await open_store(database_url)
     try:
         assert await database.read(drift, runtime.tables.metadata) == []
