@@ -128,7 +128,9 @@ def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None
     if not isinstance(answer.payload, dict):
         raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
     args = {**call.args, **answer.payload}
-    changed = {name for name, value in answer.payload.items() if name not in call.args or not _same(call.args[name], value)}
+    changed = {
+        name for name, value in answer.payload.items() if name not in call.args or not _same(call.args[name], value)
+    }
     if not changed:
         return None
     if tool is not None:
