@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -26,6 +26,7 @@ from bot.checkpointing import Checkpointing
 from bot.checkpoints import PURPOSE
 from bot.control import serve_control, socket_path
 from bot.directory import Directory
+from bot.dispatch import AckMeter, TimedApp
 from bot.homes import Homes
 from bot.hosts import open_host
 from bot.hosts.host import Host
@@ -34,13 +35,17 @@ from bot.lifecycle import Lifecycle
 from bot.listeners import Listeners
 from bot.lists import Lists
 from bot.mailroom import Mailroom
+from bot.metrics import Metrics
 from bot.opening import Openings
 from bot.operating import operator_handlers
+from bot.probes import add_probes
+from bot.readiness import Readiness, socket_probe, store_probe, task_probe
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
 from bot.slack_calls import Limits
 from bot.slack_trouble import Later, trouble_from
+from bot.stopping import LAST_REQUESTS, Mark, Stop
 from bot.store import open_store
 from bot.voice import Voice
 from bot.voting import Rules
@@ -58,12 +63,13 @@ class CannotServe(ConfirmError):
 
 @dataclass(frozen=True)
 class Bot:
-    """A running bot: where it listens, and what it is made of."""
+    """A running bot: where it listens, and what it is made of. `work` ends only when it is told to, or fails."""
 
     url: str
     database: Database
     host: Host
     app: AsyncApp
+    work: asyncio.Task[None]
 
 
 @asynccontextmanager
@@ -74,12 +80,16 @@ async def running(
 
     A `clock` replaces every clock there is, so that a day can pass in no time; `limits` are those of calls to Slack.
     """
+    stop, readiness = Stop(), Readiness()
     async with AsyncExitStack() as stack:
         database = await open_store(settings.store_url, clock)
-        stack.push_async_callback(database.close)
+        stack.push_async_callback(stop.closed, "the store", database.close, Mark.STORE)
+        readiness.watch("store", store_probe(database))
+        metrics = Metrics(database)
+        database.listen(metrics.heard)
         assert settings.agent is not None
         host = await open_host(settings.agent, database, clock, store_url=settings.store_url)
-        stack.push_async_callback(host.close)
+        stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
         client = slack_client(settings)
         identity = await _identity(client)
         rules = Rules(settings.policies, Seal(_secret(settings), "call"))
@@ -87,7 +97,7 @@ async def running(
         async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG001  (one workspace)
             return client
 
-        sender = Sender(client_for, limits=limits, clock=clock or time.monotonic)
+        sender = Sender(client_for, limits=limits, meter=metrics, clock=clock or time.monotonic)
         directory = Directory(sender, patience=(limits or Limits()).lookups, clock=clock or time.monotonic)
         cards = Cards(sender, directory, StoredAttempts(database), Voice(database, sender, clock or time.monotonic))
         mailroom = Mailroom(database, host, cards, Openings(database, directory, settings.policies), rules)
@@ -99,27 +109,33 @@ async def running(
         await stack.enter_async_context(
             serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory))
         )
-        app = _bolt(settings, client, identity)
+        app = _bolt(settings, client, identity, metrics)
         asides.register(app)
         Lifecycle(database, directory).register(app)
         listeners.register(app)
-        url = await _open_doors(stack, settings, app)
+        site = make_site(app if settings.environment.signing_secret else None)
+        add_probes(site, readiness, metrics)
+        url = await _open_doors(stack, settings, site, stop)
+        if settings.environment.app_token is not None:
+            await _connect(stack, settings.environment.app_token, app, stop, readiness)
         log.info("connected to %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
         attending = asyncio.create_task(worker.run(), name="adk-confirm-worker")
         watching = asyncio.create_task(homes.run(), name="adk-confirm-homes")
         checkpointing = _checkpointing(settings, database, sender, identity)
         sealing = asyncio.create_task(checkpointing.run(), name="adk-confirm-checkpoints")
+        readiness.watch("worker", task_probe(attending))
+        readiness.started()
         try:
-            yield Bot(url, database, host, app)
+            yield Bot(url, database, host, app, attending)
         finally:
+            stop.begin()
+            readiness.stopping()
             worker.stop()
             homes.stop()
-            await _ended(attending)
-            await _ended(watching)
+            opening = (asyncio.create_task(aside.drain()) for aside in (asides, listeners))
+            await stop.ended(attending, watching, *opening, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=worker)
             checkpointing.stop()  # after the others: the last checkpoint covers what they did
-            await _ended(sealing)
-            await asides.drain()
-            await listeners.drain()
+            await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)
 
 
 def _checkpointing(settings: Settings, database: Database, sender: Sender, identity: Identity) -> Checkpointing:
@@ -132,15 +148,6 @@ def _checkpointing(settings: Settings, database: Database, sender: Sender, ident
 
     seal = Seal(_secret(settings), PURPOSE)
     return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None)
-
-
-async def _ended(attending: asyncio.Task[None], patience: float = 8.0) -> None:
-    """What was begun may end; what takes longer is left to its lease, and taken up at the next start."""
-    await asyncio.wait({attending}, timeout=patience)
-    if not attending.done():
-        attending.cancel()
-    with suppress(asyncio.CancelledError):
-        await attending
 
 
 def slack_client(settings: Settings) -> AsyncWebClient:
@@ -185,7 +192,7 @@ async def _identity(client: AsyncWebClient) -> Identity:
     return Identity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)
 
 
-def _bolt(settings: Settings, client: AsyncWebClient, identity: Identity) -> AsyncApp:
+def _bolt(settings: Settings, client: AsyncWebClient, identity: Identity, meter: AckMeter) -> AsyncApp:
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
@@ -200,10 +207,11 @@ def _bolt(settings: Settings, client: AsyncWebClient, identity: Identity) -> Asy
             bot_token=client.token,
         )
 
-    return AsyncApp(
+    return TimedApp(
+        meter,
         # Without a token of its own: with one, Bolt asks Slack before the first click, and acks it when that fails.
         client=AsyncWebClient(base_url=client.base_url, retry_handlers=[]),
-        authorize=authorize,  # type: ignore[arg-type]  # None is Bolt's word for a workspace without the app
+        authorize=authorize,  # None is its word for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
         request_verification_enabled=secret is not None,
@@ -214,23 +222,25 @@ def _bolt(settings: Settings, client: AsyncWebClient, identity: Identity) -> Asy
     )
 
 
-async def _open_doors(stack: AsyncExitStack, settings: Settings, app: AsyncApp) -> str:
+async def _open_doors(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Stop) -> str:
     """HTTP for events when there is a signing secret, and in any case for whoever looks after the bot."""
-    slack, environment = settings.slack, settings.environment
-    served = web.AppRunner(make_site(app if environment.signing_secret else None), access_log=None)
+    slack = settings.slack
+    served = web.AppRunner(site, access_log=None, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
-    stack.push_async_callback(served.cleanup)
-    site = web.TCPSite(served, slack.host, slack.port)
+    stack.push_async_callback(stop.closed, "the listener", served.cleanup, Mark.REQUESTS)
     try:
-        await site.start()
+        await web.TCPSite(served, slack.host, slack.port).start()
     except OSError as error:
         raise CannotServe(f"Nothing can listen at {slack.listen}: {error.strerror}. Set slack.listen.") from error
-    if environment.app_token is not None:
-        handler = AsyncSocketModeHandler(app, environment.app_token.get_secret_value())
-        await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
-        stack.push_async_callback(handler.close_async)
     port = served.addresses[0][1]
     return f"http://{slack.host}:{port}"
+
+
+async def _connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Stop, readiness: Readiness) -> None:
+    handler = AsyncSocketModeHandler(app, token.get_secret_value())
+    await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
+    stack.push_async_callback(stop.closed, "Socket Mode", handler.close_async, Mark.SOCKET)
+    readiness.watch("Slack", socket_probe(handler.client))
 
 
 def _secret(settings: Settings) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import Column, Table, func, select, update
 
 from bot.slack_trouble import Later
-from runtime.database import Database, Tx, for_update
+from runtime.database import Database, Tx, Waiter, for_update
 from runtime.errors import ConfirmError, StoreError
 from runtime.lease import Lease, free
 from runtime.lease import claim as claim_row
@@ -60,27 +60,41 @@ class Attendant:
 
     def __init__(self, database: Database, kind: Kind, *, poll: float = POLL, term: float = 30.0) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns when it was told to stop and its rows are done with."""
-        with self._database.waiter(self._kind.topic) as waiter:
-            while not self._stopping.is_set():
-                room = self._kind.at_once - len(self._tasks)
-                claimed, pause = await self._claim(room)
-                for key, token in claimed:
-                    task = asyncio.create_task(self._attend(key, token))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-                    task.add_done_callback(lambda _: waiter.wake())
-                if not claimed:
-                    await self._pause(waiter.wait(pause))
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        """Returns when it was told to stop and its rows are done with. Cancelled, it leaves them as they are."""
+        try:
+            with self._database.waiter(self._kind.topic) as waiter:
+                while not self._stopping.is_set():
+                    await self._begin(waiter)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        except asyncio.CancelledError:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)  # each gives its lease back
+            raise
 
     def stop(self) -> None:
         self._stopping.set()
+
+    @property
+    def at_work(self) -> list[str]:
+        """The rows that are attended just now."""
+        return [f"{self._kind.table.name} {key}" for key in self._tasks.values()]
+
+    async def _begin(self, waiter: Waiter) -> None:
+        claimed, pause = await self._claim(self._kind.at_once - len(self._tasks))
+        for key, token in claimed:
+            task = asyncio.create_task(self._attend(key, token))
+            self._tasks[task] = key
+            task.add_done_callback(self._tasks.pop)
+            task.add_done_callback(lambda _: waiter.wake())
+        if not claimed:
+            await self._pause(waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, str]], float]:
         """Due rows, ours from now on; and how long to wait for the next one."""

@@ -35,7 +35,7 @@ LONGEST_ADDRESS = 100
 """A socket's address has room for 104 bytes or a few more, depending on the system."""
 
 _READING = 10.0
-_DRAINING = 8.0
+_DRAINING = 0.5  # by then the worker has had its time to end, and a command had as much
 
 log = logging.getLogger(__name__)
 

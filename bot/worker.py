@@ -81,6 +81,11 @@ class Worker:
         for attendant in self._attendants:
             attendant.stop()
 
+    @property
+    def at_work(self) -> list[str]:
+        """The rows that are attended just now."""
+        return [row for attendant in self._attendants for row in attendant.at_work]
+
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
         """Counts stored votes, keeps the time, and draws: in this order, so that one drawing shows it all."""
         while True:

@@ -7,10 +7,18 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 from pathlib import Path
 
 from bot.app import running
 from bot.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, serving_problems
+from bot.stopping import Mark, end_now, exit_by
+from runtime.tool import end_threads
+
+STOPPED, BROKEN = 0, 1
+_LAST_TOOLS = 0.2
+
+log = logging.getLogger(__name__)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +32,48 @@ def run(args: argparse.Namespace) -> int:
         raise SettingsError(problems)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     for warning in settings.warnings:
-        logging.getLogger(__name__).warning("%s", warning)
-    asyncio.run(_until_stopped(settings))
-    return 0
+        log.warning("%s", warning)
+    code = asyncio.run(_until_stopped(settings))
+    if not end_threads(patience=_LAST_TOOLS) or _threads_left():
+        end_now(code)  # a tool that is still at it; its call is on record as running
+    return code
 
 
-async def _until_stopped(settings: Settings) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+async def _until_stopped(settings: Settings) -> int:
+    told = _told_to_stop()
     async with running(settings) as bot:
         print(f"Listening at {bot.url}.", flush=True)
-        await stop.wait()
+        await asyncio.wait({told, bot.work}, return_when=asyncio.FIRST_COMPLETED)
+        if not told.done():
+            log.error("the worker has failed, so nothing goes on here: this process ends, to be started again")
+            exit_by(Mark.PROCESS, BROKEN)
+            return BROKEN
         print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+    return STOPPED
+
+
+def _told_to_stop() -> asyncio.Future[None]:
+    """Done at SIGTERM or SIGINT; from then on the process has its time to end, and a second one ends it at once.
+
+    A handler of Python's own, not of the event loop's: it is called also while a tool blocks the loop.
+    """
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[None] = loop.create_future()
+    signals = 0
+
+    def stop(number: int, frame: object) -> None:  # noqa: ARG001  (what a handler is called with)
+        nonlocal signals
+        signals += 1
+        if signals > 1:
+            end_now(128 + number)
+        exit_by(Mark.PROCESS, STOPPED)
+        loop.call_soon_threadsafe(told.set_result, None)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    return told
+
+
+def _threads_left() -> bool:
+    """Whether a thread would keep the process from ending."""
+    return any(not thread.daemon and thread is not threading.main_thread() for thread in threading.enumerate())

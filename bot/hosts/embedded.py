@@ -24,6 +24,8 @@ from runtime.jsontypes import JsonObject, canonical
 from runtime.runner import Run
 from runtime.wire import Blob
 
+_LAST_WORDS = 0.5
+
 
 class EmbeddedHost:
     """Sessions that it opens take answers from nobody else."""
@@ -102,7 +104,8 @@ class EmbeddedHost:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True)
 
     async def close(self) -> None:
-        await self.runner.close()
+        """Whoever closes has waited for what runs; what still does is owed to the next start."""
+        await self.runner.close(patience=_LAST_WORDS)
 
 
 async def _heard(run: Run) -> AsyncIterator[Said | Piece]:

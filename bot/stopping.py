@@ -1,0 +1,116 @@
+"""Stopping in time. Each part has its mark on one clock, so that no part's slowness adds to another's.
+
+What does not end by its mark is left behind, and said: it is owed still, and the next start takes it up. Whatever else
+holds the process up, down to a tool that blocks the event loop, ends with the process: `exit_by` sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Mark(float, Enum):
+    """Until when, in seconds from the beginning of the stop, a part may take."""
+
+    WORK = 5.0
+    CANCELLED = 6.0
+    CHECKPOINT = 6.5
+    SOCKET = 7.0
+    REQUESTS = 7.5
+    AGENT = 8.5
+    STORE = 9.0
+    PROCESS = 9.5
+
+
+MOST_NAMED = 20
+
+LAST_REQUESTS = 0.5
+"""So long an HTTP request that is being answered when the doors close may take."""
+
+
+class AtWork(Protocol):
+    @property
+    def at_work(self) -> list[str]: ...
+
+
+class Stop:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+
+    @property
+    def begun(self) -> bool:
+        return self._began is not None
+
+    def begin(self) -> None:
+        if self._began is None:
+            self._began = self._clock()
+
+    def _until(self, mark: Mark) -> float:
+        self.begin()
+        assert self._began is not None
+        return max(0.0, self._began + mark - self._clock())
+
+    async def ended(self, *tasks: asyncio.Task[None], by: Mark, cancelled_by: Mark, left: AtWork | None = None) -> None:
+        """What was begun may end; what takes longer is cancelled, and may still put down what it holds."""
+        await asyncio.wait(tasks, timeout=self._until(by))
+        late = [task for task in tasks if not task.done()]
+        if left is not None:
+            _say(left.at_work)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=self._until(cancelled_by))
+        for task in tasks:
+            if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+                log.error("%s had failed", task.get_name(), exc_info=error)
+
+    async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: Mark) -> None:
+        """Closes a part, or gives it up at its mark."""
+        closing = asyncio.ensure_future(close())
+        await asyncio.wait({closing}, timeout=self._until(by))
+        if not closing.done():
+            closing.cancel()
+            log.warning("%s did not close in time and is left as it is: nothing that was stored is lost", what)
+            return
+        with suppress(asyncio.CancelledError):
+            closing.result()
+
+
+def _say(left: Sequence[str]) -> None:
+    if not left:
+        log.info("nothing that runs was left behind")
+        return
+    named = ", ".join(left[:MOST_NAMED]) + (f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else "")
+    log.warning("left behind, and taken up at the next start: %s", named)
+
+
+def exit_by(mark: Mark, code: int) -> None:
+    """From a signal handler: the process ends then, whatever it does. The store is made for it."""
+
+    def end() -> None:
+        log.warning("not everything ended in time: the process ends here, and what is left goes on at the next start")
+        end_now(code)
+
+    timer = threading.Timer(mark, end)
+    timer.daemon = True
+    timer.start()
+
+
+def end_now(code: int) -> None:
+    """Without waiting for threads: a tool or a disk may hold one up for as long as it likes."""
+    logging.shutdown()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(code)
