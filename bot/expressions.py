@@ -1,14 +1,17 @@
 """`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call. Pure.
 
-`cel` is imported with the first expression: its package loads a command line of its own, which takes half a second
-that an installation without `when` need not wait for.
+`cel` is imported with the first expression, and without the command line that its package loads: that alone would
+take a tenth of our start.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from runtime.errors import ConfirmError, Invalid
@@ -38,9 +41,19 @@ class ExpressionFailed(ConfirmError):
 
 @lru_cache(maxsize=512)
 def _compiled(expression: str) -> cel.Program:
-    import cel
-
+    with _without_its_prompt():
+        import cel
     return cel.compile(expression)
+
+
+@contextmanager
+def _without_its_prompt() -> Iterator[None]:
+    """`cel` imports typer, rich and prompt-toolkit for a prompt of its own: an empty module stands in for that."""
+    empty = ModuleType("cel.cli")
+    found = sys.modules.setdefault(empty.__name__, empty)
+    yield
+    if found is empty:
+        del sys.modules[empty.__name__]
 
 
 def check_expression(expression: str) -> None:

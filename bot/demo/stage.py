@@ -75,7 +75,7 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
             for name, id_ in (("ana", "ANA"), ("ben", "BEN"), ("chris", "CHRIS"), ("lee", "LEAD"), ("olga", "OLGA"))
         }
         channel = slack.channel("deploys", *people.values(), id="C0DEPLOYS")
-        slack.channel("random", *people.values(), with_app=False)
+        slack.channel("random", *people.values())
         slack.group("oncall", people["ben"], people["chris"], id="S0ONCALL")
         slack.page.stage = _stage(people, channel)
         bot = await stack.enter_async_context(
@@ -99,11 +99,11 @@ def _settings(slack: Sandbox, store: str) -> Settings:
 
 def _stage(people: Mapping[str, Person], channel: Channel) -> Stage:
     roles = {
-        "ana": "asks the agent",
-        "ben": "is on call, and may approve",
-        "chris": "is on call, and may approve",
-        "lee": "leads the team, and may approve",
-        "olga": "may not decide anything here",
+        "ana": "asks",
+        "ben": "on call",
+        "chris": "on call",
+        "lee": "lead",
+        "olga": "may not approve",
     }
     return Stage(
         roles={people[name].id: role for name, role in roles.items()},

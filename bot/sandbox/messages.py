@@ -91,6 +91,12 @@ class Messages:
         _fill(message, content)
         self._changes.tell("message", team=channel.team_id, channel=channel.id, ts=message.ts)
 
+    def finish(self, channel: Channel, message: Message, **content: Unpack[Content]) -> None:
+        """A stream ends: an event tells what it has become, and nobody calls that an edit."""
+        before = message.copy()
+        _fill(message, {**content, "streaming_since": None})
+        self._tell(Happening("edited", channel, message, before))
+
     def delete(self, channel: Channel, message: Message) -> None:
         if message.only_for:
             channel.ephemerals.remove(message)

@@ -91,6 +91,16 @@ def test_deep_arguments_are_no_trouble() -> None:
 
 
 def test_without_an_expression_the_library_is_not_loaded() -> None:
-    """It brings a command line of its own, which costs half a second."""
+    """It takes a while, and most installations compare nothing."""
     code = "import sys, bot.policy, bot.settings, bot.voting; sys.exit('cel' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_with_an_expression_the_librarys_prompt_is_not_loaded() -> None:
+    """It would cost every start a quarter of a second; whoever wants it still gets it."""
+    code = (
+        "import sys; from bot.expressions import holds; assert holds('1 < 2', {}); "
+        "print(sorted({'typer', 'rich', 'prompt_toolkit'} & set(sys.modules))); import cel.cli; print(cel.cli.app)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("[]\n<typer")

@@ -40,6 +40,8 @@ async def test_a_reply_is_streamed_into_a_thread(
     metadata = {"event_type": "reply", "event_payload": {"n": 1}}
     await stream.stop(markdown_text=".", metadata=metadata)
     assert "All is **well**." in ann.sees(thread=asked, place=deploys)
+    told = await client.conversations_replies(channel=deploys.id, ts=asked.ts)
+    assert "edited" not in told["messages"][-1]  # a stream that ended is whole, not changed
     with pytest.raises(SlackApiError, match="message_not_in_streaming_state"):
         await client.chat_appendStream(channel=deploys.id, ts=stream.ts or "", markdown_text="more")
 

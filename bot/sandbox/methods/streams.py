@@ -53,7 +53,7 @@ def _streaming(call: Call) -> tuple[Channel, Message]:
     message = call.own(channel, call.args.required("ts"), "message_not_owned_by_app")
     live, since = call.workspace.streams_live, message.streaming_since
     if since is not None and live and call.now - since > live:
-        call.workspace.messages.edit(channel, message, call.bot, streaming_since=None)
+        call.workspace.messages.finish(channel, message)
         since = None
     if since is None:
         raise Refused("message_not_in_streaming_state")
@@ -72,13 +72,12 @@ def stop(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     below = check_blocks(call.args.json("blocks", "invalid_blocks_format")) if "blocks" in call.args else []
     final = _growth(call, message.text)
-    final["streaming_since"] = None
     final["blocks"] = [*final["blocks"], *below]
     if "metadata" in call.args:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))
     if not final["blocks"]:
         raise Refused("no_text")
-    call.workspace.messages.edit(channel, message, call.bot, **final)
+    call.workspace.messages.finish(channel, message, **final)
     return {"ok": True, "channel": channel.id, "ts": message.ts, "message": message.to_json(with_metadata=True)}
 
 

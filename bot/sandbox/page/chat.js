@@ -133,20 +133,20 @@ export class Chat {
   #drawEmpty(channel, isApp) {
     const { store } = this.#app;
     const isEmpty = !store.listed(channel.id).length;
-    const key = JSON.stringify([channel.id, isEmpty, store.stage.tries]);
+    const hasApp = channel.members.includes(store.app.bot);
+    const key = JSON.stringify([channel.id, isEmpty, hasApp, store.stage.tries]);
     if (key === this.emptyKey) return;
     this.emptyKey = key;
     const title = isApp ? store.app.name : store.titleOf(channel);
     const sign = channel.kind === "im" ? "" : "#";
-    const tries = isEmpty && channel.kind !== "mpim" ? store.stage.tries : [];
+    const mention = `@${store.app.name} `;
+    const bare = (text) => (text.startsWith(mention) ? text.slice(mention.length) : text);
+    const tries = isEmpty && hasApp ? store.stage.tries.map((text) => (isApp ? "" : mention) + bare(text)) : [];
     const intro = isApp
       ? `Everything you say here goes to ${store.app.name}.`
-      : `This is the beginning of ${sign}${title}. Mention @${store.app.name} to speak to the agent.`;
-    const mention = `@${store.app.name} `;
-    const propose = (text) => () => {
-      const words = text.startsWith(mention) ? text.slice(mention.length) : text;
-      this.composer.propose(isApp ? words : mention + words);
-    };
+      : `This is the beginning of ${sign}${title}. ` +
+        (hasApp ? `Mention @${store.app.name} to speak to the agent.` : `${store.app.name} is not in here.`);
+    const propose = (text) => () => this.composer.propose(text);
     fill(
       this.empty,
       h("p", { class: "empty-title" }, sign, title),

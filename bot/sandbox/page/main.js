@@ -190,6 +190,7 @@ class App {
     if (!known && !isPhoneList) history.replaceState(null, "", route.to(place));
     const moved = place !== this.place || this.newFor !== store.me;
     if (moved) this.newSince = store.channels[place]?.unread ? store.channels[place].read || "0" : "";
+    if (moved) this.live.clear();
     if (moved && place === "home") this.send("open_home");
     document.body.dataset.view = isPhoneList ? "nav" : thread ? "thread" : "chat";
     Object.assign(this, { place, thread, newFor: store.me, editing: "" });

@@ -113,10 +113,9 @@ export class Panel {
         { class: "travel-line" },
         h("span", { class: `kind kind-${item.kind}` }, KINDS[item.kind]),
         title,
-        status,
         stamp,
       ),
-      h("span", { class: "travel-note" }, item.note),
+      h("span", { class: "travel-note" }, item.note, " ", status),
     );
     const details = h("details", {}, summary, inside);
     details.addEventListener("toggle", () => details.open && this.#unfold(item, inside));
