@@ -43,7 +43,7 @@ from bot.readiness import Readiness, socket_probe, store_probe, task_probe
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
-from bot.slack_calls import Limits
+from bot.slack_calls import Limits, Workspace
 from bot.slack_trouble import Later, trouble_from
 from bot.stopping import LAST_REQUESTS, Mark, Stop
 from bot.store import open_store
@@ -105,7 +105,7 @@ async def running(
         homes, lists = Homes(database, sender, inbox), Lists(database, sender, inbox)
         worker = Worker(database, mailroom, directory, cards, rules, others=[homes.kind])
         asides = Asides(database, sender, rules, homes, lists)
-        listeners = Listeners(database, sender, rules, lists, host.app)
+        listeners = Listeners(database, sender, directory, rules, lists, host.app)
         await stack.enter_async_context(
             serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory))
         )
@@ -144,7 +144,7 @@ def _checkpointing(settings: Settings, database: Database, sender: Sender, ident
 
     async def post(text: str) -> None:
         assert channel is not None
-        await sender.post(identity.team, channel, notice_message(text))
+        await sender.post(Workspace(identity.team, identity.enterprise), channel, notice_message(text))
 
     seal = Seal(_secret(settings), PURPOSE)
     return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None)

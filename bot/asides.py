@@ -17,7 +17,7 @@ from blocks.ids import Action, Callback, Ref, confirmation_in, parse_id, parse_r
 from blocks.told import HistoryView
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot import forms
-from bot.clicks import Body, beside, enterprise_of, once, person_of, team_of
+from bot.clicks import Body, at_of, beside, once, person_of, told_at
 from bot.desk import Ballot, cast
 from bot.homes import Homes
 from bot.inboxes import Reader
@@ -28,7 +28,6 @@ from bot.retrying import Again, say_again
 from bot.row import Confirmation, VoteKind
 from bot.rows import confirmation_lines, read_confirmation
 from bot.sender import Sender
-from bot.slack_calls import Workspace
 from bot.telling import step_view
 from bot.viewing import card_view
 from bot.voting import Rules
@@ -73,17 +72,15 @@ class Asides:
     # Home and list
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
-        event, team = body["event"], str(body.get("team_id") or "")
-        if event.get("tab") == "home" and team and event.get("user"):
-            at = Workspace(team, str(body.get("enterprise_id") or "") or None)
-            await self._homes.opened(Reader(person=Person(team, str(event["user"])), at=at))
+        event, at = body["event"], told_at(body)
+        if event.get("tab") == "home" and at.team and event.get("user"):
+            await self._homes.opened(Reader(person=Person(at.team, str(event["user"])), at=at))
         await ack()
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        team, channel, url = str(body["team_id"]), str(body["channel_id"]), str(body["response_url"])
-        at = Workspace(team, str(body.get("enterprise_id") or "") or None)
-        reader = Reader(person=Person(team, str(body["user_id"])), at=at)
+        at, channel, url = told_at(body), str(body["channel_id"]), str(body["response_url"])
+        reader = Reader(person=Person(at.team, str(body["user_id"])), at=at)
         wants_help = str(body.get("text") or "").strip().casefold() == "help"
         self._spawn((self._lists.help if wants_help else self._lists.show)(reader, channel, url))
 
@@ -97,7 +94,7 @@ class Asides:
         confirmation = confirmation_in(body.get("message"))
         found = None if confirmation is None else await self._database.read(read_history, confirmation)
         view = verdict.notice_modal(NO_CARD) if found is None else history(history_view(*found))
-        await self._sender.open_view(team_of(body), body["trigger_id"], view)
+        await self._sender.open_view(at_of(body), body["trigger_id"], view)
 
     # What an agent could not answer
 
@@ -112,7 +109,7 @@ class Asides:
             self._spawn(self._sender.notice(target, NOT_YOURS))
         elif done is Again.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            self._spawn(self._sender.update(team_of(body), str(channel), str(ts), message))
+            self._spawn(self._sender.update(at_of(body), str(channel), str(ts), message))
 
     # Several together
 
@@ -126,7 +123,7 @@ class Asides:
         rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
         view = batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
         target = beside(body, person_of(body))
-        await self._sender.open_view(team_of(body), body["trigger_id"], forms.with_target(view, target))
+        await self._sender.open_view(at_of(body), body["trigger_id"], forms.with_target(view, target))
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
         """Each is a vote of its own, stored before the ack; what became of each follows in the view."""
@@ -151,7 +148,9 @@ class Asides:
         view = body["view"]
         votes = {ref: once(voter, view["id"], view.get("hash", ""), ref.encode()) for ref in read.refs}
         url = target.pop("list", None)
-        where: JsonObject = {"team": team_of(body), "user": voter.user, "view": view["id"], "batch": [*votes.values()]}
+        at = at_of(body)
+        place: JsonObject = {"team": at.team, "enterprise": at.enterprise}
+        where: JsonObject = {**place, "user": voter.user, "view": view["id"], "batch": [*votes.values()]}
         for ref, vote in votes.items():
             ballot = Ballot(
                 id=vote,
@@ -168,7 +167,7 @@ class Asides:
             except NotFound as gone:
                 log.info("not voted on: %s", gone)  # purged since the view was opened
         if isinstance(url, str):
-            reader = Reader(person=voter, at=Workspace(team_of(body), enterprise_of(body)))
+            reader = Reader(person=voter, at=at)
             counted = {ref.id: vote for ref, vote in votes.items()}
             self._spawn(self._lists.redraw(reader, str(target.get("channel") or ""), url, counted))
 

@@ -33,43 +33,41 @@ class ChannelFacts:
 class Channels:
     def __init__(self, sender: Sender, in_time: InTime, known_for: float, clock: Callable[[], float]) -> None:
         self._sender, self._in_time = sender, in_time
-        self._info: Lookups[tuple[Workspace | str, str], ChannelFacts | Unresolved] = Lookups(
+        self._info: Lookups[tuple[Workspace, str], ChannelFacts | Unresolved] = Lookups(
             known_for, good=_answered, clock=clock
         )
-        self._members: Lookups[tuple[Workspace | str, str], frozenset[str] | Unresolved] = Lookups(
+        self._members: Lookups[tuple[Workspace, str], frozenset[str] | Unresolved] = Lookups(
             known_for, good=_answered, clock=clock
         )
 
-    async def shared(self, team: Workspace | str, channel: str) -> bool | None:
-        facts = await self._facts(team, channel)
+    async def shared(self, at: Workspace, channel: str) -> bool | None:
+        facts = await self._facts(at, channel)
         return None if isinstance(facts, Unresolved) else facts.shared
 
-    async def can_see(self, team: Workspace | str, channel: str, user: str) -> bool:
-        facts = await self._facts(team, channel)
+    async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
+        facts = await self._facts(at, channel)
         if isinstance(facts, Unresolved) or facts.public:
             return not isinstance(facts, Unresolved)
         members = await self._members.get(
-            (team, channel), lambda: self._in_time(channel, lambda: self._ask_members(team, channel))
+            (at, channel), lambda: self._in_time(channel, lambda: self._ask_members(at, channel))
         )
         return not isinstance(members, Unresolved) and user in members
 
-    async def _facts(self, team: Workspace | str, channel: str) -> ChannelFacts | Unresolved:
-        return await self._info.get(
-            (team, channel), lambda: self._in_time(channel, lambda: self._ask_info(team, channel))
-        )
+    async def _facts(self, at: Workspace, channel: str) -> ChannelFacts | Unresolved:
+        return await self._info.get((at, channel), lambda: self._in_time(channel, lambda: self._ask_info(at, channel)))
 
-    async def _ask_info(self, team: Workspace | str, channel: str) -> ChannelFacts:
-        answer = await self._sender.ask(team, INFO, lambda client: client.conversations_info(channel=channel))
+    async def _ask_info(self, at: Workspace, channel: str) -> ChannelFacts:
+        answer = await self._sender.ask(at, INFO, lambda client: client.conversations_info(channel=channel))
         found = obj(answer.get("channel"))
         private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
         return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
 
-    async def _ask_members(self, team: Workspace | str, channel: str) -> frozenset[str]:
+    async def _ask_members(self, at: Workspace, channel: str) -> frozenset[str]:
         found: set[str] = set()
         cursor: str | None = None
         for _ in range(_PAGES):
             answer = await self._sender.ask(
-                team,
+                at,
                 MEMBERS,
                 lambda client, cursor=cursor: client.conversations_members(  # type: ignore[misc]  # a default binds it
                     channel=channel, cursor=cursor, limit=_PAGE

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 from blocks.ids import Ref, parse_ref
 from bot.people import Person
+from bot.slack_calls import Workspace
 from runtime.jsontypes import JsonObject
 
 Body = dict[str, Any]  # Slack's own JSON; what is taken from it is checked where it is taken
@@ -29,17 +31,27 @@ def team_of(body: Body) -> str:
     return str(installed or team.get("id") or body["user"].get("team_id") or "")
 
 
-def enterprise_of(body: Body) -> str | None:
-    """The organisation that the workspace belongs to, if any."""
-    enterprise = body.get("enterprise") or {}
-    return str(enterprise.get("id") or "") or None
+def at_of(body: Body) -> Workspace:
+    """The same, with the organisation that it belongs to, if any."""
+    enterprise, team = body.get("enterprise") or {}, body.get("team") or {}
+    return Workspace(team_of(body), str(enterprise.get("id") or team.get("enterprise_id") or "") or None)
+
+
+def told_at(body: Mapping[str, Any]) -> Workspace:
+    """Where an event or a command comes from; each names it in its own fields."""
+    authorized: Mapping[str, Any] = next(iter(body.get("authorizations") or ()), {})
+    named = (body.get("enterprise_id"), authorized.get("enterprise_id"), body.get("context_enterprise_id"))
+    return Workspace(str(body.get("team_id") or ""), next((str(one) for one in named if one), None))
 
 
 def beside(body: Body, voter: Person) -> JsonObject:
     """Where somebody who clicked looks: the view, or the channel and thread of the card. A list that only they see is
     known by the address at which it can be changed."""
     container = body.get("container") or {}
-    target: JsonObject = {"team": team_of(body), "user": voter.user}
+    at = at_of(body)
+    target: JsonObject = {"team": at.team, "user": voter.user}
+    if at.enterprise:
+        target["enterprise"] = at.enterprise
     for name in ("channel_id", "message_ts", "thread_ts"):
         if container.get(name):
             target[name.removesuffix("_id") if name == "channel_id" else name] = str(container[name])

@@ -73,9 +73,8 @@ class Directory:
         found = await self._accounts.get((at, person.user), lambda: self._ask_account(person, at))
         return found if isinstance(found, Unresolved) else _as_asked(found, person)
 
-    async def members(self, entry: Approver, team: Workspace | str, call: CallFacts) -> Members:
+    async def members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
         """Who is behind an entry of a policy now."""
-        at = Workspace(team) if isinstance(team, str) else team
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(at.team, entry.value)})
         return await self._members.get(_key(entry, at, call), lambda: self._ask_members(entry, at, call))
@@ -115,22 +114,22 @@ class Directory:
 
     # Where people can be reached
 
-    async def shared(self, team: Workspace | str, channel: str) -> bool | None:
+    async def shared(self, at: Workspace, channel: str) -> bool | None:
         """Whether a channel is shared with another company; None when Slack does not tell."""
-        return await self._channels.shared(team, channel)
+        return await self._channels.shared(at, channel)
 
-    async def can_see(self, team: Workspace | str, channel: str, user: str) -> bool:
+    async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
         """Whether a full member can read a channel. When Slack does not tell, the answer is no: better twice told."""
-        return await self._channels.can_see(team, channel, user)
+        return await self._channels.can_see(at, channel, user)
 
-    async def open_dm(self, team: Workspace | str, user: str) -> str:
-        return await self._sender.open_dm(team, user)
+    async def open_dm(self, at: Workspace, user: str) -> str:
+        return await self._sender.open_dm(at, user)
 
     async def people(
-        self, entries: Iterable[Approver], team: Workspace | str, call: CallFacts, *, most: int = MOST_DMS
+        self, entries: Iterable[Approver], at: Workspace, call: CallFacts, *, most: int = MOST_DMS
     ) -> tuple[Person, ...] | NotWritable | Unresolved:
         """Everybody behind these entries, for direct messages."""
-        found = await asyncio.gather(*(self.members(entry, team, call) for entry in entries))
+        found = await asyncio.gather(*(self.members(entry, at, call) for entry in entries))
         people: dict[Person, None] = {}
         for members in found:
             if isinstance(members, Unresolved):

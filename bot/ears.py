@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bot.clicks import told_at
 from bot.desk import Heard
 from bot.people import Person
 from runtime.jsontypes import Json, JsonObject
@@ -27,10 +28,9 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
     event = body.get("event")
     if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
         return None
-    team, channel, ts, user = (
-        _text(part) for part in (body.get("team_id"), *map(event.get, ("channel", "ts", "user")))
-    )
-    if not (team and channel and ts and user):
+    at = told_at(body)
+    channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
+    if not (at.team and channel and ts and user):
         return None
     text = _text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
@@ -40,12 +40,12 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
         return None
     heard = Heard(
         app=app,
-        team=team,
-        enterprise=_text(body.get("enterprise_id")) or None,
+        team=at.team,
+        enterprise=at.enterprise,
         channel=channel,
         thread_ts=thread_ts or ts,
         ts=ts,
-        person=Person(_text(event.get("user_team")) or _text(event.get("team")) or team, user),
+        person=Person(_text(event.get("user_team")) or _text(event.get("team")) or at.team, user),
         text=without_mention(text, bot_user),
         files=tuple(_files(event.get("files"))),
     )

@@ -18,18 +18,19 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from blocks import verdict
 from blocks.ids import Action, Callback, Ref, parse_id
 from bot import forms
-from bot.clicks import Body, beside, enterprise_of, once, person_of, read_click, team_of
-from bot.desk import Ballot, Cast, cast, hear, overheard
+from bot.authorise import Facts
+from bot.clicks import Body, at_of, beside, once, person_of, read_click
+from bot.desk import Ballot, Cast, Known, cast, hear, nothing_known, overheard
+from bot.directory import Directory
 from bot.ears import overhear
 from bot.forms import Wrong
 from bot.inboxes import Reader
 from bot.lists import Lists
 from bot.people import Person
 from bot.policy import Policies
-from bot.row import Confirmation, Edit, State, VoteKind
+from bot.row import Confirmation, Edit, State, Vote, VoteKind
 from bot.rows import read_confirmation
 from bot.sender import Sender
-from bot.slack_calls import Workspace
 from bot.voting import Rules
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
@@ -67,9 +68,11 @@ class Submitted:
 
 
 class Listeners:
-    def __init__(self, database: Database, sender: Sender, rules: Rules, lists: Lists, app_name: str) -> None:
+    def __init__(
+        self, database: Database, sender: Sender, directory: Directory, rules: Rules, lists: Lists, app_name: str
+    ) -> None:
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
-        self._lists = lists
+        self._directory, self._lists = directory, lists
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self, app: AsyncApp) -> None:
@@ -115,19 +118,22 @@ class Listeners:
             voter=voter,
             target=target,
         )
-        await self._cast(ballot)
+        await self._cast(ballot, self._known)
         self._redraw(body, ballot, url)
+
+    def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
+        return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
 
     def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
         """The list in which it was decided, if it was in one."""
         if url:
-            reader = Reader(person=ballot.voter, at=Workspace(team_of(body), enterprise_of(body)))
+            reader = Reader(person=ballot.voter, at=at_of(body))
             channel = str((ballot.target or {}).get("channel") or "")
             self._spawn(self._lists.redraw(reader, channel, url, {ballot.confirmation: ballot.id}))
 
-    async def _cast(self, ballot: Ballot) -> Cast | None:
+    async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> Cast | None:
         try:
-            return await self._database.run(cast, ballot, self._rules)
+            return await self._database.run(cast, ballot, self._rules, known)
         except StoreError:
             raise
         except ConfirmError as error:
@@ -139,7 +145,7 @@ class Listeners:
         shown = verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
         stacked = (body.get("view") or {}).get("type") == "modal"
         target = beside(body, voter)
-        await self._sender.open_view(team_of(body), body["trigger_id"], forms.with_target(shown, target), push=stacked)
+        await self._sender.open_view(at_of(body), body["trigger_id"], forms.with_target(shown, target), push=stacked)
 
     # Forms
 
@@ -159,7 +165,8 @@ class Listeners:
         if isinstance(submitted, Wrong):
             await ack(response_action="errors", errors=submitted.errors)
             return
-        voter = person_of(body)
+        voter, at = person_of(body), at_of(body)
+        where: JsonObject = {"view": view["id"], "team": at.team, "enterprise": at.enterprise, "user": voter.user}
         ballot = Ballot(
             id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,
@@ -170,7 +177,7 @@ class Listeners:
             edit=submitted.edit,
             grant=submitted.grant,
             way="form",
-            target={**target, "view": view["id"], "team": team_of(body), "user": voter.user},
+            target={**target, **where},
         )
         await self._cast(ballot)
         self._redraw(body, ballot, url)

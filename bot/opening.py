@@ -63,24 +63,27 @@ class Openings:
         channel = found.policy.channel
         if channel is None and session.channel.startswith("D"):
             return await self._dms(session, found, call)
-        place = Place(channel=session.channel, thread_ts=session.thread_ts)
+        place, at = (
+            Place(channel=session.channel, thread_ts=session.thread_ts),
+            Workspace(session.team, session.enterprise),
+        )
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        unfit = may_show_in(found.policy, await self._directory.shared(session.team, place.channel))
+        unfit = may_show_in(found.policy, await self._directory.shared(at, place.channel))
         return (place,) if unfit is None else Ungoverned(unfit, found.index)
 
     async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
         """In a direct message nobody else can see the thread: each approver gets the card as one."""
-        people = await self._directory.people(found.policy.approvers, session.team, call)
+        people = await self._directory.people(found.policy.approvers, Workspace(session.team, session.enterprise), call)
         if isinstance(people, Unresolved | NotWritable):
             why = people.sentence if isinstance(people, NotWritable) else f"{people.what}: {people.why}"
             return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
         return await self._written_to(session, people)
 
     async def _written_to(self, session: Session, people: Sequence[Person]) -> tuple[Place, ...]:
-        places = []
+        places, at = [], Workspace(session.team, session.enterprise)
         for person in people:
-            channel = await self._directory.open_dm(session.team, person.user)
+            channel = await self._directory.open_dm(at, person.user)
             thread = session.thread_ts if channel == session.channel else None
             places.append(Place(channel=channel, thread_ts=thread, person=person))
         return tuple(places)

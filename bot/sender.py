@@ -66,7 +66,7 @@ class Sender:
 
     async def ask(
         self,
-        team: Workspace | str,
+        at: Workspace,
         method: Method,
         call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
         *,
@@ -74,17 +74,17 @@ class Sender:
         patience: float | None = None,
     ) -> JsonObject:
         """Any other call, in its turn; what it raises is a `SlackTrouble`."""
-        return await self._calls.ask(_workspace(team), method, call, into=into, patience=patience)
+        return await self._calls.ask(at, method, call, into=into, patience=patience)
 
-    async def client(self, team: Workspace | str) -> AsyncWebClient:
+    async def client(self, at: Workspace) -> AsyncWebClient:
         """For what is no method of the Web API."""
-        return await self._calls.client(_workspace(team))
+        return await self._calls.client(at)
 
     # Messages
 
     async def post(
         self,
-        team: Workspace | str,
+        at: Workspace,
         channel: str,
         message: Message,
         *,
@@ -95,13 +95,13 @@ class Sender:
         """The message's ts. Not `sure`: an earlier attempt, made at `since` or later, may have come through."""
         wanted = identity(message.metadata)
         if not sure and wanted is not None:
-            found = await self.history.find(team, channel, wanted, thread_ts=thread_ts, since=since)
+            found = await self.history.find(at, channel, wanted, thread_ts=thread_ts, since=since)
             if found is not None:
                 return found
 
         async def send(content: Message) -> JsonObject:
             return await self.ask(
-                team,
+                at,
                 POST,
                 lambda client: client.chat_postMessage(
                     channel=channel,
@@ -117,10 +117,10 @@ class Sender:
 
         return str((await _or_plain(send, message))["ts"])
 
-    async def update(self, team: Workspace | str, channel: str, ts: str, message: Message) -> None:
+    async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
         async def send(content: Message) -> JsonObject:
             return await self.ask(
-                team,
+                at,
                 UPDATE,
                 lambda client: client.chat_update(
                     channel=channel,
@@ -133,52 +133,52 @@ class Sender:
 
         await _or_plain(send, message)
 
-    async def delete(self, team: Workspace | str, channel: str, ts: str) -> None:
+    async def delete(self, at: Workspace, channel: str, ts: str) -> None:
         """It need not be there any more."""
-        await self.history.delete(team, channel, ts)
+        await self.history.delete(at, channel, ts)
 
     async def ephemeral(
-        self, team: Workspace | str, channel: str, user: str, message: Message, *, thread_ts: str | None = None
+        self, at: Workspace, channel: str, user: str, message: Message, *, thread_ts: str | None = None
     ) -> None:
         await self.ask(
-            team,
+            at,
             EPHEMERAL,
             lambda client: client.chat_postEphemeral(
                 channel=channel, user=user, text=message.text, blocks=_blocks(message), thread_ts=thread_ts
             ),
         )
 
-    async def permalink(self, team: Workspace | str, channel: str, ts: str) -> str:
+    async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
         async def look() -> str:
             answer = await self.ask(
-                team, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
+                at, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
             )
             return str(answer["permalink"])
 
-        return await self._links.get((_workspace(team), channel, ts), look)
+        return await self._links.get((at, channel, ts), look)
 
-    async def open_dm(self, team: Workspace | str, user: str) -> str:
+    async def open_dm(self, at: Workspace, user: str) -> str:
         """The channel of the conversation with one person."""
 
         async def open_() -> str:
-            answer = await self.ask(team, OPEN_DM, lambda client: client.conversations_open(users=user))
+            answer = await self.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
             return str(obj(answer["channel"])["id"])
 
-        return await self._dms.get((_workspace(team), user), open_)
+        return await self._dms.get((at, user), open_)
 
     async def whisper(self, target: JsonObject, message: Message) -> None:
         """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
 
         Outside of channels, and where Slack does not show it to them, it is a direct message.
         """
-        team, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
+        at, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
         if channel:
             try:
-                await self.ephemeral(team, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)
+                await self.ephemeral(at, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)
                 return
             except Gone as gone:
                 log.info("told in a direct message instead: %s", gone)
-        await self.post(team, await self.open_dm(team, user), message)
+        await self.post(at, await self.open_dm(at, user), message)
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
         """The same with a sentence of ours."""
@@ -186,37 +186,35 @@ class Sender:
 
     # Views and files
 
-    async def open_view(
-        self, team: Workspace | str, trigger_id: str, view: JsonObject, *, push: bool = False
-    ) -> Opened:
+    async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject, *, push: bool = False) -> Opened:
         """A trigger lives for three seconds, so this waits for no turn. `push`: on top of an open view."""
 
         def open_(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
             act = client.views_push if push else client.views_open
             return act(trigger_id=trigger_id, view=view)
 
-        return _opened(await self.ask(team, PUSH_VIEW if push else OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
+        return _opened(await self.ask(at, PUSH_VIEW if push else OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
 
     async def update_view(
-        self, team: Workspace | str, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+        self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
     ) -> Opened:  # fmt: skip
         answer = await self.ask(
-            team, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
+            at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
         )
         return _opened(answer)
 
     async def publish_home(
-        self, team: Workspace | str, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+        self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
     ) -> Opened:  # fmt: skip
-        answer = await self.ask(team, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
+        answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
         return _opened(answer)
 
     async def upload(
-        self, team: Workspace | str, content: str, name: str, channel: str, thread_ts: str | None = None
+        self, at: Workspace, content: str, name: str, channel: str, thread_ts: str | None = None
     ) -> str | None:
         """Posts a text file; its link, if Slack told one."""
         answer = await self.ask(
-            team,
+            at,
             UPLOAD,
             lambda client: client.files_upload_v2(
                 content=content, filename=name, title=name, channel=channel, thread_ts=thread_ts
@@ -242,10 +240,6 @@ async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: M
 
 def _blocks(message: Message) -> list[JsonObject] | None:
     return list(message.blocks) or None
-
-
-def _workspace(team: Workspace | str) -> Workspace:
-    return Workspace(team) if isinstance(team, str) else team
 
 
 def _at(target: JsonObject) -> Workspace:

@@ -41,7 +41,7 @@ class Sent:
 class Ask(Protocol):
     async def __call__(
         self,
-        team: Workspace | str,
+        at: Workspace,
         method: Method,
         call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
     ) -> JsonObject: ...
@@ -50,11 +50,11 @@ class Ask(Protocol):
 class History:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._own: Lookups[Workspace | str, str] = Lookups()
+        self._own: Lookups[Workspace, str] = Lookups()
 
     async def find(
         self,
-        team: Workspace | str,
+        at: Workspace,
         channel: str,
         wanted: Identity,
         *,
@@ -63,41 +63,41 @@ class History:
         keep: str | None = None,
     ) -> str | None:
         """The message of ours with this identity, the one to `keep` or else the first; all copies of it are deleted."""
-        sent = await self.sent(team, channel, thread_ts=thread_ts, since=since)
+        sent = await self.sent(at, channel, thread_ts=thread_ts, since=since)
         found = [one.ts for one in sent if identity(one.metadata) == wanted]
         kept = keep if keep in found else next(iter(found), None)
         for stray in found:
             if stray != kept:
                 log.info("another copy of a message is deleted")
-                await self.delete(team, channel, stray)
+                await self.delete(at, channel, stray)
         return kept
 
     async def sent(
-        self, team: Workspace | str, channel: str, *, thread_ts: str | None = None, since: float | None = None
+        self, at: Workspace, channel: str, *, thread_ts: str | None = None, since: float | None = None
     ) -> list[Sent]:
         """Our own messages in a thread, or in a channel outside its threads, oldest first."""
-        own = await self._me(team)
+        own = await self._me(at)
         oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
         found: list[Sent] = []
         cursor: str | None = None
         for _ in range(_PAGES):
-            page = await self._page(team, channel, thread_ts, oldest, cursor)
+            page = await self._page(at, channel, thread_ts, oldest, cursor)
             found += [_sent(message) for message in objects(page.get("messages")) if message.get("user") == own]
             cursor = text(obj(page.get("response_metadata")).get("next_cursor")) or None
             if cursor is None:
                 break
         return sorted(found, key=lambda one: one.ts)
 
-    async def delete(self, team: Workspace | str, channel: str, ts: str) -> None:
+    async def delete(self, at: Workspace, channel: str, ts: str) -> None:
         """It need not be there any more."""
         try:
-            await self._ask(team, DELETE, lambda client: client.chat_delete(channel=channel, ts=ts))
+            await self._ask(at, DELETE, lambda client: client.chat_delete(channel=channel, ts=ts))
         except Gone as gone:
             if gone.code != "message_not_found":
                 raise
 
     async def _page(
-        self, team: Workspace | str, channel: str, thread_ts: str | None, oldest: str | None, cursor: str | None
+        self, at: Workspace, channel: str, thread_ts: str | None, oldest: str | None, cursor: str | None
     ) -> JsonObject:
         def replies(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
             return client.conversations_replies(
@@ -114,15 +114,15 @@ class History:
                 channel=channel, include_all_metadata=True, oldest=oldest, cursor=cursor, limit=_PAGE
             )
 
-        return await self._ask(team, *((REPLIES, replies) if thread_ts else (HISTORY, history)))
+        return await self._ask(at, *((REPLIES, replies) if thread_ts else (HISTORY, history)))
 
-    async def _me(self, team: Workspace | str) -> str:
+    async def _me(self, at: Workspace) -> str:
         """The app's own user: anybody can write metadata that looks like ours."""
 
         async def who() -> str:
-            return text((await self._ask(team, WHOAMI, lambda client: client.auth_test())).get("user_id"))
+            return text((await self._ask(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
 
-        return await self._own.get(team, who)
+        return await self._own.get(at, who)
 
 
 def _sent(message: JsonObject) -> Sent:

@@ -15,7 +15,7 @@ from bot.slack_trouble import Gone, Later, Revoked, Unsure
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, BEN, LEAD, TEAM, make_policy
 from tests.support.faces import every_state
-from tests.support.outgoing import Outgoing, outgoing
+from tests.support.outgoing import AT, Outgoing, outgoing
 
 Break = Callable[[Faults, str], Fault]
 
@@ -195,7 +195,7 @@ async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_some
 
 
 async def test_approvers_in_direct_messages(out: Outgoing) -> None:
-    people = {who: await out.sender.open_dm(TEAM, who.user) for who in (ANNA, LEAD)}
+    people = {who: await out.sender.open_dm(AT, who.user) for who in (ANNA, LEAD)}
     places = [Place(channel=channel, person=who) for who, channel in people.items()]
     out.open(make_policy(approvers=["user:U0ANNA", "user:U0LEAD"]), places)
     out.slack.faults.refuses("chat.postMessage", "user_disabled", where=lambda args: args["channel"] == people[LEAD])

@@ -19,7 +19,7 @@ from bot.slack_calls import Limits, Workspace
 from bot.voting import claim_of
 from tests.support import rotas
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
-from tests.support.outgoing import Outgoing, outgoing
+from tests.support.outgoing import AT, Outgoing, outgoing
 
 CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER")
 ONCALL = Approver.parse("group:S0ONCALL")
@@ -33,7 +33,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
-    return await out.directory.members(Approver.parse(entry), TEAM, call)
+    return await out.directory.members(Approver.parse(entry), AT, call)
 
 
 # Accounts
@@ -184,7 +184,7 @@ async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Out
     directory = Directory(out.sender, rota=Rota(time_limit=0.1))
     entry = Approver.parse(f"python:tests.support.rotas:{function}")
     try:
-        assert await directory.members(entry, TEAM, CALL) == Unresolved(str(entry), why)
+        assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
     finally:
         rotas.hanging.set()
         rotas.hanging.clear()
@@ -245,17 +245,17 @@ async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(
 async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
     other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
     shared = out.slack.channel("joint", out.ann, shared_with=(other,))
-    assert await out.directory.shared(TEAM, shared.id) is True
-    assert await out.directory.shared(TEAM, out.deploys.id) is False
-    assert await out.directory.shared(TEAM, "C0NOWHERE") is None
+    assert await out.directory.shared(AT, shared.id) is True
+    assert await out.directory.shared(AT, out.deploys.id) is False
+    assert await out.directory.shared(AT, "C0NOWHERE") is None
 
 
 async def test_who_can_read_a_channel(out: Outgoing) -> None:
     secret = out.slack.channel("secret", out.ann, private=True)
-    assert await out.directory.can_see(TEAM, secret.id, ANNA.user)
-    assert not await out.directory.can_see(TEAM, secret.id, BEN.user)
-    assert await out.directory.can_see(TEAM, out.deploys.id, LEAD.user)
-    assert not await out.directory.can_see(TEAM, "C0NOWHERE", ANNA.user)
+    assert await out.directory.can_see(AT, secret.id, ANNA.user)
+    assert not await out.directory.can_see(AT, secret.id, BEN.user)
+    assert await out.directory.can_see(AT, out.deploys.id, LEAD.user)
+    assert not await out.directory.can_see(AT, "C0NOWHERE", ANNA.user)
 
 
 async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:
@@ -263,10 +263,10 @@ async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None
     out.slack.group("oncall", out.ann, id="S0ONCALL")
     out.slack.group("crowd", *crowd, id="S0CROWD")
     entries = [Approver.parse("user:U0LEAD"), ONCALL]
-    assert await out.directory.people(entries, TEAM, CALL) == (LEAD, ANNA)
-    many = await out.directory.people([Approver.parse("group:S0CROWD")], TEAM, CALL)
+    assert await out.directory.people(entries, AT, CALL) == (LEAD, ANNA)
+    many = await out.directory.people([Approver.parse("group:S0CROWD")], AT, CALL)
     assert many == NotWritable(
         "11 people may decide, and cards go to 10 at most as direct messages. Name a channel in the policy."
     )
-    assert isinstance(await out.directory.people([], TEAM, CALL), NotWritable)
-    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], TEAM, CALL), Unresolved)
+    assert isinstance(await out.directory.people([], AT, CALL), NotWritable)
+    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], AT, CALL), Unresolved)

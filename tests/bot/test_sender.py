@@ -14,7 +14,7 @@ from bot.slack_calls import Limits, Workspace
 from bot.slack_trouble import Gone, Later, Refused, Revoked, SlackTrouble, Unsure
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import TEAM
-from tests.support.outgoing import Outgoing, outgoing
+from tests.support.outgoing import AT, Outgoing, outgoing
 
 PLAIN = Message("hello", ())
 MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
@@ -27,7 +27,7 @@ async def out() -> AsyncIterator[Outgoing]:
 
 
 async def post(out: Outgoing, message: Message = PLAIN, **more: object) -> str:
-    return await out.sender.post(TEAM, out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
+    return await out.sender.post(AT, out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
 
 
 def said(out: Outgoing) -> list[str]:
@@ -67,7 +67,7 @@ async def test_what_slack_says_becomes_what_to_do(
 async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
     out.slack.install.scopes -= {"im:write"}
     with pytest.raises(Refused, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"):
-        await out.sender.open_dm(TEAM, out.ann.id)
+        await out.sender.open_dm(AT, out.ann.id)
 
 
 async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_was_posted() -> None:
@@ -116,9 +116,9 @@ async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) ->
     out.slack.clock.advance(3600)
     since = out.slack.clock.now()
     await post(out, MARKED)
-    sent = await out.sender.history.sent(TEAM, out.deploys.id, since=since)
+    sent = await out.sender.history.sent(AT, out.deploys.id, since=since)
     assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
-    assert len(await out.sender.history.sent(TEAM, out.deploys.id)) == 6
+    assert len(await out.sender.history.sent(AT, out.deploys.id)) == 6
 
 
 async def test_another_identity_is_another_message(out: Outgoing) -> None:
@@ -138,12 +138,12 @@ async def test_the_sdks_own_retries_are_off_whatever_client_it_is_given(out: Out
 async def test_what_can_be_done_twice_is_tried_twice_and_then_later(out: Outgoing) -> None:
     ts = await post(out)
     out.slack.faults.cuts("chat.update", acted=True)
-    await out.sender.update(TEAM, out.deploys.id, ts, Message("once more", ()))
+    await out.sender.update(AT, out.deploys.id, ts, Message("once more", ()))
     assert said(out) == ["once more"]
 
     out.slack.faults.fails("chat.update", times=2)
     with pytest.raises(Later):
-        await out.sender.update(TEAM, out.deploys.id, ts, Message("too much", ()))
+        await out.sender.update(AT, out.deploys.id, ts, Message("too much", ()))
     assert len(out.slack.calls_of("chat.update")) == 4
 
 
@@ -154,14 +154,14 @@ async def test_a_workspaces_limit_on_a_method_is_kept_without_ever_hearing_of_it
     out.slack.rates.methods = True
     ts = await post(out)
     for n in range(50):
-        await out.sender.update(TEAM, out.deploys.id, ts, Message(f"{n}", ()))
+        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
     with pytest.raises(Later) as later:
-        await out.sender.update(TEAM, out.deploys.id, ts, Message("51", ()))
+        await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
     assert 50 < later.value.after <= 60
     assert len(out.slack.calls_of("chat.update")) == 50
 
     out.slack.clock.advance(later.value.after)
-    await out.sender.update(TEAM, out.deploys.id, ts, Message("51", ()))
+    await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
     assert {made.status for made in out.slack.calls_of("chat.update")} == {200}
 
 
@@ -171,7 +171,7 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     assert sum(out.waits) == pytest.approx(5, abs=1)
     other = out.slack.channel("other", out.ann)
     waited = len(out.waits)
-    await out.sender.post(TEAM, other.id, PLAIN)
+    await out.sender.post(AT, other.id, PLAIN)
     assert len(out.waits) == waited
 
 
@@ -185,7 +185,7 @@ async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):
-        await out.sender.open_view(TEAM, "any", opening())
+        await out.sender.open_view(AT, "any", opening())
     assert out.waits == []
 
 
@@ -193,10 +193,10 @@ async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
 
 
 async def test_a_view_that_shows_something_newer_is_left_alone(out: Outgoing) -> None:
-    first = await out.sender.publish_home(TEAM, out.ann.id, _home("one"))
-    await out.sender.publish_home(TEAM, out.ann.id, _home("two"), first.hash)
+    first = await out.sender.publish_home(AT, out.ann.id, _home("one"))
+    await out.sender.publish_home(AT, out.ann.id, _home("two"), first.hash)
     with pytest.raises(Gone) as gone:
-        await out.sender.publish_home(TEAM, out.ann.id, _home("three"), first.hash)
+        await out.sender.publish_home(AT, out.ann.id, _home("three"), first.hash)
     assert gone.value.code == "hash_conflict"
     assert "two" in str(out.ann.home())
 
@@ -207,24 +207,24 @@ def _home(words: str) -> JsonObject:
 
 async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
-    opened = await out.sender.open_view(TEAM, trigger, opening())
-    await out.sender.update_view(TEAM, opened.id, notice_modal("All done."), opened.hash)
+    opened = await out.sender.open_view(AT, trigger, opening())
+    await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
     assert "All done." in await out.ann.gets_modal("Your vote")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
-        await out.sender.open_view(TEAM, trigger, opening())
+        await out.sender.open_view(AT, trigger, opening())
 
 
 async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:
     ts = await post(out)
-    assert await out.sender.permalink(TEAM, out.deploys.id, ts) == await out.sender.permalink(TEAM, out.deploys.id, ts)
-    assert await out.sender.open_dm(TEAM, out.ann.id) == await out.sender.open_dm(TEAM, out.ann.id)
+    assert await out.sender.permalink(AT, out.deploys.id, ts) == await out.sender.permalink(AT, out.deploys.id, ts)
+    assert await out.sender.open_dm(AT, out.ann.id) == await out.sender.open_dm(AT, out.ann.id)
     assert len(out.slack.calls_of("chat.getPermalink")) == 1
     assert len(out.slack.calls_of("conversations.open")) == 1
 
 
 async def test_deleting_what_is_gone_already_is_fine(out: Outgoing) -> None:
-    await out.sender.delete(TEAM, out.deploys.id, await post(out))
-    await out.sender.delete(TEAM, out.deploys.id, "1.000000")
+    await out.sender.delete(AT, out.deploys.id, await post(out))
+    await out.sender.delete(AT, out.deploys.id, "1.000000")
     assert said(out) == []
 
 

@@ -28,13 +28,14 @@ from bot.sandbox.records import Channel
 from bot.sandbox.seen import Seen
 from bot.sandbox.server import FakeSlack
 from bot.sender import Sender
-from bot.slack_calls import Limits
+from bot.slack_calls import Limits, Workspace
 from bot.slack_trouble import Later, SlackTrouble
 from bot.steps import Step
 from bot.store import open_store
 from runtime.database import Database
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked
 
+AT = Workspace(TEAM)
 WORDS = "deploy checkout 2.4.1"
 
 
