@@ -126,12 +126,11 @@ class Mailroom:
             log.warning("%s", error)  # what it came to is read from the session
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter]) -> None:
-        """On the cards of what was approved, or below somebody's words: it is tried again."""
+        """On the cards of what was approved, and once in the thread: it is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
                 await self._database.run(out_of_reach, letter.confirmation)
-            elif letter.kind == "words":
-                await self._say(session, unreachable(letter))
+        await self._say(session, unreachable(letters[0]))
         await self._tell(session)
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
@@ -205,7 +204,7 @@ class Mailroom:
         kind = _KINDS.get(outcome.became)
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return
-        if row.state is State.WAITING:
+        if _others_answered(row, outcome):
             await self._database.run(answered_elsewhere, row.id, outcome.confirmed)
         if outcome.confirmed is False and row.state is not State.APPROVED:
             return  # our own denial, come true
@@ -238,6 +237,12 @@ _KINDS = {
     Became.REFUSED: OutcomeKind.REFUSED,
     Became.UNKNOWN: OutcomeKind.UNKNOWN,
 }
+
+
+def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
+    """What nobody decided here, or was denied there though it was approved here and not given away yet."""
+    ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
+    return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
 
 
 def in_the_air(tx: Tx, key: str, patience: float) -> bool:

@@ -71,6 +71,7 @@ def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
 
 
 UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."
+UNREACHABLE_APPROVED = "The agent's server does not answer right now. It is tried again until the approval lapses."
 """In the thread, below what can't be told to the agent."""
 
 FIELD_REFUSALS = {

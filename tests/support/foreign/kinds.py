@@ -31,6 +31,11 @@ class Kind:
     usual: bool = False
     lacks: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def waits(self) -> bool:
+        """Whether runs of one session wait for each other there."""
+        return self.name.endswith("-plugin")
+
     def command(self) -> tuple[str, ...]:
         if self.quick:
             return replay(self.name.removeprefix("adk-"))

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from bot.hosts.foreign import ForeignHost
@@ -18,6 +19,8 @@ from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 
 ROOT = Path(__file__).parents[3]
+
+_words = count(1)
 
 
 @dataclass
@@ -77,9 +80,11 @@ class Foreign:
             self.process.communicate()
             self.process = None
 
-    def holds(self, word: str) -> None:
-        """The tool will linger over this word until it may go on."""
+    def holds(self, word: str | None = None) -> str:
+        """The tool will linger over this word, or a new one, until it may go on."""
+        word = word or f"w{next(_words)}"
         os.mkfifo(self.room / f"fifo-{word}")
+        return word
 
     def lingered(self, word: str) -> list[str]:
         """How far the lingering tool got with it: begun, ended."""

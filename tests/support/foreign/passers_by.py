@@ -1,0 +1,38 @@
+"""Somebody finds the server's port, and answers what waits there."""
+
+from __future__ import annotations
+
+import aiohttp
+
+from bot.row import SessionKey
+from bot.sandbox.seen import Seen
+from runtime.wire import REQUEST_CONFIRMATION
+from tests.support.foreign.rig import Foreign
+from tests.support.office import Staff
+
+
+def session_of(at: Staff, seen: Seen) -> SessionKey:
+    """The agent's session behind a thread that ann began."""
+    team = at.ann.user.team_id
+    return SessionKey("clerk", f"slack-{team}-{at.ann.id}", f"slack-{team}-{seen.channel}-{seen.thread}")
+
+
+async def answered_by_others(server: Foreign, at: Staff, card: Seen, *, confirmed: bool) -> None:
+    session = session_of(at, card)
+    async with aiohttp.ClientSession(server.url) as http:
+        there = f"/apps/{session.app}/users/{session.user}/sessions/{session.id}"
+        async with http.get(there) as response:
+            events = (await response.json())["events"]
+        parts = [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
+        calls = [part["functionCall"] for part in parts if part.get("functionCall")]
+        (asked,) = [call["id"] for call in calls if call["name"] == REQUEST_CONFIRMATION]
+        given = {"id": asked, "name": REQUEST_CONFIRMATION, "response": {"confirmed": confirmed}}
+        body = {
+            "appName": session.app,
+            "userId": session.user,
+            "sessionId": session.id,
+            "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
+        }
+        async with http.post("/run", json=body) as ran:
+            assert ran.status == 200
+            await ran.read()
