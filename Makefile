@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup dev demo check test test-slow bench clean
 
@@ -11,17 +12,18 @@ dev: $(VENV)/.developing   ## … and what the tests and checks need
 $(VENV)/.installed: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "adk-confirm needs Python 3.11 or newer; say which one: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "Making the environment in $(VENV): a minute or so, this once."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.developing: $(VENV)/.installed
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+	@$(PIP) --upgrade 'pip>=25.1' # the first that knows dependency groups
+	@$(PIP) --editable . --group dev
 	@touch $@
 
 demo: setup
-	@$(BIN)/adk-confirm demo
+	@$(BIN)/adk-confirm demo $(if $(PORT),--port $(PORT))
 
 check: dev
 	@$(BIN)/ruff check .

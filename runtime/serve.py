@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import signal
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from runtime.agent import Agent
-from runtime.errors import ConfirmError
+from runtime.listening import listen
 from runtime.rest import make_app
 from runtime.rest_guard import Guard
 from runtime.runner import Runner
@@ -24,10 +23,6 @@ from runtime.tool import end_threads
 from runtime.wire import Dialect
 
 _LAST_ANSWERS = 1.0  # for answers on their way out when everything else has stopped
-
-
-class CannotServe(ConfirmError):
-    """The server did not start; the message says what stands in its way."""
 
 
 @dataclass(frozen=True)
@@ -74,25 +69,8 @@ async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
         served = web.AppRunner(make_app(runners, serving.guard), access_log=None, shutdown_timeout=_LAST_ANSWERS)
         try:
             await served.setup()
-            yield await _listen(served, serving.guard.host, serving.port), database.url
+            yield await listen(served, serving.guard.host, serving.port), database.url
         finally:
             await served.cleanup()
     finally:
         await database.close()
-
-
-async def _listen(served: web.AppRunner, host: str, port: int) -> str:
-    try:
-        await web.TCPSite(served, host, port).start()
-    except OSError as error:
-        raise CannotServe(_why_not(error, host, port)) from error
-    taken: int = served.addresses[0][1]
-    return f"http://{f'[{host}]' if ':' in host else host}:{taken}"
-
-
-def _why_not(error: OSError, host: str, port: int) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
-    if error.errno == errno.EACCES:
-        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with --port."
-    return f"{host} is no address of this machine, or cannot be listened on: {error.strerror or error}."

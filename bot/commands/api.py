@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
+from bot.commands.common import port_number
 from runtime.rest_guard import TOKEN_VARIABLE, Guard
 from runtime.serve import Serving, serve_until_stopped
 from runtime.target import load_agent
@@ -22,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="an agent to serve, e.g. examples.oncall:agent; may be repeated",
     )
     parser.add_argument("--host", default="127.0.0.1", help=f"other machines reach it only with {TOKEN_VARIABLE} set")
-    parser.add_argument("--port", type=_port, default=8000, help="default: %(default)s; 0 takes a free one")
+    parser.add_argument("--port", type=port_number, default=8000, help="default: %(default)s; 0 takes a free one")
     parser.add_argument("--store", default=DEFAULT_STORE, metavar="URL", help="default: %(default)s")
     parser.add_argument(
         "--dialect", choices=("call", "response"), default="call", help="how requests are spoken; default: %(default)s"
@@ -41,13 +42,3 @@ def run(args: argparse.Namespace) -> int:
     guard = Guard.of(args.host, os.environ.get(TOKEN_VARIABLE), args.origins)
     agents = [load_agent(target) for target in args.agents]
     return serve_until_stopped(Serving(agents, guard, args.port, args.store, args.dialect))
-
-
-def _port(text: str) -> int:
-    try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 to 65535")
-    return port

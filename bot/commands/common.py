@@ -20,6 +20,17 @@ def add_config(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
     parser.add_argument("--config", type=Path, default=default, metavar="FILE", help=f"default: {DEFAULT_FILE} here")
 
 
+def port_number(text: str) -> int:
+    """An argument's type."""
+    try:
+        port = int(text)
+    except ValueError:
+        port = -1
+    if not 0 <= port <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 to 65535")
+    return port
+
+
 def settings_of(args: argparse.Namespace) -> Settings:
     return load_settings(args.config, os.environ)
 

@@ -7,29 +7,41 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import tempfile
+import threading
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 
+from bot.commands import words
+from bot.commands.common import port_number
 from bot.demo.stage import PORT, Demo, staged
 from runtime.errors import ConfirmError
+from runtime.listening import CannotServe
 
 
 class DemoFailed(ConfirmError):
-    """The walk through one confirmation did not come to its end."""
+    """The demo, or its walk through one confirmation, did not come to its end."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=PORT, help="where the page is; default: %(default)s")
+    parser.add_argument(
+        "--port", type=port_number, default=PORT, help="where the page is; default: %(default)s; 0 takes a free one"
+    )
     parser.add_argument("--no-browser", action="store_true", help="only print the address")
     parser.add_argument("--check", action="store_true", help="walk one confirmation without a browser, and end")
 
 
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("bot.sandbox.page").setLevel(logging.ERROR)  # its warning stands in what we print
     if args.check:
         return asyncio.run(_check())
-    return asyncio.run(_show(args.port, browser=not args.no_browser))
+    try:
+        return asyncio.run(_show(args.port, browser=not args.no_browser))
+    except CannotServe as error:
+        raise DemoFailed(words.DEMO_ELSEWHERE.format(why=error, port=args.port + 1)) from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
@@ -38,13 +50,27 @@ async def _show(port: int, *, browser: bool) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with staged(port) as demo:
-        print(f"\n  adk-confirm's sandbox: {demo.url}\n")
-        print("  Say “@adk-confirm deploy checkout 2.4.1 to prod” as ana, then be ben, and approve it.")
-        print("  Everything here is local and forgotten at the end. Ctrl-C ends it.\n", flush=True)
-        if browser:
-            await asyncio.to_thread(webbrowser.open, demo.url)
-        await stop.wait()
+        print(words.DEMO.format(url=demo.url), flush=True)
+        if browser and has_screen(os.environ, sys.platform):
+            # A thread that holds nothing up: some browsers stay in the foreground until they are closed.
+            threading.Thread(target=webbrowser.open, args=(demo.url,), daemon=True).start()
+        elif browser:
+            print(words.DEMO_UNSEEN, flush=True)
+        told = asyncio.create_task(stop.wait())
+        await asyncio.wait({told, demo.bot.work}, return_when=asyncio.FIRST_COMPLETED)
+        if not told.done():
+            raise DemoFailed(words.DEMO_BROKEN)
     return 0
+
+
+def has_screen(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether a browser that opens here is one that somebody sees. Without a display Python would take a text browser,
+    into the terminal that shows the address."""
+    if environment.get("BROWSER"):
+        return True
+    if environment.get("CI") or environment.get("SSH_CONNECTION"):
+        return False
+    return platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))
 
 
 async def _check() -> int:

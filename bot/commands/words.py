@@ -15,6 +15,16 @@ if TYPE_CHECKING:  # each command loads what it needs, and not what the others s
     from bot.reapplying import Reapplied
     from bot.waiting import Parked, Pending
 
+DEMO = """
+  adk-confirm's sandbox: {url}
+
+  Say “@adk-confirm deploy checkout 2.4.1 to prod” as ana, then be ben, and approve it.
+  A stand-in for Slack, on this machine alone, not for production. What happens in it is forgotten at the end.
+  Ctrl-C ends it.
+"""
+DEMO_UNSEEN = "  There is no screen here to open a browser on: open the address yourself.\n"
+DEMO_ELSEWHERE = "{why} With make: `make demo PORT={port}`."
+DEMO_BROKEN = "The demo's bot stopped working; what is said above tells why. Start it again."
 PAUSED = {
     True: "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.",
     False: "Runs were paused already.",

@@ -28,6 +28,7 @@ from bot.sandbox.sockets import SocketMode
 from bot.sandbox.storage import Storage
 from bot.sandbox.web_api import WebApi
 from bot.sandbox.workspace import Workspace
+from runtime.listening import CannotServe, listen
 
 T = TypeVar("T")
 
@@ -52,10 +53,11 @@ class FakeSlack:
     async def __aenter__(self) -> Self:
         self._runner = web.AppRunner(self.routes(), access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
-        await site.start()
-        host, port = self._runner.addresses[0][:2]
-        self.base = f"http://{host}:{port}"
+        try:
+            self.base = await listen(self._runner, "127.0.0.1", self._port)
+        except CannotServe:
+            await self._runner.cleanup()
+            raise
         return self
 
     async def __aexit__(

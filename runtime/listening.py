@@ -1,0 +1,31 @@
+"""A server that begins to listen, or a sentence that says why it can't."""
+
+from __future__ import annotations
+
+import errno
+
+from aiohttp import web
+
+from runtime.errors import ConfirmError
+
+
+class CannotServe(ConfirmError):
+    """The server did not start; the message says what stands in its way."""
+
+
+async def listen(served: web.AppRunner, host: str, port: int) -> str:
+    """Its address; port 0 is any that is free."""
+    try:
+        await web.TCPSite(served, host, port).start()
+    except OSError as error:
+        raise CannotServe(_why_not(error, host, port)) from error
+    taken: int = served.addresses[0][1]
+    return f"http://{f'[{host}]' if ':' in host else host}:{taken}"
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is taken by another program: stop that one, or choose another with --port."
+    if error.errno == errno.EACCES:
+        return f"Port {port} on {host} needs more rights than this user has: choose one above 1023 with --port."
+    return f"{host} is no address of this machine, or cannot be listened on: {error.strerror or error}."
