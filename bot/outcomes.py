@@ -62,7 +62,8 @@ def unreached(row: Confirmation, now: datetime) -> Change:
 def observe(row: Confirmation, seen: Seen, now: datetime) -> Change:
     """Copies what the host says. Hearing it again changes nothing, nor does the echo of what people settled.
 
-    A host that runs what was not approved here, or was not given to it yet, was answered by somebody else.
+    A host that runs what was not approved here, or was not given to it yet, was answered by somebody else. Before an
+    attempt that people decided on is given to it, it still speaks of the one before.
     """
     before = row.outcome.kind if row.outcome else None
     if seen.kind not in SEEN_BY_HOSTS or row.state is State.WAITING:
@@ -73,8 +74,10 @@ def observe(row: Confirmation, seen: Seen, now: datetime) -> Change:
         return Change(row=row)
     if seen.kind not in OUTCOMES[before]:
         raise Illegal(row, seen.kind)
-    not_ours = row.state is State.APPROVED and before is None and row.handed_at is None
-    if not_ours and seen.kind is not OutcomeKind.REFUSED:
+    not_given = row.state is State.APPROVED and before is None and row.handed_at is None
+    if not_given and row.attempt > 1 and seen.kind is OutcomeKind.UNKNOWN:
+        return Change(row=row)
+    if not_given and row.attempt == 1 and seen.kind is not OutcomeKind.REFUSED:
         alarm = elsewhere(row, True, now)
         return _copied(alarm.row, seen, now).after(*alarm.steps)
     return _copied(row, seen, now)

@@ -17,10 +17,18 @@ from runtime.jsontypes import Json, JsonObject
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
-NOTES = (
-    "An answer that reaches the server by another way than this one counts there: it is only noticed.",
-    "Whether a call ran when the connection broke can't always be told: then people are asked.",
+PORT = (
+    "Whoever reaches its port can answer in place of the people here: that is noticed and told, not prevented. "
+    "Keep the port to yourself, or use our plugin with a secret."
 )
+DENIALS = (
+    "A denial is the server's to keep: a tool that asks by itself, or whose rule has changed its mind by then, may run "
+    "all the same; that is noticed and told. Our plugin prevents it."
+)
+EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what is wanted."
+BROKEN = "Whether a call took effect when the connection broke can't always be told: then people are asked."
+TOGETHER = "Answers of one turn go to it together: an approval waits until the others of its turn are decided."
+NO_MARKS = "It keeps no marks: words that got lost on the way are looked for by what they say and when."
 
 
 async def find_out(app: str, get: Get) -> About:
@@ -28,14 +36,25 @@ async def find_out(app: str, get: Get) -> About:
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
     fields = _run_fields(await _found(get, "/openapi.json"))
+    metadata = "customMetadata" in fields
+    resumable = _is_resumable(await _tolerant(get, f"/dev/apps/{name}/build_graph"))
     return About(
         name=_name(await _found(get, "/version")),
-        metadata="customMetadata" in fields,
+        metadata=metadata,
         invocation="invocationId" in fields,
-        resumable=_is_resumable(await _tolerant(get, f"/dev/apps/{name}/build_graph")),
+        resumable=resumable,
         schemas=dict(_schemas(await _tolerant(get, f"/apps/{name}/app-info"))),
-        notes=NOTES,
+        notes=tuple(_notes(metadata=metadata, resumable=resumable)),
     )
+
+
+def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
+    """What such a server can't promise, for whoever runs the bot in front of it."""
+    yield from (PORT, DENIALS, EDITS, BROKEN)
+    if not resumable:
+        yield TOGETHER
+    if not metadata:
+        yield NO_MARKS
 
 
 async def _found(get: Get, path: str) -> Json:

@@ -226,7 +226,8 @@ def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
     if not asking.after:
-        return _begun(asking, confirmed, running)
+        on_its_way = running.get(asking.request.id) == len(asking.given)
+        return None if on_its_way else _begun(asking, confirmed, running)
     result, at = asking.after[0]
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:

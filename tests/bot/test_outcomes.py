@@ -218,6 +218,26 @@ class TestUnknown:
         assert desk.row.outcome is not None
         assert (desk.row.outcome.kind, desk.row.outcome.attempt) == (OutcomeKind.DONE, 2)
 
+    def test_before_it_runs_again_the_host_still_speaks_of_the_first_attempt(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        before = desk.row
+        desk.host_says(OutcomeKind.UNKNOWN)
+        assert desk.row is before
+        desk.begin()
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.row.outcome is not None
+        assert (desk.row.outcome.kind, desk.row.outside) == (OutcomeKind.DONE, None)
+
+    def test_the_first_attempt_may_end_before_the_second_begins_and_is_no_alarm(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        second = desk.deliveries[-1]
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.row.outside is None
+        with pytest.raises(Illegal):
+            begin(desk.row, second, desk.now)
+
     def test_a_click_from_before_is_no_word_on_what_to_do_now(self) -> None:
         desk = unknown()
         stale = desk.vote(VoteKind.RUN_AGAIN, ANNA, revision=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import pytest
 from hypothesis import given
@@ -161,7 +161,7 @@ class TestEachADK:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
         assert outcome(approved).became is Became.UNKNOWN
         assert outcome(approved, {shape.request: 0}).became is Became.RUNNING
-        assert outcome(approved, {shape.request: 1}).became is Became.UNKNOWN  # sent again, and not there yet
+        assert looked(approved, {shape.request: 1}).outcomes == ()  # sent again, and not there yet
         done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
         assert (done.became, done.confirmed, done.begun_at, done.ended_at) == (Became.DONE, True, 10.0, 12.0)
         assert done.text == '{"paid":1500}'
@@ -301,16 +301,33 @@ class TestPlugin:
 
     @given(st.booleans(), st.text(), st.text(min_size=1))
     def test_a_signature_is_of_this_answer_and_no_other(self, confirmed: bool, payload: str, secret: str) -> None:
-        verdict = Verdict("app", "user", "session", "r1", confirmed, payload)
+        verdict = Verdict(
+            app="app",
+            user="user",
+            session="session",
+            request="r1",
+            tool="pay",
+            arguments={"amount": 1},
+            confirmed=confirmed,
+            payload=payload,
+        )
         signature = verdict.sign(secret)
         assert verdict.signed_by(secret, signature)
-        others = [
-            Verdict("app", "user", "session", "r2", confirmed, payload),
-            Verdict("app", "user", "other", "r1", confirmed, payload),
-            Verdict("app", "user", "session", "r1", not confirmed, payload),
-            Verdict("app", "user", "session", "r1", confirmed, payload + "x"),
-        ]
-        assert not any(other.signed_by(secret, signature) for other in others)
+        changes: dict[str, object] = {
+            "app": "other",
+            "user": "other",
+            "session": "other",
+            "request": "r2",
+            "tool": "give",
+            "arguments": {"amount": 2},
+            "confirmed": not confirmed,
+            "payload": payload + "x",
+            "nth": 1,
+        }
+        assert set(changes) == {one.name for one in fields(Verdict)}
+        for name, value in changes.items():
+            other: Verdict = replace(verdict, **{name: value})  # type: ignore[arg-type]  # each of its own type
+            assert not other.signed_by(secret, signature)
         assert not verdict.signed_by(secret + "x", signature)
         assert not verdict.signed_by(secret, None)
 

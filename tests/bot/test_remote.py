@@ -13,6 +13,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from bot.hosts import open_host
+from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
 from bot.hosts.foreign import ForeignHost
 from bot.hosts.host import Cut, Failed, Unreachable
 from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
@@ -195,6 +196,23 @@ async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int)
     await host.close()
     assert "search" in said[-1]
     assert (len(ear.at("/run_sse")), len(ear.at("/run"))) == (1, 2)  # tried once
+
+
+async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
+    host = ear.host()
+    told = await host.capabilities()
+    await host.close()
+    assert (told.exactly_once, told.edits, told.patience) == (False, False, 30.0)
+    assert [PORT in told.notes, DENIALS in told.notes, EDITS in told.notes, BROKEN in told.notes] == [True] * 4
+    assert TOGETHER in told.notes
+    assert NO_MARKS in told.notes
+
+    async with listening(Ear(describes=("customMetadata",), resumable=True)) as other:
+        host = other.host()
+        told = await host.capabilities()
+        await host.close()
+    assert TOGETHER not in told.notes
+    assert NO_MARKS not in told.notes
 
 
 # In
