@@ -95,6 +95,8 @@ class Deliveries:
             reason=delivery.reason,
             mark=letter.mark,
             since=handed if delivery.confirmed else await self._begun_before(session, letter),
+            tool=row.asked.tool,
+            arguments=row.asked.arguments,
         )
 
     async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:

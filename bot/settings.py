@@ -235,8 +235,13 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     problems: list[Problem] = []
     if agent is None:
         problems.append(Problem("agent", 'is missing; write [agent] with target = "my_agents.oncall:agent"'))
-    elif agent.token_env is not None and not env.get(agent.token_env):
-        problems.append(Problem("agent.token_env", f"the environment has no {agent.token_env}; set it, or remove this"))
+    else:
+        named = {"agent.token_env": agent.token_env, "agent.secret_env": agent.secret_env}
+        problems += [
+            Problem(key, f"the environment has no {name}; set it, or remove this")
+            for key, name in named.items()
+            if name is not None and not env.get(name)
+        ]
     if slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:

@@ -12,16 +12,19 @@
 - A call that has its result does not run again, and runs of one session wait for each other. Both hold within one
   process and event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
-- With a `secret` that the bot knows too (`[agent] secret_env`), answers that it did not sign are refused.
+- With a secret that the bot knows too, answers that it did not sign are refused. It is given as `secret`, or stands in
+  the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
+  runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two: the new one and the old.
 
-This module alone imports google-adk.
+Put it first among an app's plugins: google-adk stops asking plugins at the first one that answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import os
+from collections.abc import Sequence
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -29,26 +32,36 @@ from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.sessions.session import Session
 from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from runtime.amending import refuse_unfit
+from runtime.adk_reading import (
+    Asked,
+    answers_in,
+    asked,
+    asked_about,
+    asked_in,
+    read_answer,
+    result_of,
+    schema_of,
+    times_answered,
+)
 from runtime.call import REJECTED
-from runtime.errors import Forbidden
-from runtime.jsontypes import JsonObject
-from runtime.signing import Announcement, Verdict, announced, announcing
+from runtime.errors import Forbidden, Invalid
+from runtime.signing import SECRET_ENV, UNSIGNED, Announcement, Verdict, announced, announcing, checked_secret
 from runtime.turns import Turns
-from runtime.wire import REQUEST_CONFIRMATION
 
 log = logging.getLogger(__name__)
 
 WAITS = "This tool call requires confirmation, please approve or reject."
+"""What google-adk answers a call with that its gate holds."""
 
 
 class ConfirmationPlugin(BasePlugin):
-    def __init__(self, *, secret: str | None = None, name: str = "adk_confirm") -> None:
+    def __init__(self, *, secret: str | Sequence[str] | None = None, name: str = "adk_confirm") -> None:
         super().__init__(name=name)
-        self._secret = secret
+        self.secrets = _secrets(secret)
         self._turns = Turns()
         self._asking: dict[str, Announcement] = {}  # by the call's id, until its request's event passes
 
@@ -60,10 +73,11 @@ class ConfirmationPlugin(BasePlugin):
         """Before anything is stored: a refusal here leaves no trace in the session."""
         await self._take_turn(invocation_context)
         try:
-            return self._checked(invocation_context.session, user_message)
+            self._check_answers(invocation_context.session, user_message)
         except BaseException:
             self._turns.leave(_key(invocation_context), invocation_context)
             raise
+        return None
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         await self._take_turn(invocation_context)
@@ -90,47 +104,61 @@ class ConfirmationPlugin(BasePlugin):
 
     # Answers as they come
 
-    def _checked(self, session: Session, message: types.Content) -> types.Content | None:
-        for response in _answers(message):
-            given = response.response or {}
-            self._check_signature(session, response.id or "", given)
-            payload = given.get("payload")
-            asked = _asked(session, response.id or "")
-            if given.get("confirmed") is True and asked is not None and isinstance(payload, dict):
-                call_id, announcement = asked
-                if announcement.gated:
-                    refuse_unfit(payload, announcement.schema, call_id)
-        return None
+    def _check_answers(self, session: Session, message: types.Content) -> None:
+        for response in answers_in(message):
+            confirmation, request = read_answer(response), response.id or ""
+            about = asked(session, request)
+            if not self._is_signed(session, about, confirmation, times_answered(session, request)):
+                log.warning("an answer to %s in session %s was not signed, and is refused", request, session.id)
+                raise Forbidden(UNSIGNED)
+            if about is not None:
+                about.refuse_unfit(confirmation)
 
-    def _check_signature(self, session: Session, request: str, given: dict[str, Any]) -> None:
-        if self._secret is None:
-            return
+    def _is_signed(self, session: Session, about: Asked | None, confirmation: ToolConfirmation, nth: int) -> bool:
+        if not self.secrets:
+            return True
+        if about is None:
+            return False
         verdict = Verdict(
-            session.app_name, session.user_id, session.id, request, given.get("confirmed") is True, given.get("payload")
+            app=session.app_name,
+            user=session.user_id,
+            session=session.id,
+            request=about.request,
+            tool=about.tool,
+            arguments=about.arguments,
+            confirmed=confirmation.confirmed,
+            payload=confirmation.payload,
+            nth=nth,
         )
-        if not verdict.signed_by(self._secret, given.get("hint")):
-            raise Forbidden("This answer is not signed: calls of this agent are approved and denied in Slack only.")
+        return any(verdict.signed_by(secret, confirmation.hint) for secret in self.secrets)
 
     # The call, once it is answered
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
+        """What the tool is answered with instead of being run; None: it may run, with these arguments."""
         confirmation, call_id = tool_context.tool_confirmation, tool_context.function_call_id
         if confirmation is None or call_id is None:
             return None
-        done = _result(tool_context.session, call_id)
+        session = tool_context.session
+        about = asked_about(session, call_id)
+        done = None if about is None else result_of(session, about)
         if done is not None:
             log.warning("%s (%s) was answered again and has its result: it is not run again", tool.name, call_id)
             return done
-        payload = confirmation.payload
-        if not confirmation.confirmed:
-            reason = payload.get("reason") if isinstance(payload, dict) else None
-            return {"error": REJECTED, "reason": reason} if reason else {"error": REJECTED}
-        announcement = _announcement(tool_context.session, call_id)
-        if announcement is not None and announcement.gated and isinstance(payload, dict):
-            tool_args.update(payload)
-        return None
+        return self._refused(session, about, confirmation) or _amended(tool_args, about, confirmation)
+
+    def _refused(self, session: Session, about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
+        """Signatures are looked at once more: an answer may get into a session by other ways than a message."""
+        nth = 0 if about is None else times_answered(session, about.request) - 1
+        if not self._is_signed(session, about, confirmation, nth):
+            log.warning("the answer that stands in session %s was not signed: nothing runs", session.id)
+            return {"error": UNSIGNED}
+        if confirmation.confirmed:
+            return None
+        reason = None if about is None else about.reason(confirmation)
+        return {"error": REJECTED, "reason": reason} if reason else {"error": REJECTED}
 
     async def on_tool_error_callback(
         self,
@@ -157,20 +185,31 @@ class ConfirmationPlugin(BasePlugin):
         result: Any,
     ) -> None:
         call_id = tool_context.function_call_id
-        if call_id and call_id in tool_context.actions.requested_tool_confirmations:
-            gated = isinstance(result, dict) and result.get("error") == WAITS
-            self._asking[call_id] = Announcement(
-                gated=gated, signed=self._secret is not None, schema=_schema(tool) if gated else None
-            )
+        asks = bool(call_id) and call_id in tool_context.actions.requested_tool_confirmations
+        if call_id is None or not asks or tool_context.tool_confirmation is not None:
+            return
+        gated = isinstance(result, dict) and result.get("error") == WAITS
+        self._asking[call_id] = Announcement(
+            gated=gated, signed=bool(self.secrets), schema=schema_of(tool) if gated else None
+        )
 
-    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> Event | None:  # noqa: ARG002
-        asked = [call_id for _, call_id in _requests(event)]
-        told = {call_id: self._asking.pop(call_id) for call_id in asked if call_id in self._asking}
-        if not told:
-            return None
-        metadata = {**(event.custom_metadata or {}), **announcing(told)}
-        changed: Event = event.model_copy(update={"custom_metadata": metadata})
-        return changed
+    async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
+        """The event itself is written to: one given back instead would be the last that other plugins hear of."""
+        told = {one.call_id: self._asking.pop(one.call_id) for one in asked_in(event) if one.call_id in self._asking}
+        if told and not any(announced(event.custom_metadata, call_id) for call_id in told):
+            event.custom_metadata = {**(event.custom_metadata or {}), **announcing(told)}
+
+
+def _amended(tool_args: dict[str, Any], about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
+    """An edit replaces the arguments that it names."""
+    if about is None or not about.gated or not isinstance(confirmation.payload, dict):
+        return None
+    try:
+        about.refuse_unfit(confirmation)
+    except Invalid as error:
+        return {"error": str(error)}
+    tool_args.update(confirmation.payload)
+    return None
 
 
 def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
@@ -178,57 +217,8 @@ def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
     return session.app_name, session.user_id, session.id
 
 
-def _answers(message: types.Content) -> Iterator[types.FunctionResponse]:
-    for part in message.parts or ():
-        if part.function_response is not None and part.function_response.name == REQUEST_CONFIRMATION:
-            yield part.function_response
-
-
-def _requests(event: Event) -> Iterator[tuple[str, str]]:
-    """The requests in an event: their ids, and those of the calls that they are about."""
-    for call in event.get_function_calls():
-        original = (call.args or {}).get("originalFunctionCall")
-        if call.name == REQUEST_CONFIRMATION and call.id and isinstance(original, dict) and original.get("id"):
-            yield call.id, original["id"]
-
-
-def _asked(session: Session, request: str) -> tuple[str, Announcement] | None:
-    """The call that a request is about, and what was announced of it."""
-    for event in session.events:
-        for request_id, call_id in _requests(event):
-            found = announced(event.custom_metadata, call_id) if request_id == request else None
-            if found is not None:
-                return call_id, found
-    return None
-
-
-def _announcement(session: Session, call_id: str) -> Announcement | None:
-    return next((found for event in session.events if (found := announced(event.custom_metadata, call_id))), None)
-
-
-def _result(session: Session, call_id: str) -> dict[str, Any] | None:
-    """What the call came to, once an answer stands before it."""
-    request = next((one for event in session.events for one, call in _requests(event) if call == call_id), None)
-    answered = False
-    for event in session.events:
-        for response in event.get_function_responses():
-            if event.author == "user":
-                answered = answered or response.id == request
-            elif answered and response.id == call_id:
-                found: dict[str, Any] | None = response.response
-                return found
-    return None
-
-
-def _schema(tool: BaseTool) -> JsonObject | None:
-    """The tool's parameters as JSON schema, whichever way it declares them."""
-    declaration = tool._get_declaration()
-    if declaration is None:
-        return None
-    if declaration.parameters_json_schema is not None:
-        schema: JsonObject = declaration.parameters_json_schema
-        return schema
-    if declaration.parameters is None:
-        return None
-    plain: JsonObject = declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return plain
+def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    if given is None:
+        given = os.environ.get(SECRET_ENV, "").split()
+    listed = (given,) if isinstance(given, str) else given
+    return tuple(checked_secret(secret) for secret in listed)

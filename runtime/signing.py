@@ -10,11 +10,17 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 
+from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
 
 MARK = "adkConfirmMark"
 ANNOUNCED = "adkConfirm"
 _SIGNED = "adk-confirm v1 "
+SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
+SHORTEST = 16
+
+UNSIGNED = "Not signed with the plugin's secret: the calls of this agent are decided in Slack, and only there."
+"""What the plugin says of an answer that it refuses; the bot knows it again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +61,35 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What is signed: this answer to this request of this session, and no other."""
+    """What is signed: this answer to this request of this session about this call, and no other. `nth` counts the
+    answers that stood there before it: one that was given can't be given again by whoever read it."""
 
     app: str
     user: str
     session: str
     request: str
+    tool: str
+    arguments: JsonObject
     confirmed: bool
     payload: Json = None
+    nth: int = 0
 
     def sign(self, secret: str) -> str:
-        text = canonical([self.app, self.user, self.session, self.request, self.confirmed, self.payload])
+        about: list[Json] = [self.app, self.user, self.session, self.request, self.tool, self.arguments]
+        text = canonical([*about, self.confirmed, self.payload, self.nth])
         return _SIGNED + hmac.new(secret.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
 
     def signed_by(self, secret: str, signature: object) -> bool:
         return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
+
+
+def checked_secret(secret: str) -> str:
+    """Signatures stand in the session, where others may read them: a short secret could be found by trying."""
+    if len(secret) < SHORTEST:
+        raise Invalid(f"The plugin's secret must have {SHORTEST} characters or more; `openssl rand -hex 32` makes one.")
+    return secret
 
 
 def _object(value: Json) -> JsonObject:

@@ -12,6 +12,7 @@ from runtime.errors import ConfirmError
 
 _USUAL_NAMES = ("agent", "root_agent")
 _OURS = Path(__file__).resolve().parent.parent
+_EXTRAS = {"google.adk": "adk", "mcp": "mcp"}
 _OUR_PACKAGES = ("bot", "runtime", "blocks", "examples")
 
 
@@ -51,9 +52,15 @@ def _load(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadTarget(_not_there(name, error.name)) from error
-        raise BadTarget(f"{name} needs the module {error.name!r}, which is not installed.") from error
+        raise BadTarget(f"{name} needs the module {error.name!r}, which is not installed{_extra(error)}.") from error
     except Exception as error:
         raise BadTarget(f"{name} could not be imported: {_what(error)}.") from error
+
+
+def _extra(missing: ModuleNotFoundError) -> str:
+    """How to install what an extra of ours brings."""
+    extra = next((extra for name, extra in _EXTRAS.items() if f"{missing.name}.".startswith(f"{name}.")), None)
+    return "" if extra is None else f": pip install 'adk-confirm[{extra}]'"
 
 
 def _not_there(name: str, missing: str) -> str:

@@ -9,6 +9,7 @@ from bot.hosts.host import Host
 from bot.settings import Agent
 from runtime.database import Database
 from runtime.errors import Invalid
+from runtime.signing import checked_secret
 
 
 async def open_host(
@@ -24,9 +25,8 @@ async def open_host(
     target = load_object(agent.target)
     if is_googles(target):
         from bot.hosts.adk import open_adk
-        from bot.hosts.foreign import ForeignHost
 
-        return ForeignHost(open_adk(target, agent.target, store_url), clock=clock)
+        return open_adk(target, agent.target, store_url, clock)
     from bot.hosts.embedded import EmbeddedHost
 
     return EmbeddedHost(load_agent(agent.target), database, clock)
@@ -39,7 +39,9 @@ def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:
     headers = dict(agent.headers)
     if agent.token_env is not None:
         headers["Authorization"] = f"Bearer {_from_environment(agent.token_env, 'token_env')}"
-    secret = _from_environment(agent.secret_env, "secret_env") if agent.secret_env is not None else None
+    secret = None
+    if agent.secret_env is not None:
+        secret = checked_secret(_from_environment(agent.secret_env, "secret_env"))
     assert agent.app is not None
     server = RemoteServer(url, agent.app, headers=headers, timeout=agent.timeout.total_seconds())
     return ForeignHost(server, secret=secret, clock=clock)

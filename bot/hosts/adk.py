@@ -1,19 +1,22 @@
 """Agents of google-adk in this process, behind our plugin. Their sessions are kept beside the bot's own store.
 
 Given an agent or an `App`, the bot makes a `Runner` for it; given a `Runner`, it takes that with its session service.
+All of google-adk's runs in a thread apart: a tool that blocks holds up its like, as on any ADK server, but not Slack.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sqlalchemy import make_url
 
-from bot.hosts.foreign import About
-from bot.hosts.host import Failed, Unreachable
+from bot.hosts.apart import Apart
+from bot.hosts.foreign import About, ForeignHost
+from bot.hosts.host import Failed, Host, Unreachable
 from bot.row import SessionKey
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
@@ -21,24 +24,35 @@ from runtime.target import BadTarget
 from runtime.wire import Content
 
 if TYPE_CHECKING:
+    from google.adk.apps.app import App
     from google.adk.events.event import Event
+    from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import Runner
     from google.adk.sessions.base_session_service import BaseSessionService
     from google.adk.sessions.session import Session
 
+log = logging.getLogger(__name__)
+
+IN_MEMORY = (
+    "The agent's sessions are kept in memory: when this process ends, what waits for a decision is lost, and what was "
+    "said is forgotten. Give the Runner a session service on a database."
+)
+
 
 def is_googles(target: object) -> bool:
     """Whether this is google-adk's, so that it needs this host. Looks without importing anything."""
-    return any(base.__module__.startswith("google.adk") for base in type(target).__mro__)
+    return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
 
 
 class AdkServer:
-    """The runner, in the terms of a server. What breaks off here has ended: nothing arrives later."""
+    """The runner, in the terms of a server."""
 
-    patience = 0.0
+    patience = 5.0
+    """What broke off here has ended. But nothing is tried again at once."""
 
     def __init__(self, runner: Runner, own_sessions: BaseSessionService | None = None) -> None:
         self._runner, self._own_sessions = runner, own_sessions
+        self._apart = Apart("google-adk")
 
     @property
     def app(self) -> str:
@@ -51,18 +65,29 @@ class AdkServer:
             metadata=True,
             invocation=True,
             resumable=config is not None and config.is_resumable,
+            notes=(IN_MEMORY,) if _in_memory(self._runner.session_service) else (),
         )
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
-        found = await self._session(session)
-        return None if found is None else [_json(event) for event in found.events]
+        async def read() -> list[JsonObject] | None:
+            found = await self._session(session)
+            return None if found is None else [_json(event) for event in found.events]
+
+        return await self._apart.call(read)
 
     async def create(self, session: SessionKey) -> None:
-        await self._runner.session_service.create_session(
-            app_name=session.app, user_id=session.user, session_id=session.id
-        )
+        async def created() -> None:
+            await self._runner.session_service.create_session(
+                app_name=session.app, user_id=session.user, session_id=session.id
+            )
+
+        await self._apart.call(created)
 
     async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+        async for event in self._apart.iterate(lambda: self._run(session, message, extra)):
+            yield event
+
+    async def _run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncGenerator[JsonObject, None]:
         from google.adk.agents.run_config import RunConfig
         from google.genai import types
 
@@ -84,6 +109,10 @@ class AdkServer:
             await running.aclose()
 
     async def close(self) -> None:
+        await self._apart.call(self._close)
+        await self._apart.close()
+
+    async def _close(self) -> None:
         await self._runner.close()
         closing = getattr(self._own_sessions, "close", None)  # those on a database have it
         if closing is not None:
@@ -103,29 +132,57 @@ def _json(event: Event) -> JsonObject:
     return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def open_adk(target: object, name: str, store_url: str) -> AdkServer:
+def open_adk(target: object, name: str, store_url: str, clock: Callable[[], float] | None = None) -> Host:
     """`target` is a google-adk agent, `App` or `Runner`; `name` is what it was asked for by."""
-    from google.adk.agents.base_agent import BaseAgent
-    from google.adk.apps.app import App
     from google.adk.runners import Runner
 
-    from runtime.adk_plugin import ConfirmationPlugin
-
     if isinstance(target, Runner):
-        if not any(isinstance(one, ConfirmationPlugin) for one in target.plugin_manager.plugins):
-            target.plugin_manager.register_plugin(ConfirmationPlugin())
-        return AdkServer(target)
-    if isinstance(target, App):
-        app = target
-    elif isinstance(target, BaseAgent):
-        app = App(name=target.name, root_agent=target)
+        runner, sessions = target, None
+        secret = _guard(runner.plugin_manager.plugins)
     else:
+        app = _app(target, name)
+        plugins = list(app.plugins)
+        secret = _guard(plugins)
+        sessions = _sessions(store_url)
+        runner = Runner(app=app.model_copy(update={"plugins": plugins}), session_service=sessions)
+    if _in_memory(runner.session_service):
+        log.warning("%s: %s", name, IN_MEMORY)
+    return ForeignHost(AdkServer(runner, sessions), secret=secret, clock=clock)
+
+
+def _app(target: object, name: str) -> App:
+    from google.adk.agents.base_agent import BaseAgent
+    from google.adk.apps.app import App
+
+    if isinstance(target, App):
+        return target
+    if not isinstance(target, BaseAgent):
         kind = type(target).__name__
         raise BadTarget(f"{name} is google-adk's {kind}: an agent, an App or a Runner is needed here.")
-    if not any(isinstance(one, ConfirmationPlugin) for one in app.plugins):
-        app = app.model_copy(update={"plugins": [*app.plugins, ConfirmationPlugin()]})
-    sessions = _sessions(store_url)
-    return AdkServer(Runner(app=app, session_service=sessions), sessions)
+    try:
+        return App(name=target.name, root_agent=target)
+    except ValueError as error:
+        raise BadTarget(f"{name} can't be made an App of google-adk, so give one: {error}") from error
+
+
+def _guard(plugins: list[BasePlugin]) -> str | None:
+    """Our plugin is one of them, and the first; with the secret that it may have been given. google-adk asks no further
+    plugin when one has answered."""
+    from runtime.adk_plugin import ConfirmationPlugin
+
+    ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)
+    if ours is None:
+        ours = ConfirmationPlugin()
+    else:
+        plugins.remove(ours)
+    plugins.insert(0, ours)
+    return ours.secrets[0] if ours.secrets else None
+
+
+def _in_memory(sessions: BaseSessionService) -> bool:
+    from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+    return isinstance(sessions, InMemorySessionService)
 
 
 def _sessions(store_url: str) -> BaseSessionService:

@@ -27,15 +27,18 @@ from bot.hosts.host import (
     Words,
 )
 from bot.hosts.reading import Asking, Reading, Standing
+from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, refusal, was_refused
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
-from runtime.signing import MARK, Verdict
-from runtime.wire import Blob, Content, FunctionResponse, Part
+from runtime.signing import MARK
+from runtime.wire import Blob, Content, Part
 
 GONE = "The agent's server does not know this request any more: its session is gone, or was begun anew."
+
+ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
 
 WORDS_WAIT = 30.0
 """Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
@@ -78,7 +81,7 @@ class Server(Protocol):
 
 class ForeignHost:
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._server, self._secret = server, secret
+        self._server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
         self._running: dict[SessionKey, dict[str, int]] = {}
@@ -149,9 +152,15 @@ class ForeignHost:
             raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
         left = [answer for answer in answers if standing[answer.request_id] is Standing.ABSENT]
         for answer in left:
+            asking = before.asking(answer.request_id)
+            if _is_another(asking, answer):
+                raise Lost(ANOTHER)
+            if self._signer.lacks_secret(asking):
+                yield refusal(NOT_SIGNED, answer.request_id)
+                raise Unreachable(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self._server.patience)
         if left:
-            parts = [self._part(session, before.asking(a.request_id), _word(a)) for a in left]
+            parts = [self._signer.part(session, before.asking(a.request_id), _word(a)) for a in left]
             marks = [answer.mark for answer in left]
             async for said in self._give(session, before, parts, [a.request_id for a in left], marks):
                 yield said
@@ -175,7 +184,7 @@ class ForeignHost:
         if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
             return  # its result came after all, or it was sent before
         self._wait_out(mark, None, self._server.patience)
-        parts = [self._part(session, asking, answer) for answer in reading.first_answer(asking)]
+        parts = [self._signer.part(session, asking, answer) for answer in reading.first_answer(asking)]
         async for said in self._give(session, before, parts, [request_id], [mark]):
             yield said
 
@@ -198,6 +207,10 @@ class ForeignHost:
             if None in now.values():
                 raise Lost(GONE, may_have_run=True) from cut
             if not all(one is not None and len(one.given) > given[key] for key, one in now.items()):
+                if was_refused(cut):
+                    self._forget(marks)
+                    yield refusal(NOT_TAKEN, requests[0])
+                    raise Unreachable(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise Cut(str(cut), self._server.patience) from cut
             if isinstance(cut, Failed):
                 yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
@@ -212,20 +225,6 @@ class ForeignHost:
         async for said in self._tell(session, Content.of_text(text), f"{answer.mark}:reason", 0.0):
             yield said
 
-    def _part(self, session: SessionKey, asking: Asking | None, answer: Answer) -> Part:
-        """The answer as every ADK takes it; where the plugin wants it, signed in its hint."""
-        part = answer.as_part()
-        response = part.function_response
-        assert response is not None
-        signed = asking is not None and asking.announcement is not None and asking.announcement.signed
-        if not signed or self._secret is None:
-            return part
-        given = dict(response.response or {})
-        confirmed = given.get("confirmed") is True
-        verdict = Verdict(self.app, session.user, session.id, answer.id, confirmed, given.get("payload"))
-        given["hint"] = verdict.sign(self._secret)
-        return Part(function_response=FunctionResponse(id=answer.id, name=response.name, response=given))
-
     # The server
 
     async def _read(self, session: SessionKey) -> Reading:
@@ -237,6 +236,11 @@ class ForeignHost:
             return await self._read(session)
         except Unreachable as error:
             raise Cut(str(cut), error.again_after) from error
+
+    def _forget(self, marks: list[str]) -> None:
+        """What was refused can't arrive later."""
+        for mark in marks:
+            self._sent.pop(mark, None)
 
     def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
         """Nothing is sent while the same, sent before, may still arrive."""
@@ -278,6 +282,13 @@ def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
             yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
     elif raw.get("id") and (said := said_in(event)) is not None:
         yield said
+
+
+def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
+    """Whether the session has by now another call under the request that was decided."""
+    if asking is None or not answer.confirmed or answer.arguments is None:
+        return False
+    return (asking.request.call.name, asking.request.call.arguments) != (answer.tool, answer.arguments)
 
 
 def _word(answer: HostAnswer) -> Answer:

@@ -87,6 +87,8 @@ class HostAnswer:
     reason: str | None = None
     mark: str = ""
     since: float | None = None
+    tool: str = ""
+    arguments: JsonObject | None = None  # of the call as it was approved: a host gives the approval to no other
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.hosts.host import Became, Cut, HostRequest
+from bot.hosts.host import Became, HostRequest, Unreachable
 from runtime.amending import refuse_unfit
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
@@ -193,15 +193,21 @@ async def test_a_tool_that_fails_has_its_result(at: Visit, server: Foreign) -> N
 
 async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -> None:
     guarded = servers.server(version, PLUGIN="1", SECRET=SECRET)
-    async with visiting(guarded, SECRET) as visit, visiting(guarded, "another secret") as stranger:
-        stranger.session = visit.session
+    async with (
+        visiting(guarded, SECRET) as visit,
+        visiting(guarded, "known to somebody else altogether") as stranger,
+        visiting(guarded) as careless,
+    ):
+        stranger.session = careless.session = visit.session
         request = await visit.asks("please pay 1500")
         yes: JsonObject = {"confirmed": True}
         no: JsonObject = {"confirmed": False}
         for forged in (yes, no, {**yes, "hint": "adk-confirm v1 00"}):
             assert (await raw(guarded, visit, request, forged))[0] == 500
-        with pytest.raises(Cut):
+        with pytest.raises(Unreachable, match="its plugin has another secret"):
             await stranger.approve(request)
+        with pytest.raises(Unreachable, match="has no secret to sign with"):
+            await careless.approve(request)
         assert await visit.requests() == [request]
         assert guarded.ran() == []
 

@@ -1,0 +1,93 @@
+"""An event loop in a thread of its own, for code of others: what blocks there holds up nobody here."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from concurrent.futures import Future
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Apart:
+    def __init__(self, name: str) -> None:
+        self._begun = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=name, daemon=True)
+        self._thread.start()
+        self._begun.wait()
+
+    async def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """What it gives, or raises, there. Who is cancelled here cancels it there, and waits until it has ended."""
+        errand = _Errand(self._loop, function)
+        result = asyncio.wrap_future(errand.result)
+        try:
+            return await asyncio.shield(result)
+        finally:
+            await errand.over()
+
+    async def iterate(self, function: Callable[[], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
+        """What it yields there. Who stops listening cancels it there, and waits until it has ended."""
+        here, heard = asyncio.get_running_loop(), asyncio.Queue[_Heard[T] | None]()
+
+        async def listened() -> None:
+            async with aclosing(function()) as made:
+                async for one in made:
+                    here.call_soon_threadsafe(heard.put_nowait, _Heard(one))
+
+        errand = _Errand(self._loop, listened)
+        errand.result.add_done_callback(lambda _: here.call_soon_threadsafe(heard.put_nowait, None))
+        try:
+            while (one := await heard.get()) is not None:
+                yield one.value
+            errand.result.result()
+        finally:
+            await errand.over()
+
+    async def close(self) -> None:
+        """What still runs there is cancelled. Returns when the thread has ended."""
+        self._loop.call_soon_threadsafe(self._enough.set)
+        await asyncio.to_thread(self._thread.join)
+
+    async def _live(self) -> None:
+        self._loop, self._enough = asyncio.get_running_loop(), asyncio.Event()
+        self._begun.set()
+        await self._enough.wait()
+
+
+@dataclass(frozen=True)
+class _Heard(Generic[T]):
+    value: T
+
+
+class _Errand(Generic[T]):
+    """One coroutine that runs there."""
+
+    def __init__(self, there: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self.result: Future[T] = Future()
+        self._there, self._function = there, function
+        there.call_soon_threadsafe(self._begin)
+
+    async def over(self) -> None:
+        """Cancels it unless it has ended, and returns when it has."""
+        if not self.result.done():
+            self._there.call_soon_threadsafe(self._cancel)
+            await asyncio.wait({asyncio.wrap_future(self.result)})
+
+    def _begin(self) -> None:
+        self._task = self._there.create_task(self._function())
+        self._task.add_done_callback(self._end)
+
+    def _cancel(self) -> None:
+        self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self.result.cancel()
+        elif (error := task.exception()) is not None:
+            self.result.set_exception(error)
+        else:
+            self.result.set_result(task.result())

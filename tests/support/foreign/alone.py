@@ -1,0 +1,87 @@
+"""A google-adk Runner with our plugin, and nobody in front of it: what stands in sessions, sent and forged by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from google.adk.apps.app import App, ResumabilityConfig
+from google.adk.events.event import Event
+from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.runners import Runner
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.base_tool import BaseTool
+from google.genai import types
+
+from runtime.adk_reading import Asked, asked_in
+from runtime.jsontypes import JsonObject
+from tests.support.foreign.google import agent
+
+USER = "slack-T1-U0ANN"
+_numbers = count(1)
+
+
+class Alone:
+    """`session` is the conversation that is spoken to; `log` is what the tools wrote."""
+
+    def __init__(self, *plugins: BasePlugin, tools: Sequence[BaseTool] = (), resumable: bool = False) -> None:
+        root = agent("clerk")
+        root.tools.extend(tools)
+        config = ResumabilityConfig(is_resumable=True) if resumable else None
+        self.app = App(name="clerk", root_agent=root, plugins=list(plugins), resumability_config=config)
+        self.runner = Runner(app=self.app, session_service=InMemorySessionService())
+        self.session = f"s{next(_numbers)}"
+
+    async def say(self, text: str) -> list[Event]:
+        if not await self.stands():
+            await self.begin()
+        return await self.tell(types.Part(text=text))
+
+    async def asks(self, text: str) -> Asked:
+        (asked,) = [one for event in await self.say(text) for one in asked_in(event)]
+        return asked
+
+    async def answer(self, asked: Asked, response: JsonObject) -> list[Event]:
+        given = types.FunctionResponse(id=asked.request, name="adk_request_confirmation", response=response)
+        return await self.tell(types.Part(function_response=given))
+
+    async def tell(self, *parts: types.Part) -> list[Event]:
+        message = types.Content(role="user", parts=list(parts))
+        running = self.runner.run_async(user_id=USER, session_id=self.session, new_message=message)
+        return [event async for event in running]
+
+    async def resume(self, invocation: str) -> list[Event]:
+        running = self.runner.run_async(user_id=USER, session_id=self.session, invocation_id=invocation)
+        return [event async for event in running]
+
+    async def begin(self, *events: Event) -> None:
+        """A session in which these stand already, as ADK's server makes one for whoever asks."""
+        made = await self.runner.session_service.create_session(app_name="clerk", user_id=USER, session_id=self.session)
+        for event in events:
+            await self.runner.session_service.append_event(made, event)
+
+    async def events(self) -> list[Event]:
+        found = await self.runner.session_service.get_session(app_name="clerk", user_id=USER, session_id=self.session)
+        assert found is not None
+        return list(found.events)
+
+    async def stands(self) -> bool:
+        return (
+            await self.runner.session_service.get_session(app_name="clerk", user_id=USER, session_id=self.session)
+            is not None
+        )
+
+
+def ran() -> list[JsonObject]:
+    log = Path(os.environ["TOOL_LOG"])
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def results(events: Sequence[Event], tool: str) -> list[dict[str, Any]]:
+    """What the tool was answered with."""
+    responses = [response for event in events for response in event.get_function_responses()]
+    return [response.response or {} for response in responses if response.name == tool]
