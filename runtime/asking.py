@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
 
 from runtime.context import as_json
-from runtime.errors import ConfirmError
+from runtime.errors import ConfirmError, words_of
 from runtime.execute import was_cancelled
 from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.records import is_storable_id
@@ -22,9 +22,13 @@ async def ask(
     """The whole answer; `show` gets the partial ones. Raises `ModelFailure` for one that is none, or that does not come
     within `patience` of the piece before."""
     answering = model.generate(request)
+    if not isinstance(answering, AsyncIterator):
+        raise _no_answer(model, f"returned {type(answering).__name__}")
     whole = ModelResponse()
     try:
         while (response := await _next(answering, patience)) is not None:
+            if not isinstance(response, ModelResponse):
+                raise _no_answer(model, f"yielded {type(response).__name__}")
             if response.partial:
                 show(response)
             else:
@@ -43,6 +47,12 @@ async def ask(
     return whole
 
 
+def _no_answer(model: Model, what: str) -> ModelFailure:
+    return ModelFailure(
+        "BAD_MODEL", f"generate() of {type(model).__name__} {what}: it must be an async generator of ModelResponses."
+    )
+
+
 async def _next(answering: AsyncIterator[ModelResponse], patience: float) -> ModelResponse | None:
     try:
         async with asyncio.timeout(patience) as timer:
@@ -57,13 +67,13 @@ async def _next(answering: AsyncIterator[ModelResponse], patience: float) -> Mod
         raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from error
 
 
-def why(error: Exception, agent: str) -> tuple[str, str]:
+def why(error: BaseException, agent: str) -> tuple[str, str]:
     """The failure's code and sentence."""
     if isinstance(error, ModelFailure):
-        return error.code, str(error)
+        return error.code, words_of(error)
     if not isinstance(error, ConfirmError):
         log.error("the model of %s failed", agent, exc_info=error)
-    return type(error).__name__, str(error) or "The model failed."
+    return type(error).__name__, words_of(error) or "The model failed."
 
 
 def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:

@@ -114,7 +114,7 @@ class ToolContext(ReadonlyContext):
         self.asked: Asked | None = None
         self._request_id = request_id
 
-    def request_confirmation(self, *, hint: str = "", payload: object = None) -> None:
+    def request_confirmation(self, *, hint: str | None = None, payload: object = None) -> None:
         """Asks people before going on. The tool should then return; it is called again with `tool_confirmation`.
 
         `payload` is the form that the answer shall fill: JSON, or a pydantic model, whose schema is kept for forms.
@@ -128,7 +128,7 @@ class ToolContext(ReadonlyContext):
             schema = type(payload).model_json_schema()
         self.asked = Asked(
             request_id=self._request_id,
-            hint=str(as_json(str(hint))),
+            hint=str(as_json(str(hint or ""))),
             payload=None if payload is None else as_json(payload),
             payload_schema=schema,
         )

@@ -7,6 +7,14 @@ class ConfirmError(Exception):
     """Something a person or a client can do something about; the message says what."""
 
 
+def words_of(error: BaseException) -> str:
+    """What it says, as far as that can be said and stored: an error must not fail whoever tells of it."""
+    try:
+        return str(error).encode("utf-8", "replace").decode()
+    except Exception:  # noqa: BLE001  (somebody else's exception, whose own words may fail in any way)
+        return ""
+
+
 class Invalid(ConfirmError):
     """The input does not mean anything: nothing was stored."""
 

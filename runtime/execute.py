@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from runtime.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
 from runtime.context import ToolContext, as_json
-from runtime.errors import ConfirmError
+from runtime.errors import ConfirmError, words_of
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments
 from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
@@ -148,13 +148,13 @@ async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEv
 
 
 # A tool that calls `sys.exit` must not end its server, nor one whose own task was cancelled its run.
-_ANYTHING = (Exception, SystemExit, asyncio.CancelledError)
+_ANYTHING = BaseException
 
 
 def was_cancelled() -> bool:
-    """Whether the running task itself is asked to end, and not only something that it waited for."""
+    """Whether the running task itself is asked to end (or gone), and not only something that it waited for."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return task is None or task.cancelling() > 0
 
 
 def _as_result(value: Json) -> JsonObject:
@@ -162,8 +162,7 @@ def _as_result(value: Json) -> JsonObject:
 
 
 def _words(error: BaseException) -> str:
-    # What cannot be stored must not keep the call from being settled.
-    text = _storable_text(str(error))
+    text = words_of(error)
     if isinstance(error, ConfirmError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

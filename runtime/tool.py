@@ -194,14 +194,17 @@ async def _called(signature: Signature, values: dict[str, object], context: Tool
     else:
         run = contextvars.copy_context().run
         result = await asyncio.get_running_loop().run_in_executor(_THREADS, functools.partial(run, _in_thread, call))
+    if inspect.isasyncgen(result):
+        return [item async for item in result]
     return await result if inspect.isawaitable(result) else result
 
 
 def _in_thread(call: Callable[[], object]) -> object:
     try:
-        return call()
-    except StopIteration as error:  # no future can carry it: whoever waits for the call would wait for ever
-        raise RuntimeError("the function raised StopIteration") from error
+        result = call()
+        return list(result) if inspect.isgenerator(result) else result
+    except (StopIteration, GeneratorExit) as error:  # no future carries these: its caller would wait, or be ended
+        raise RuntimeError(f"the function raised {type(error).__name__}") from error
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:

@@ -17,7 +17,7 @@ from runtime.asking import ask, content_of, why
 from runtime.call import Begin, Call, Refuse, step
 from runtime.context import ReadonlyContext
 from runtime.database import Database
-from runtime.execute import Scene, admit, execute, from_model, recover, runnable
+from runtime.execute import Scene, admit, execute, from_model, recover, runnable, was_cancelled
 from runtime.journal import Journal
 from runtime.lease import Lease
 from runtime.lookup import known_calls
@@ -186,7 +186,10 @@ class Work:
             taken = await self._setting.database.read(known_calls, self._journal.stored.key, given) if given else ()
             event = self._answer(invocation, event_id, whole, taken)
             self._add(event)
-        except Exception as error:  # noqa: BLE001  (a model may raise anything: it is told, and the session goes on)
+        except BaseException as error:
+            if was_cancelled():
+                raise
+            # A model may raise anything, like a tool: it is told, and the session goes on.
             self._fail(invocation, *why(error, agent.name))
             return None
         return event
@@ -265,7 +268,9 @@ class Work:
             return {}
         try:
             return await self._tools_of(call.agent)
-        except Exception:
+        except BaseException:
+            if was_cancelled():
+                raise
             log.exception("the tools of %s cannot be listed, so its call %s does not run", call.agent, call.id)
             return None
 

@@ -403,6 +403,20 @@ async def test_a_denied_dynamic_gate_does_not_run_the_body_again(run: MakeRunner
     assert log == []
 
 
+async def test_without_a_hint_of_its_own_a_tool_asks_with_the_usual_one(run: MakeRunner) -> None:
+    def leave(days: int, tool_context: ToolContext) -> JsonObject | None:
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint=None)
+            return None
+        return {"days": days}
+
+    agent, _ = clerk(leave, script=(call("leave", days=5), "Done."))
+    chat = Chat(run(agent))
+    request = (await chat.say("I need five days")).request
+    assert request.hint == "Approve execution of tool leave?"
+    assert (await chat.approve(request)).result("leave") == {"days": 5}
+
+
 class Leave(BaseModel):
     approved_days: int = 0
     comment: str = ""

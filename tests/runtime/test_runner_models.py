@@ -72,6 +72,35 @@ class Says:
         yield self.response
 
 
+class Alarm(BaseException):
+    pass
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Raises:
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = errors
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        for error in self.errors:
+            raise error
+        yield ModelResponse()
+
+
+class NoGenerator:
+    async def generate(self, _: ModelRequest) -> ModelResponse:
+        return ModelResponse()
+
+
+class NoResponses:
+    async def generate(self, _: ModelRequest) -> AsyncIterator[str]:
+        yield "hello"
+
+
 class BareIterator:
     """An async iterator that is no generator."""
 
@@ -117,6 +146,19 @@ class Switch:
         (lambda: Says(ModelResponse(error_code="SAFETY", content=Content.of_text("half"))), "SAFETY", "nothing"),
         (lambda: Silent(), "EMPTY_RESPONSE", "nothing"),
         (lambda: Cancelled(), "MODEL_FAILED", "gave up"),
+        (lambda: Raises(SystemExit("told to")), "SystemExit", "told to"),
+        (lambda: Raises(KeyboardInterrupt()), "KeyboardInterrupt", "The model failed."),
+        (lambda: Raises(Alarm("fire")), "Alarm", "fire"),
+        (lambda: Raises(Speechless()), "Speechless", "The model failed."),
+        (lambda: Raises(ValueError("half \ud800")), "ValueError", "half ?"),
+        pytest.param(
+            lambda: NoGenerator(),
+            "BAD_MODEL",
+            "returned coroutine: it must be an async generator",
+            marks=pytest.mark.filterwarnings("ignore:coroutine 'NoGenerator.generate' was never awaited"),
+        ),
+        (lambda: NoResponses(), "BAD_MODEL", "yielded str: it must be an async generator"),
+        (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is no line"),  # type: ignore[arg-type]  # that is the point
         (lambda: Hangs(), "MODEL_TIMEOUT", "0.2 s"),
         (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "0.2 s"),
     ],

@@ -6,7 +6,7 @@ import asyncio
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -106,6 +106,23 @@ def nested(depth: int) -> Json:
     return value
 
 
+def counts() -> Iterator[int]:
+    yield 1
+    log.append(threading.current_thread().name)
+    yield 2
+
+
+async def counts_asynchronously() -> AsyncIterator[int]:
+    yield 1
+    yield 2
+
+
+@pytest.mark.parametrize("tool", [counts, counts_asynchronously])
+async def test_what_a_generator_yields_is_its_result(run: MakeRunner, tool: Callable[..., object]) -> None:
+    assert await outcome(run, tool, gated=True) == {"result": [1, 2]}
+    assert threading.main_thread().name not in log
+
+
 @pytest.mark.parametrize("value", [object(), "\ud800", b"\xff", {"a": {1, object()}}, nested(5000), nested(230)])
 async def test_what_has_no_json_form_is_an_error_that_the_model_is_told(run: MakeRunner, value: object) -> None:
     def give() -> object:
@@ -150,6 +167,43 @@ def raises_with_words() -> None:
 
 def raises_what_cannot_be_stored() -> None:
     raise Unprintable
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Alarm(BaseException):
+    pass
+
+
+def raises_what_has_no_words() -> None:
+    raise Speechless
+
+
+def raises_what_is_no_exception() -> None:
+    raise Alarm("fire")
+
+
+async def raises_what_is_no_exception_asynchronously() -> None:
+    raise Alarm("fire")
+
+
+def interrupts() -> None:
+    raise KeyboardInterrupt
+
+
+async def interrupts_asynchronously() -> None:
+    raise KeyboardInterrupt
+
+
+def exits_as_a_generator() -> None:
+    raise GeneratorExit
+
+
+async def exits_as_a_generator_asynchronously() -> None:
+    raise GeneratorExit
 
 
 def stops_an_iteration() -> object:
@@ -198,6 +252,13 @@ def recurses() -> None:
         (raises_nothing_to_say, "ValueError"),
         (raises_with_words, "ConnectionError: the bank is closed"),
         (raises_what_cannot_be_stored, "Unprintable: half a pair ?"),
+        (raises_what_has_no_words, "Speechless"),
+        (raises_what_is_no_exception, "Alarm: fire"),
+        (raises_what_is_no_exception_asynchronously, "Alarm: fire"),
+        (interrupts, "KeyboardInterrupt"),
+        (interrupts_asynchronously, "KeyboardInterrupt"),
+        (exits_as_a_generator, "GeneratorExit"),
+        (exits_as_a_generator_asynchronously, "GeneratorExit"),
         (stops_an_iteration, "StopIteration"),
         (stops_an_iteration_asynchronously, "StopIteration"),
         (ends_the_process, "SystemExit: told to"),
