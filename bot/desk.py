@@ -7,6 +7,7 @@ follows, and save it. Nothing here asks Slack or a host: what had to be found ou
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from uuid import uuid4
@@ -261,7 +262,15 @@ class Cast:
     refusal: Refusal | None = None
 
 
-def cast(tx: Tx, ballot: Ballot, rules: Rules, facts: Facts | None = None) -> Cast:
+Known = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
+"""What was found out already about who votes, with who spoke in the session; `None`: it has to be asked. No I/O."""
+
+
+def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:  # noqa: ARG001
+    return None  # a `Known`
+
+
+def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
     """Stores a vote; whoever called acks only after. What needs no asking, or was asked just now, is counted here."""
     session, row = lock_confirmation(tx, ballot.confirmation)
     vote = Vote(
@@ -279,9 +288,11 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, facts: Facts | None = None) -> Ca
     stored = store_vote(row, vote)
     change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
     first = stored.row.pending[:1]
-    if first and first[0].id == vote.id and (facts is not None or not needs_asking(stored.row, vote)):
-        counted = count(stored.row, vote.id, facts, vote.stored_at, rules)
-        change, settled = counted.after(*stored.steps), True
+    if first and first[0].id == vote.id:
+        facts = known(stored.row, vote, session.speakers)
+        if facts is not None or not needs_asking(stored.row, vote):
+            counted = count(stored.row, vote.id, facts, vote.stored_at, rules)
+            change, settled = counted.after(*stored.steps), True
     if change.row is row:
         return Cast(row, settled=False)  # the same click, delivered again
     if settled and not _tell_voter(tx, vote, change):

@@ -8,11 +8,13 @@ file, so that a row outlives the deployment that wrote it.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
@@ -100,31 +102,40 @@ class Policy(BaseModel):
 
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""
-        if self.team is not None and self.team != call.team:
+        if self.team not in (None, call.team, call.enterprise):
             return False
         if not any(fnmatchcase(call.tool, pattern) for pattern in self.tools):
             return False
         return self.when is None or holds(self.when, call.names())
 
     def freeze(self) -> JsonObject:
-        return tagged(self.VERSION, self.model_dump(mode="json"))
+        return dict(self._frozen)
 
     @classmethod
     def thaw(cls, frozen: object) -> Policy:
         """A frozen policy as it was, whichever version of this program froze it."""
         if isinstance(frozen, Policy):
             return frozen
-        return cls.model_validate(untagged(frozen, "policy", cls.VERSION, cls.READERS))
+        part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
+        return _thawed(canonical(part))
 
-    @property
+    @cached_property
+    def _frozen(self) -> JsonObject:
+        return tagged(self.VERSION, self.model_dump(mode="json"))
+
+    @cached_property
     def fingerprint(self) -> str:
         """The same for the same rules, wherever in the file they stand."""
         return hashlib.sha256(canonical(self.freeze()).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-FrozenPolicy = Annotated[
-    Policy, PlainValidator(lambda p: p if isinstance(p, Policy) else Policy.thaw(p)), PlainSerializer(Policy.freeze)
-]
+@lru_cache(maxsize=256)
+def _thawed(part: str) -> Policy:
+    """A row carries its policy, and every click reads its row: of thousands of rows most carry one of a few."""
+    return Policy.model_validate(json.loads(part))
+
+
+FrozenPolicy = Annotated[Policy, PlainValidator(Policy.thaw), PlainSerializer(Policy.freeze)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +150,7 @@ class CallFacts:
     channel: str = ""
     agent: str = ""
     app: str = ""
+    enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
 
     def names(self) -> dict[str, Json]:
         """As a `when` sees it; a `python:` approver gets the first four of them."""
@@ -176,6 +188,8 @@ class Unfit(StrEnum):
     SHARED_CHANNEL = "shared channel"
     CHANNEL_UNKNOWN = "channel unknown"
     NOBODY_TO_WRITE_TO = "nobody to write to"
+    WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
+    REMOVED = "removed"  # the workspace removed the app
 
 
 @dataclass(frozen=True)
@@ -231,7 +245,8 @@ class Policies:
         named = (
             approver
             for policy in self.entries
-            if policy.team in (None, call.team) and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools)
+            if policy.team in (None, call.team, call.enterprise)
+            and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools)
             for approver in policy.barred
         )
         return tuple(dict.fromkeys(named))

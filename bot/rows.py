@@ -71,6 +71,13 @@ _OWE = (
     .where(sessions.c.key == bindparam("key_"))
     .values(due_at=bindparam("due_at_"), parked_at=None, failures=0)
 )
+_HEAD = for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_")))
+_MOVE_HEAD = (
+    update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
+)
+_WRITE_LINE = insert(ledger)
+_KNOWN_MAIL = select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
+_PUT_MAIL = insert(mail).inline()
 
 
 def chain_of(session: SessionKey) -> str:
@@ -212,34 +219,32 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
         confirmation=confirmation,
         tool=tool,
     )
-    tx.execute(update(chains).where(chains.c.chain == chain).values(seq=line.seq, hash=line.hash))
-    tx.execute(
-        insert(ledger).values(
-            chain=chain,
-            seq=line.seq,
-            at=seconds(line.at),
-            stamp=stamp(line.at),
-            kind=str(line.kind),
-            confirmation=confirmation,
-            tool=tool,
-            content=line.content,
-            salt=line.salt,
-            digest=line.digest,
-            previous=line.previous,
-            hash=line.hash,
-        )
-    )
+    tx.execute(_MOVE_HEAD, {"chain_": chain, "seq_": line.seq, "hash_": line.hash})
+    stored = {
+        "chain": chain,
+        "seq": line.seq,
+        "at": seconds(line.at),
+        "stamp": stamp(line.at),
+        "kind": str(line.kind),
+        "confirmation": confirmation,
+        "tool": tool,
+        "content": line.content,
+        "salt": line.salt,
+        "digest": line.digest,
+        "previous": line.previous,
+        "hash": line.hash,
+    }
+    tx.execute(_WRITE_LINE, stored)
     return line
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
-    found = for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == chain))
-    head = tx.execute(found).one_or_none()
+    head = tx.execute(_HEAD, {"chain_": chain}).one_or_none()
     if head is None:
         # Another replica may begin it at this moment: then its line comes first, and this one continues it.
         begun = Head()
         tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
-        head = tx.execute(found).one()
+        head = tx.execute(_HEAD, {"chain_": chain}).one()
     return Head(head.seq, head.hash)
 
 
@@ -261,20 +266,18 @@ def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
     """False: it was there already."""
-    known = tx.execute(select(mail.c.id).where(mail.c.session == session, mail.c.mark == mark)).first()
-    if known is not None:
+    if tx.execute(_KNOWN_MAIL, {"session_": session, "mark_": mark}).first() is not None:
         return False
-    tx.execute(
-        insert(mail).values(
-            session=session,
-            kind=kind,
-            mark=mark,
-            body=body,
-            person=person,
-            confirmation=confirmation,
-            stored_at=tx.now(),
-        )
-    )
+    letter = {
+        "session": session,
+        "kind": kind,
+        "mark": mark,
+        "body": body,
+        "person": person,
+        "confirmation": confirmation,
+        "stored_at": tx.now(),
+    }
+    tx.execute(_PUT_MAIL, letter)
     owe_session(tx, session)
     return True
 

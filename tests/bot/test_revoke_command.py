@@ -28,7 +28,7 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
         ballot = Ballot(
             id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
         )
-        await at.database.run(cast, ballot, at.rules, Facts(account=full_member(ANNA)))
+        await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))
 
         said = await at.command("revoke", deploy[:10])
 
