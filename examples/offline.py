@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable
 
-from runtime import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel, call
-from runtime.jsontypes import Json, JsonObject
+from examples.sentences import KINDS, puzzles, understand
+from runtime import Content, FunctionCall, FunctionResponse, Model, ModelRequest, ScriptedModel
+from runtime.jsontypes import JsonObject
 
-_HELP = (
-    "I can do this: “reimburse 1500 for the team dinner”, “deploy checkout 2.4.1 to prod”, “I need 3 days off”, "
-    "“refund Ada 20 for the mug”, “what runs as checkout?”, and several at once with “and”."
-)
 _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 
@@ -34,64 +29,18 @@ def reply(request: ModelRequest) -> str | list[str | FunctionCall]:
         return " ".join(_outcome(calls.get(result.id), result) for result in results)
     offered = {tool.name for tool in request.tools}
     wanted = [asked for asked in understand(last.text) if asked.name in offered]
-    return [*wanted] or _HELP
+    puzzling = [kind.example for kind in puzzles(last.text) if kind.tool in offered]
+    if not wanted and not puzzling:
+        return _help([kind.example for kind in KINDS if kind.tool in offered])
+    part = "all of that" if wanted else "that"
+    return [*(f"I did not understand {part}. Say it like this: “{example}”." for example in puzzling[:1]), *wanted]
 
 
-# What somebody wants
-
-_NUMBER = r"(\d[\d.,]*)"
-_MONEY = rf"(?:[€$£]\s*)?{_NUMBER}(?:\s*(?:€|\$|£|eur|euros?|usd|dollars?))?"
-
-
-def _reimburse(found: re.Match[str]) -> FunctionCall:
-    return call("reimburse", purpose=found["purpose"].strip(), amount=_number(found[1]))
-
-
-def _deploy(found: re.Match[str]) -> FunctionCall:
-    return call("deploy", service=found["service"], version=found["version"], env=found["env"] or "prod")
-
-
-def _days(found: re.Match[str]) -> FunctionCall:
-    return call("request_time_off", days=1 if found[1] in ("a", "one") else int(found[1]))
-
-
-def _refund(found: re.Match[str]) -> FunctionCall:
-    line: JsonObject = {"item": found["item"].strip(), "amount": _number(found[2])}
-    return call("refund", customer=found["customer"], lines=[line])
-
-
-def _lookup(found: re.Match[str]) -> FunctionCall:
-    return call("lookup", topic="on-call" if "call" in found["topic"] else found["topic"])
-
-
-_SENTENCES: tuple[tuple[str, Callable[[re.Match[str]], FunctionCall]], ...] = (
-    (rf"\breimburse\s+{_MONEY}\s+(?:for|to)\s+(?P<purpose>.+)", _reimburse),
-    (r"\bdeploy\s+(?P<service>[\w-]+)\s+v?(?P<version>\d[\w.+-]*)(?:\s+(?:to|on)\s+(?P<env>\w+))?", _deploy),
-    (r"\b(\d+|a|one)\s+days?\s+(?:off|of\s+leave)", _days),
-    (rf"\brefund\s+(?P<customer>[\w-]+)\s+{_MONEY}\s+for\s+(?P<item>.+)", _refund),
-    (r"\b(?:who\s+is|look\s+up|what\s+runs(?:\s+as|\s+on)?)\s+(?P<topic>[\w-]+(?:\s+call)?)", _lookup),
-)
-_NEXT = re.compile(
-    r"[,;.]?\s+(?:and|then)\s+(?=(?:please\s+)?(?:reimburse|deploy|i\s+need|refund|who|look|what)\b)", re.I
-)
-
-
-def understand(text: str) -> list[FunctionCall]:
-    """The calls that the text asks for, in its order."""
-    calls = []
-    for clause in _NEXT.split(text.replace("’", "'")):
-        sentence = clause.strip().rstrip("!?. ")
-        for pattern, make in _SENTENCES:
-            if found := re.search(pattern, sentence, re.IGNORECASE):
-                calls.append(make(found))
-                break
-    return calls
-
-
-def _number(text: str) -> Json:
-    """`1,500` and `1500` are whole, `12.50` is not."""
-    plain = re.sub(r"[.,](?=\d{3}(?:\D|$))", "", text.rstrip(".,")).replace(",", ".")
-    return float(plain) if "." in plain else int(plain)
+def _help(examples: list[str]) -> str:
+    if not examples:
+        return "Without a model I can do nothing here: set GOOGLE_API_KEY."
+    can = ", ".join(f"“{example}”" for example in examples)
+    return f"I can do this: {can}, and several at once with “and”."
 
 
 # What came of it

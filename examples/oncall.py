@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -57,7 +58,9 @@ def over_1000(amount: float) -> bool:
     return amount > 1000
 
 
-def deploy(service: str, version: str, tool_context: ToolContext, env: str = "prod") -> dict[str, object]:
+def deploy(
+    service: str, version: str, tool_context: ToolContext, env: Literal["prod", "staging"] = "prod"
+) -> dict[str, object]:
     """Deploys a version of a service.
 
     Args:

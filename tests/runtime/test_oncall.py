@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from examples import offline
+from examples import offline, sentences
 from examples.oncall import agent as oncall
-from runtime import Agent, Runner
+from runtime import Agent, Content, ModelRequest, Runner
 from runtime.jsontypes import JsonObject
+from runtime.tool import Declaration
 from tests.support.served import browsing, served
 from tests.support.twins.client import Client, texts
 
@@ -114,12 +115,90 @@ async def test_what_it_cannot_do_it_says(ada: Client) -> None:
         ("Reimburse 2.000 € for travel", [("reimburse", {"purpose": "travel", "amount": 2000})]),
         ("deploy api-v2 v10.0.1", [("deploy", {"service": "api-v2", "version": "10.0.1", "env": "prod"})]),
         ("i’d say: one day off", [("request_time_off", {"days": 1})]),
+        ("please reimburse €1,500 for dinner", [("reimburse", {"purpose": "dinner", "amount": 1500})]),
+        ("could you reimburse me 1.5k for travel?", [("reimburse", {"purpose": "travel", "amount": 1500})]),
+        ("I'd like 80 reimbursed for the taxi", [("reimburse", {"purpose": "the taxi", "amount": 80})]),
+        ("reimburse the team dinner, 1500 euros", [("reimburse", {"purpose": "the team dinner", "amount": 1500})]),
+        (
+            "deploy checkout 2.4.1 and payments 1.0 to prod",
+            [
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
+                ("deploy", {"service": "payments", "version": "1.0", "env": "prod"}),
+            ],
+        ),
+        (
+            "roll out checkout 2.4.1 to production, search 2.0 to staging",
+            [
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
+                ("deploy", {"service": "search", "version": "2.0", "env": "staging"}),
+            ],
+        ),
+        ("deploy version 2.4.1 of checkout", [("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"})]),
+        ("3 days off", [("request_time_off", {"days": 3})]),
+        ("can I have two weeks off please?", [("request_time_off", {"days": 10})]),
+        (
+            "refund €20 to Ada for the mug and 5 for the spoon",
+            [
+                (
+                    "refund",
+                    {
+                        "customer": "Ada",
+                        "lines": [{"item": "the mug", "amount": 20}, {"item": "the spoon", "amount": 5}],
+                    },
+                )
+            ],
+        ),
+        (
+            "reimburse 1500 for food and drinks, deploy checkout 2.4.1; and then I need 3 days off. Who's on call?",
+            [
+                ("reimburse", {"purpose": "food and drinks", "amount": 1500}),
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
+                ("request_time_off", {"days": 3}),
+                ("lookup", {"topic": "on-call"}),
+            ],
+        ),
         ("reimburse for nothing", []),
         ("", []),
     ],
 )
 def test_how_sentences_are_understood(text: str, calls: list[tuple[str, JsonObject]]) -> None:
-    assert [(call.name, call.args) for call in offline.understand(text)] == calls
+    assert [(call.name, call.args) for call in sentences.understand(text)] == calls
+
+
+@pytest.mark.parametrize(
+    ("text", "example"),
+    [
+        ("reimbrse 1500 for the team dinner", "reimburse 1500 for the team dinner"),
+        ("deplyo checkout 2.4.1 to prod", "deploy checkout 2.4.1 to prod"),
+        ("deploy checkout", "deploy checkout 2.4.1 to prod"),
+        ("refund Ada", "refund Ada 20 for the mug"),
+    ],
+)
+async def test_what_is_nearly_a_wish_is_answered_with_an_example(ada: Client, text: str, example: str) -> None:
+    assert await said(ada, text) == [f"I did not understand that. Say it like this: “{example}”."]
+    assert ada.asked == []
+
+
+async def test_what_is_left_out_is_said_and_the_rest_is_done(ada: Client, tmp_path: Path) -> None:
+    first, second = await said(ada, "reimburse 40 for the taxi and deploy checkout")
+    assert first == "I did not understand all of that. Say it like this: “deploy checkout 2.4.1 to prod”."
+    assert second == "I reimbursed 40 for the taxi."
+
+
+async def test_a_place_that_there_is_not_is_no_deployment(ada: Client, tmp_path: Path) -> None:
+    [sentence] = await said(ada, "deploy checkout 2.4.1 to the moon")
+    assert "The deployment of checkout 2.4.1 did not work" in sentence
+    assert "prod" in sentence
+    assert log(tmp_path) == []
+
+
+def test_each_agent_offers_what_it_has_tools_for() -> None:
+    def hello(*tools: str) -> object:
+        declared = [Declaration(tool, "", {}) for tool in tools]
+        return offline.reply(ModelRequest("", [Content.of_text("hello")], tools=declared))
+
+    assert hello("deploy") == "I can do this: “deploy checkout 2.4.1 to prod”, and several at once with “and”."
+    assert hello("transfer_money") == "Without a model I can do nothing here: set GOOGLE_API_KEY."
 
 
 def test_with_a_key_it_thinks_with_gemini(monkeypatch: pytest.MonkeyPatch) -> None:
