@@ -27,15 +27,15 @@ class Mark(float, Enum):
     CANCELLED = 6.0
     CHECKPOINT = 6.5
     SOCKET = 7.0
-    REQUESTS = 7.5
-    AGENT = 8.5
-    STORE = 9.0
-    PROCESS = 9.5
+    REQUESTS = 7.25
+    AGENT = 8.0
+    STORE = 8.5
+    PROCESS = 9.0  # what stops it kills it after ten
 
 
 MOST_NAMED = 20
 
-LAST_REQUESTS = 0.5
+LAST_REQUESTS = 0.25
 """So long an HTTP request that is being answered when the doors close may take."""
 
 
