@@ -11,7 +11,7 @@ from bot import words
 from bot.attempts import Attempts
 from bot.attend import NotNow
 from bot.desk import hand_over, never_arrived, out_of_reach, see
-from bot.hosts.host import Attachment, Host, HostAnswer, Look, Lost, Piece, Said, Words
+from bot.hosts.host import Attachment, Host, HostAnswer, Look, Lost, Piece, Refused, Said, Unreachable, Words
 from bot.letters import ANSWERS, Letter
 from bot.outcomes import Seen
 from bot.row import Confirmation, OutcomeKind, State
@@ -143,9 +143,19 @@ class Deliveries:
         return True
 
 
-def unreachable(letter: Letter) -> Said:
-    """What the thread is told when somebody's words can't be delivered."""
-    return Said(event=f"unreachable:{letter.mark}", author="", text=words.UNREACHABLE, failed=True)
+def unreachable(letter: Letter, error: Unreachable) -> Said:
+    """What the thread is told when a letter can't be delivered: that it is down, or why it does not take it."""
+    if isinstance(error, Refused):
+        return Said(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
+    text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
+    return Said(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
+
+
+def _may_lapse(letter: Letter) -> bool:
+    if letter.confirmation is None:
+        return False
+    delivery = delivery_from_json(json.dumps(letter.body))
+    return delivery.confirmed if isinstance(delivery, Answer) else delivery.word is Word.RUN_AGAIN
 
 
 def _mark(letter: Letter) -> str:

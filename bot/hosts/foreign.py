@@ -22,12 +22,13 @@ from bot.hosts.host import (
     Look,
     Lost,
     Piece,
+    Refused,
     Said,
     Unreachable,
     Words,
 )
 from bot.hosts.reading import Asking, Reading, Standing
-from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, refusal, was_refused
+from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime.confirming import Answer
@@ -36,7 +37,10 @@ from runtime.jsontypes import JsonObject
 from runtime.signing import MARK
 from runtime.wire import Blob, Content, Part
 
-GONE = "The agent's server does not know this request any more: its session is gone, or was begun anew."
+GONE = (
+    "The agent does not know this request any more: its session is gone, or was begun anew. "
+    "Without a database sessions in memory are gone with the process."
+)
 
 ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
 
@@ -81,31 +85,31 @@ class Server(Protocol):
 
 class ForeignHost:
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._server, self._signer = server, Signer(server.app, secret)
+        self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
         self._running: dict[SessionKey, dict[str, int]] = {}
 
     @property
     def app(self) -> str:
-        return self._server.app
+        return self.server.app
 
     async def capabilities(self) -> Capabilities:
-        about = await self._server.about()
+        about = await self.server.about()
         return Capabilities(
             name=about.name,
             exactly_once=False,
             edits=False,
             siblings_together=not about.resumable,
-            patience=self._server.patience,
+            patience=self.server.patience,
             notes=about.notes,
         )
 
     async def close(self) -> None:
-        await self._server.close()
+        await self.server.close()
 
     async def look(self, session: SessionKey) -> Look:
-        about = await self._server.about()
+        about = await self.server.about()
         return (await self._read(session)).look(self._running.get(session, {}), about.schemas)
 
     # Words
@@ -124,22 +128,24 @@ class ForeignHost:
         """Words that go to the agent once: what stands in the session already is not said again."""
         before = await self._read(session)
         if not before.exists:
-            await self._server.create(session)
+            await self.server.create(session)
         since = None if since is None else since - SLACK_OF_CLOCKS
         if (heard := before.heard(mark, message.text, since)) is not None:
             if not heard.replied:
                 yield _broken_off(heard.event)
             return
-        self._wait_out(mark, None, min(WORDS_WAIT, self._server.patience))
+        self._wait_out(mark, None, min(WORDS_WAIT, self.server.patience))
         began = self._clock()
         try:
             async for said in self._run(session, message, mark):
                 yield said
+        except Refused as refused:
+            yield Said(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except Cut as cut:
             self._sent[mark] = began
             heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
             if heard is None:
-                raise Cut(str(cut), min(WORDS_WAIT, self._server.patience)) from cut
+                raise Cut(str(cut), min(WORDS_WAIT, self.server.patience)) from cut
             if not heard.replied:
                 yield _broken_off(heard.event, str(cut))
 
@@ -156,9 +162,8 @@ class ForeignHost:
             if _is_another(asking, answer):
                 raise Lost(ANOTHER)
             if self._signer.lacks_secret(asking):
-                yield refusal(NOT_SIGNED, answer.request_id)
-                raise Unreachable(NOT_SIGNED, MENDED_BY_PEOPLE)
-            self._wait_out(answer.mark, answer.since, self._server.patience)
+                raise Refused(NOT_SIGNED, MENDED_BY_PEOPLE)
+            self._wait_out(answer.mark, answer.since, self.server.patience)
         if left:
             parts = [self._signer.part(session, before.asking(a.request_id), _word(a)) for a in left]
             marks = [answer.mark for answer in left]
@@ -183,7 +188,7 @@ class ForeignHost:
             return
         if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
             return  # its result came after all, or it was sent before
-        self._wait_out(mark, None, self._server.patience)
+        self._wait_out(mark, None, self.server.patience)
         parts = [self._signer.part(session, asking, answer) for answer in reading.first_answer(asking)]
         async for said in self._give(session, before, parts, [request_id], [mark]):
             yield said
@@ -193,7 +198,7 @@ class ForeignHost:
     ) -> AsyncIterator[Said | Piece]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
         asking = before.asking(requests[0])
-        resumable = before.resumable or (await self._server.about()).resumable
+        resumable = before.resumable or (await self.server.about()).resumable
         invocation = asking.request.invocation_id if asking is not None and resumable else None
         message, began = Content(role="user", parts=parts), self._clock()
         try:
@@ -209,9 +214,8 @@ class ForeignHost:
             if not all(one is not None and len(one.given) > given[key] for key, one in now.items()):
                 if was_refused(cut):
                     self._forget(marks)
-                    yield refusal(NOT_TAKEN, requests[0])
-                    raise Unreachable(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
-                raise Cut(str(cut), self._server.patience) from cut
+                    raise Refused(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
+                raise Cut(str(cut), self.server.patience) from cut
             if isinstance(cut, Failed):
                 yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
 
@@ -228,7 +232,7 @@ class ForeignHost:
     # The server
 
     async def _read(self, session: SessionKey) -> Reading:
-        return reading.read(await self._server.events(session))
+        return reading.read(await self.server.events(session))
 
     async def _after(self, cut: Cut, session: SessionKey) -> Reading:
         """What the session says now. If it can't be asked, it may have got there, and may still."""
@@ -253,13 +257,13 @@ class ForeignHost:
     async def _run(
         self, session: SessionKey, message: Content, mark: str, invocation: str | None = None
     ) -> AsyncIterator[Said | Piece]:
-        about = await self._server.about()
+        about = await self.server.about()
         extra: JsonObject = {}
         if about.metadata:
             extra["customMetadata"] = {MARK: mark}
         if about.invocation and invocation:
             extra["invocationId"] = invocation
-        async for raw in self._server.run(session, message, extra):
+        async for raw in self.server.run(session, message, extra):
             for heard in _heard(raw):
                 yield heard
 

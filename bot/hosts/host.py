@@ -6,8 +6,8 @@
 3. `look(session)` tells what was asked, what became of it, and what the agent said.
 4. `capabilities()` says what this host can do; found out once.
 
-A host raises `Unreachable` when nothing can have happened, `Cut` when something may have: then look, and `Lost` when
-the request is not in the session any more.
+A host raises `Unreachable` when nothing can have happened (`Refused`: nor will, by itself), `Cut` when something may
+have: then look, and `Lost` when the request is not in the session any more.
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ class Unreachable(ConfirmError):
     def __init__(self, why: str, again_after: float = 5.0) -> None:
         super().__init__(why)
         self.again_after = again_after
+
+
+class Refused(Unreachable):
+    """It is there, and took nothing of this. Says why to people, some of whom may have to mend it."""
 
 
 class Cut(ConfirmError):

@@ -13,7 +13,7 @@ from yarl import URL
 
 from bot.hosts.about import find_out
 from bot.hosts.foreign import About
-from bot.hosts.host import Cut, Failed, Unreachable
+from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.row import SessionKey
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import Content
@@ -25,6 +25,9 @@ READ = 60.0
 LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 SSE_FIELDS = ("", "id", "retry")
+PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
+"""What may be otherwise the next time, of what is refused before a run begins."""
+REFUSED_FOR = 60.0
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -128,6 +131,8 @@ class RemoteServer:
         body = _json_or_text(await response.text())
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Failed(_refusal("The run broke off", response.status, body))
+        if response.status not in PASSING:
+            raise Refused(_refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR)
         raise self._unreachable(_refusal("it did not take the message", response.status, body))
 
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:

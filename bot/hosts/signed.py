@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.hosts.host import Cut, Failed, Said
+from bot.hosts.host import Cut, Failed
 from bot.hosts.reading import Asking
 from bot.row import SessionKey
 from runtime.confirming import Answer
@@ -53,10 +53,6 @@ class Signer:
 def was_refused(cut: Cut) -> bool:
     """Whether the plugin said so, in whatever else the server put around it."""
     return isinstance(cut, Failed) and UNSIGNED.partition(":")[0] in str(cut)
-
-
-def refusal(text: str, request_id: str) -> Said:
-    return Said(event=f"unsigned:{request_id}", author="", text=text, failed=True)
 
 
 def _wants(asking: Asking | None) -> bool:

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestServer
 from bot.hosts import open_host
 from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
 from bot.hosts.foreign import ForeignHost
-from bot.hosts.host import Cut, Failed, Unreachable
+from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
 from bot.row import SessionKey
 from bot.settings import Agent
@@ -282,13 +282,26 @@ async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
         await run(ear.server())
 
 
-async def test_what_is_refused_before_it_runs_can_be_sent_again(ear: Ear) -> None:
+@pytest.mark.parametrize(("status", "again"), [(422, False), (413, False), (429, True), (409, True)])
+async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, status: int, again: bool) -> None:
     async def refused(_: web.Request) -> web.Response:
-        return web.json_response({"detail": "no newMessage"}, status=422)
+        return web.json_response({"detail": "not like this"}, status=status)
 
     ear.instead["/run_sse"] = refused
-    with pytest.raises(Unreachable, match="no newMessage"):
+    with pytest.raises(Unreachable, match="not like this") as error:
         await run(ear.server())
+    assert isinstance(error.value, Refused) is not again
+
+
+async def test_words_that_are_refused_are_not_said_for_ever(ear: Ear) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        return web.Response(status=413, text="1 MB at most")
+
+    ear.instead["/run_sse"] = refused
+    host = ear.host()
+    said = await Visit(host, OURS).say("hello")
+    await host.close()
+    assert said == ["The agent's server did not take this, 413: 1 MB at most. Say it differently."]
 
 
 @pytest.mark.parametrize("status", [401, 403])

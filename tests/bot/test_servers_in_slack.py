@@ -1,4 +1,7 @@
-"""A foreign server behind the whole bot, as people in Slack live it."""
+"""A foreign server behind the whole bot, as people in Slack live it. What its tools' log says is what happened.
+
+Fast with a server that starts at once, our replay of ADK Go's; slow with a real one.
+"""
 
 from __future__ import annotations
 
@@ -7,29 +10,39 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.foreign.rig import Foreign, foreign, google_adk
+from bot.ledger import LineKind
+from bot.rows import chain_of, read_lines
+from tests.support.foreign.kinds import KINDS
+from tests.support.foreign.passers_by import answered_by_others, session_of
+from tests.support.foreign.rig import Foreign
 from tests.support.office import POLICY, Office, office
 
+SERVERS = [
+    pytest.param("adk-go", id="replayed"),
+    pytest.param("adk-2-database", marks=[pytest.mark.slow, pytest.mark.timeout(300)], id="real"),
+]
+LONG = 60
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
-    room = tmp_path_factory.mktemp("adk")
-    with foreign(room, *google_adk(), SESSIONS=f"sqlite:///{room / 'adk.db'}") as started:
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    (kind,) = [kind for kind in KINDS if kind.name == request.param]
+    with kind.served(tmp_path_factory.mktemp("adk")) as started:
         yield started
 
 
 @pytest.fixture
 async def at(
-    server: Foreign, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Office]:
-    if server.process is None:
-        server.start()
-    server.count_anew()
-    async with office(database_url, tmp_path / "log", monkeypatch, target=agent(server)) as opened:
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as opened:
         yield opened
 
 
 def agent(server: Foreign) -> str:
+    if server.process is None:
+        server.start()
+    server.count_anew()
     return f'url = "{server.url}"\napp = "clerk"\ntimeout = "20s"'
 
 
@@ -94,22 +107,25 @@ async def test_requests_of_one_turn_are_told_together(at: Office, server: Foreig
 
 
 async def test_a_chat_waits_until_the_tool_is_done(at: Office, server: Foreign) -> None:
-    server.holds(f"{id(at)}")
-    card = await at.ask(f"please linger {id(at)}")
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
     await at.bob.clicks(card, "Approve")
-    await server.has_begun(f"{id(at)}")
+    await server.has_begun(word)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
     await at.ann.finds("is running", at.deploys, thread=card)
-    server.go_on(f"{id(at)}")
+    server.go_on(word)
 
     await at.ann.finds("linger is done", at.deploys, thread=card)
     await at.ann.finds("I see: hello", at.deploys, thread=card)
-    assert server.lingered(f"{id(at)}") == ["begun", "ended"]
+    assert server.lingered(word) == ["begun", "ended"]
+
+
+# Answered elsewhere
 
 
 async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
-    await elsewhere(at, server)
+    await answered_by_others(server, at, card, confirmed=True)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
 
     await at.ann.finds("was approved outside this app", at.deploys, thread=card)
@@ -118,71 +134,93 @@ async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign)
     assert len(server.ran()) == 1
 
 
+async def test_what_was_denied_elsewhere_does_not_run_here_and_is_an_alarm(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    await answered_by_others(server, at, card, confirmed=False)
+    await at.bob.clicks(card, "Approve")
+
+    await at.ann.finds("was denied outside this app", at.deploys, thread=card)
+    await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
+    assert server.ran() == []
+    lines = await at.bot.database.read(read_lines, chain_of(session_of(at, card)), 0)
+    assert [line.kind for line in lines].count(LineKind.ELSEWHERE) == 1
+
+
+# Down, and back
+
+
 async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
     server.kill()
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds("can't be reached", at.deploys, thread=card)
+    await at.ann.finds("The agent can't be reached. Trying again until", at.deploys, thread=card)
+    await at.ann.finds("It is tried again until the approval lapses", at.deploys, thread=card)
     assert server.ran() == []
 
     server.start()
-    await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=40)
+    done = await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+    assert "can't be reached" not in done
+    assert at.ann.sees(at.deploys, thread=card).count("does not answer right now") == 1
     assert len(server.ran()) == 1
 
 
-async def test_killed_while_it_ran_people_say_what_happened(at: Office, server: Foreign) -> None:
-    server.holds(f"killed-{id(at)}")
-    card = await at.ask(f"please linger killed-{id(at)}")
-    await at.bob.clicks(card, "Approve")
-    await server.has_begun(f"killed-{id(at)}")
+async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign) -> None:
     server.kill()
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await at.ann.finds("It is tried again until it does", at.deploys, thread=said)
     server.start()
-
-    unknown = await at.bob.finds("It happened", at.deploys, thread=card, timeout=60)
-    await at.bob.clicks(unknown, "It happened", sure=True)
-    await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=card)
-    assert server.lingered(f"killed-{id(at)}") == ["begun"]
+    await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
 
 
 async def test_what_can_not_begin_in_time_lapses(
     server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if server.process is None:
-        server.start()
-    server.count_anew()
     policy = f'{POLICY}start_within = "2s"\n'
     async with office(sqlite_url, tmp_path / "log", monkeypatch, policy, target=agent(server)) as at:
         card = await at.ask("please pay 1500")
         server.kill()
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("lapsed", at.deploys, thread=card, timeout=20)
+        await at.ann.finds("lapsed", at.deploys, thread=card, timeout=LONG)
         server.start()
-        await at.ann.finds("I got", at.deploys, thread=card, timeout=60)
+        await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
         assert server.ran() == []
 
 
-async def elsewhere(at: Office, server: Foreign) -> None:
-    """Somebody finds the server's port, and approves what waits there."""
-    import aiohttp
+# Killed while it ran
 
-    async with aiohttp.ClientSession(server.url) as http:
-        users = f"/apps/clerk/users/slack-{at.ann.user.team_id}-{at.ann.id}/sessions"
-        async with http.get(users) as listed:
-            newest = max(await listed.json(), key=lambda session: float(session["lastUpdateTime"]))
-        async with http.get(f"{users}/{newest['id']}") as response:
-            events = (await response.json())["events"]
-        parts = [part for event in events for part in (event.get("content") or {}).get("parts") or ()]
-        (asked,) = [
-            part["functionCall"]["id"]
-            for part in parts
-            if part.get("functionCall", {}).get("name") == "adk_request_confirmation"
-        ]
-        given = {"id": asked, "name": "adk_request_confirmation", "response": {"confirmed": True}}
-        body = {
-            "appName": "clerk",
-            "userId": newest["userId"],
-            "sessionId": newest["id"],
-            "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
-        }
-        async with http.post("/run", json=body) as ran:
-            assert ran.status == 200
+
+@pytest.mark.parametrize(("button", "told"), [("It happened", "it happened"), ("It did not", "it did not happen")])
+async def test_killed_while_it_ran_people_say_what_happened(
+    at: Office, server: Foreign, button: str, told: str
+) -> None:
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    server.kill()
+    server.start()
+
+    unknown = await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+    await at.bob.clicks(unknown, button, sure=True)
+    heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=card)
+    assert told in heard
+    settled = await at.ann.finds("linger is settled by hand", at.deploys, thread=card)
+    assert settled.buttons == ()
+    assert server.lingered(word) == ["begun"]
+
+
+async def test_killed_while_it_ran_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    server.kill()
+    server.start()
+
+    unknown = await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+    assert server.lingered(word) == ["begun"]
+    server.go_on(word)
+    await at.cyd.clicks(unknown, "Run again", sure=True)
+    await at.ann.finds("linger runs again, attempt 2", at.deploys, thread=card)
+    await at.ann.finds("linger is done", at.deploys, thread=card, timeout=LONG)
+    assert server.lingered(word) == ["begun", "begun", "ended"]
