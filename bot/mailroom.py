@@ -90,7 +90,7 @@ class Mailroom:
                 await self._deliver(session, letters, lease)
                 await self._take_in(session, letters[0])
             except Unreachable as error:
-                await self._say_unreachable(session, letters)
+                await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
             await self._tell(session)
             for letter in letters:
@@ -125,12 +125,12 @@ class Mailroom:
                 raise NotNow(error.again_after, str(error)) from error
             log.warning("%s", error)  # what it came to is read from the session
 
-    async def _say_unreachable(self, session: Session, letters: Sequence[Letter]) -> None:
+    async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """On the cards of what was approved, and once in the thread: it is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
                 await self._database.run(out_of_reach, letter.confirmation)
-        await self._say(session, unreachable(letters[0]))
+        await self._say(session, unreachable(letters[0], error))
         await self._tell(session)
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
