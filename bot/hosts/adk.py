@@ -51,21 +51,21 @@ class AdkServer:
     """What broke off here has ended. But nothing is tried again at once."""
 
     def __init__(self, runner: Runner, own_sessions: BaseSessionService | None = None) -> None:
-        self._runner, self._own_sessions = runner, own_sessions
+        self.runner, self._own_sessions = runner, own_sessions
         self._apart = Apart("google-adk")
 
     @property
     def app(self) -> str:
-        return self._runner.app_name
+        return self.runner.app_name
 
     async def about(self) -> About:
-        config = self._runner.resumability_config
+        config = self.runner.resumability_config
         return About(
             name=f"google-adk {version('google-adk')} in this process",
             metadata=True,
             invocation=True,
             resumable=config is not None and config.is_resumable,
-            notes=(IN_MEMORY,) if _in_memory(self._runner.session_service) else (),
+            notes=(IN_MEMORY,) if _in_memory(self.runner.session_service) else (),
         )
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
@@ -77,7 +77,7 @@ class AdkServer:
 
     async def create(self, session: SessionKey) -> None:
         async def created() -> None:
-            await self._runner.session_service.create_session(
+            await self.runner.session_service.create_session(
                 app_name=session.app, user_id=session.user, session_id=session.id
             )
 
@@ -92,7 +92,7 @@ class AdkServer:
         from google.genai import types
 
         metadata, invocation = extra.get("customMetadata"), extra.get("invocationId")
-        running = self._runner.run_async(
+        running = self.runner.run_async(
             user_id=session.user,
             session_id=session.id,
             new_message=types.Content.model_validate(message.to_dict()),
@@ -113,14 +113,14 @@ class AdkServer:
         await self._apart.close()
 
     async def _close(self) -> None:
-        await self._runner.close()
+        await self.runner.close()
         closing = getattr(self._own_sessions, "close", None)  # those on a database have it
         if closing is not None:
             await closing()
 
     async def _session(self, session: SessionKey) -> Session | None:
         try:
-            return await self._runner.session_service.get_session(
+            return await self.runner.session_service.get_session(
                 app_name=session.app, user_id=session.user, session_id=session.id
             )
         except Exception as error:

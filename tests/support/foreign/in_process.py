@@ -1,17 +1,60 @@
-"""google-adk agents as the targets of `[agent] target`."""
+"""google-adk agents as the targets of `[agent] target`, made anew for whoever asks: they are of one event loop."""
 
 from __future__ import annotations
 
-from google.adk.apps import App
+import os
+from collections.abc import Callable
+from typing import Any
+
+from google.adk.apps.app import App
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.tools.function_tool import FunctionTool
 
-from tests.support.foreign.google import agent
+from runtime.adk_plugin import ConfirmationPlugin
+from tests.support.foreign.google import agent, app
+from tests.support.foreign.tools import log
 
-clerk = agent("clerk")
-app = App(name="office", root_agent=agent("clerk"))
-runner = Runner(
-    app=App(name="shop", root_agent=agent("clerk")),
-    session_service=InMemorySessionService(),
-)
-no_agent = InMemorySessionService()
+SECRET = "the agent's own, and the bot finds it"
+
+
+def linger(word: str) -> dict[str, object]:
+    """Takes its time, and gives way to nobody."""
+    log("linger", begun=word)
+    with open(f"{os.environ['TOOL_FIFO']}-{word}") as fifo:
+        fifo.read()
+    log("linger", ended=word)
+    return {"word": word}
+
+
+def _stalling() -> Any:
+    made = agent("stalling")
+    made.tools = [FunctionTool(linger, require_confirmation=True)]
+    return made
+
+
+def _unnameable() -> Any:
+    made = agent("clerk")
+    made.name = "user"
+    return made
+
+
+MADE: dict[str, Callable[[], object]] = {
+    "clerk": lambda: agent("clerk"),
+    "clerk_app": lambda: app("clerk"),
+    "front_app": lambda: app("front"),
+    "stalling": _stalling,
+    "office": lambda: app("office"),
+    "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),
+    "guarded": lambda: App(
+        name="guarded", root_agent=agent("clerk"), plugins=[ConfirmationPlugin(secret=SECRET, name="theirs")]
+    ),
+    "unnameable": _unnameable,
+    "no_agent": InMemorySessionService,
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in MADE:
+        raise AttributeError(name)
+    return MADE[name]()
