@@ -28,7 +28,6 @@ class Decision:
     event: CallEvent
     answer: Answer | None = None
     part: Part | None = None
-    asked: int = 0  # how often people had been asked about the call when the answer was read
     attempt: int | None = None  # the attempt that people's word is about
 
 
@@ -100,9 +99,9 @@ def decide(answer: Answer, call: Call, tool: Tool | None, part: Part) -> Decisio
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
     if not answer.confirmed:
-        return Decision(call.id, Deny(_reason(answer, call, part)), answer, part, len(call.asked))
+        return Decision(call.id, Deny(_reason(answer, call, part)), answer, part)
     amended = _amended(call, answer, tool) if call.gate is Gate.STATIC else None
-    return Decision(call.id, Approve(answer.payload, amended), answer, part, len(call.asked))
+    return Decision(call.id, Approve(answer.payload, amended), answer, part)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:
@@ -200,21 +199,15 @@ def _apply(tx: Tx, session: Stored, change: Change, decision: Decision) -> bool:
     call = read_call(tx, session.key, decision.call_id)
     if call is None:
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
-    if decision.answer is not None and _answered(call, decision.answer, decision.asked):
-        return False
+    answer = decision.answer
+    if answer is not None and already_answered(call, answer.id, answer.confirmed, answer.payload):
+        return False  # somebody was faster with the same word
     if decision.attempt is not None and decision.attempt != call.attempt:
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} by now, and this is about attempt {decision.attempt}."
         )
     change.put(replace(step(call, decision.event, tx.now()), told=False))
     return True
-
-
-def _answered(call: Call, answer: Answer, asked: int) -> bool:
-    """Whether somebody was faster with the same word. Should the call have asked again since, this answer is none to
-    that: it was given by who saw the request before."""
-    seen = replace(call, asked=call.asked[:asked])
-    return already_answered(seen, answer.id, answer.confirmed, answer.payload)
 
 
 def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decided: Sequence[Decision]) -> JsonObject:

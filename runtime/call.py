@@ -234,8 +234,12 @@ def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[Asked, ...]:
 
 
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
-    """Whether this very answer was given before. A contradicting one is a `Conflict`; a first one is neither."""
-    asked = next((a for a in reversed(call.asked) if request_id == a.request_id), call.request)
+    """Whether this very answer was given before. A contradicting one is a `Conflict`; a first one is neither.
+
+    By the call's own id the first request is meant: once the call asks again, such an answer may be the first one's,
+    sent twice.
+    """
+    asked = next((a for a in reversed(call.asked) if request_id == a.request_id), (*call.asked, None)[0])
     if asked is None or asked.confirmed is None:
         return False
     if asked.same_answer(confirmed, payload):

@@ -125,13 +125,17 @@ def read_answer(part: FunctionResponse) -> Answer:
     """
     if not part.id:
         raise Invalid("The answer has no id: send the id of the adk_request_confirmation part that asked.")
-    body = _unwrapped(part.response if part.response is not None else {})
+    if part.response is None:
+        raise Invalid("The answer has no response: send {confirmed}.")
+    body = _unwrapped(part.response)
     unknown = sorted(set(body) - _ANSWER_KEYS)
     if unknown:
         raise Invalid(f"The answer has the unknown key {unknown[0]!r}: send {{confirmed}} or {{confirmed, payload}}.")
     confirmed = body.get("confirmed", False)
     if not isinstance(confirmed, bool):
         raise Invalid(f"'confirmed' must be true or false, not {json.dumps(confirmed)}: nothing was decided.")
+    if not isinstance(body.get("hint"), str | None):
+        raise Invalid(f"'hint' must be a text, not {json.dumps(body['hint'])}: nothing was decided.")
     payload = body.get("payload")
     if confirmed:
         return Answer(part.id, True, payload)

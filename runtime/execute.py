@@ -8,6 +8,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from runtime import tracing
 from runtime.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, words_of
@@ -52,8 +53,9 @@ class Scene:
         )
 
     def request_id(self, call: Call) -> str:
-        """In the call dialect a request has an id of its own; in the response dialect it is the call's."""
-        return new_call_id() if self.dialect == "call" else call.id
+        """In the call dialect a request has an id of its own; in the response dialect it is the call's, unless the call
+        has asked before: an answer that comes twice must not answer the next question."""
+        return new_call_id() if self.dialect == "call" or call.asked else call.id
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,13 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
     context = scene.context(call)
     try:
         # A copy: what the tool does to its arguments must not change what was approved.
-        value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
+        with tracing.span(
+            f"execute_tool {call.tool}",
+            gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name=call.tool,
+            gen_ai__tool__call__id=call.id,
+        ):
+            value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
         actions = _storable(context.actions)
     except ToolOutcomeUnknown as error:
         lost = Finish({"error": _words(error)}) if call.gate is Gate.NONE else Lose()

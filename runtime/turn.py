@@ -87,14 +87,13 @@ def _responses(calls: Sequence[Call], event: Event, actions: EventActions, diale
         update={"requested_tool_confirmations": held, "skip_summarization": True if enough else None}
     )
     parts = [_response(call, dialect) for call in calls]
-    return _new(
-        event, Content(role="user", parts=parts), actions, list(held) if held and dialect == "response" else None
-    )
+    asking = [_request_id(call) for call in calls if call.id in held]
+    return _new(event, Content(role="user", parts=parts), actions, asking if dialect == "response" else None)
 
 
 def _response(call: Call, dialect: Dialect) -> Part:
     if call.state is CallState.HELD and dialect == "response":
-        return _request(call).as_part(call.id, dialect)
+        return _request(call).as_part(_request_id(call), dialect)
     result = call.result if call.result is not None else PLACEHOLDER
     return Part(function_response=FunctionResponse(id=call.id, name=call.tool, response=result))
 

@@ -207,6 +207,7 @@ def test_an_answer_to_an_earlier_request_is_not_one_to_the_later() -> None:
     again = lived(APPROVED, Begin(), Ask(asked("r2"), Gate.DYNAMIC))
     assert already_answered(again, "r1", True, None)
     assert not already_answered(again, "r2", True, None)
+    assert already_answered(again, "c1", True, None), "by the call's id it may be the first answer once more"
     with pytest.raises(Conflict):
         already_answered(again, "r1", False, None)
 

@@ -73,16 +73,14 @@ def test_an_answer_is_understood_in_every_spelling(wrapping: str, body: Any, ans
     assert answered(WRAPPED[wrapping](body)) == answer
 
 
-def test_an_answer_without_a_response_denies() -> None:
-    assert answered(None) == Answer("r-1", False)
-
-
 @pytest.mark.parametrize(
     ("response", "sentence"),
     [
         ({"confirmed": "true"}, "'confirmed' must be true or false, not \"true\": nothing was decided."),
         ({"confirmed": 1}, "'confirmed' must be true or false, not 1: nothing was decided."),
         ({"confirmed": None}, "'confirmed' must be true or false, not null: nothing was decided."),
+        (None, "The answer has no response: send {confirmed}."),
+        ({"confirmed": True, "hint": 5}, "'hint' must be a text, not 5: nothing was decided."),
         ({"confirmed": [True]}, "'confirmed' must be true or false, not [true]: nothing was decided."),
         (
             {"confirmed": True, "originalFunctionCall": CALL},

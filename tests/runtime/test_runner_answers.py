@@ -28,6 +28,7 @@ from runtime import (
 from runtime.jsontypes import Json, JsonObject
 from runtime.runner import Word
 from runtime.store import open_store
+from runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, answering, heard, raw_answer, shown
 from tests.support.watched import Watched
@@ -297,13 +298,17 @@ async def test_the_response_dialect_with_parallel_calls_and_a_second_question(ru
     assert [request.hint for request in first.requests] == ["Salary?", "Approve execution of tool deploy?"]
     assert (await chat.approve(first.requests[1])).lines == ['operator got deploy: {"result":"a is live"}']
     second = (await chat.approve(first.requests[0])).request
-    assert (second.id, second.hint) == (first.requests[0].id, "Date?")
+    assert (second.call.id, second.hint) == (first.requests[0].id, "Date?")
+    assert second.id != second.call.id
+    assert (await chat.approve(first.requests[0])).events == []
+    assert log == ["deployed a"]
     assert (await chat.approve(second)).texts == ["Both done."]
     assert log == ["deployed a", "hired Bo"]
 
 
-async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: str, app: str) -> None:
-    """In the response dialect both questions have the call's id: a double click must not answer the second."""
+@pytest.mark.parametrize("dialect", ["call", "response"])
+async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: str, app: str, dialect: Dialect) -> None:
+    """A double click must not answer the second question, whichever of the ids it names."""
     clicks = 5
     looked = asyncio.Semaphore(0)
 
@@ -326,12 +331,15 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
     database = await open_store(store)
     try:
         agent = Agent("operator", ScriptedModel(call("hire"), "Hired."), tools=[hire])
-        chat = Chat(Runner(agent, Watched(database, watch), app_name=app, dialect="response"))
+        chat = Chat(Runner(agent, Watched(database, watch), app_name=app, dialect=dialect))
         request = (await chat.say("Go")).request
         heard_by_all = await asyncio.gather(*(chat.approve(request) for _ in range(clicks)))
-        assert [line for one in heard_by_all for line in one.lines] == ["operator asks hire: Date?"]
+        (second,) = (asks for heard in heard_by_all for asks in heard.requests)
+        assert second.hint == "Date?"
         assert log == []
-        assert (await chat.approve(request)).texts == ["Hired."]
+        assert (await chat.approve(request)).events == []
+        assert (await chat.answer(Answer(str(request.call.id), True))).events == []
+        assert (await chat.approve(second)).texts == ["Hired."]
         assert log == ["hired"]
         await chat.runner.close()
     finally:
