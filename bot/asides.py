@@ -18,7 +18,8 @@ from blocks.told import HistoryView
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot import forms
 from bot.clicks import Body, at_of, beside, once, person_of, told_at
-from bot.desk import Ballot, cast
+from bot.desk import Ballot
+from bot.following import followed_cast
 from bot.homes import Homes
 from bot.inboxes import Reader
 from bot.ledger import Line
@@ -163,7 +164,7 @@ class Asides:
                 target={**target, **where},
             )
             try:
-                await self._database.run(cast, ballot, self._rules)
+                await followed_cast(self._database, ballot, self._rules)
             except NotFound as gone:
                 log.info("not voted on: %s", gone)  # purged since the view was opened
         if isinstance(url, str):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from sqlalchemy import Column, Table, func, select, update
@@ -39,6 +40,10 @@ def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.though_parked
     return None
 
 
+def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `Kind.about` is, by default)
+    return nullcontext()
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of row that needs attention. `attend` does all that is owed to one row.
@@ -53,6 +58,7 @@ class Kind:
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
     though_parked: Callable[[Tx, str], float | None] = _never
+    about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
 
 
 class Attendant:
@@ -116,11 +122,14 @@ class Attendant:
 
     async def _attend(self, key: str, token: str) -> None:
         lease = Lease(self._database, self._kind.table, self._kind.key == key, token, topic=self._kind.topic)
-        try:
-            async with lease:
-                await self._once(key, token, lease)
-        except StoreError as error:
-            log.warning("the store did not answer; %s %s is left to its lease: %s", self._kind.table.name, key, error)
+        with self._kind.about(key):
+            try:
+                async with lease:
+                    await self._once(key, token, lease)
+            except StoreError as error:
+                log.warning(
+                    "the store did not answer; %s %s is left to its lease: %s", self._kind.table.name, key, error
+                )
 
     async def _once(self, key: str, token: str, lease: Lease) -> None:
         try:
@@ -137,7 +146,7 @@ class Attendant:
                 "%s %s will be tried again: %s",
                 self._kind.table.name,
                 key,
-                error,
+                error if expected else type(error).__name__,
                 exc_info=not expected,
             )
             await self._database.run(postpone, self._kind, key, token, None, _words(error), counted=True)

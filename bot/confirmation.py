@@ -194,4 +194,5 @@ def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason:
         fingerprint=current.fingerprint,
         revision=current.number,
         attempt=row.attempt,
+        trace=row.asked.trace,
     )

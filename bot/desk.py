@@ -60,6 +60,7 @@ class Heard:
     person: Person
     text: str
     files: tuple[JsonObject, ...] = ()
+    trace: str | None = None
 
     @property
     def session(self) -> SessionKey:
@@ -93,7 +94,7 @@ def hear(tx: Tx, heard: Heard) -> bool:
         # One mention arrives as two events, perhaps at two replicas at once.
         tx.execute(insert_if_absent(tx.dialect, sessions), first)
     session = lock_session(tx, key)
-    body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts}
+    body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
     if not put_mail(tx, key, kind="words", mark=heard.ts, body=canonical(body), person=heard.person.user):
         return False
     speakers, present = session.speakers | {heard.person}, session.present | {heard.person}
@@ -139,6 +140,7 @@ class Opening:
     governs: Governs | Ungoverned
     places: tuple[Place, ...] = ()
     barred: frozenset[Person] | None = None  # whose grants are void; None: not found out, so that no grant holds
+    trace: str | None = None
 
 
 def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
@@ -207,6 +209,7 @@ def _asked(session: Session, opening: Opening) -> Asked:
         tool_schema=request.tool_schema,
         can_edit=request.can_edit,
         speakers=session.speakers,
+        trace=opening.trace,
     )
 
 
@@ -228,6 +231,7 @@ def _refuse(tx: Tx, session: Session, asked: Asked, found: Ungoverned) -> None:
         "call": asked.call_id,
         "invocation": asked.invocation_id,
         "reason": reason,
+        "trace": asked.trace,
     }
     if put_mail(tx, session.key, kind="refusal", mark=f"refused:{asked.request_id}", body=canonical(body)):
         step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))

@@ -30,6 +30,12 @@ class Letter:
     confirmation: str | None
 
     @property
+    def trace(self) -> str | None:
+        """What it belongs to, as a `traceparent`."""
+        trace = self.body.get("trace")
+        return trace if isinstance(trace, str) else None
+
+    @property
     def files(self) -> list[JsonObject]:
         files = self.body.get("files")
         return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []

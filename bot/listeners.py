@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
@@ -20,9 +20,10 @@ from blocks.ids import Action, Callback, Ref, parse_id
 from bot import forms
 from bot.authorise import Facts
 from bot.clicks import Body, at_of, beside, once, person_of, read_click
-from bot.desk import Ballot, Cast, Known, cast, hear, nothing_known, overheard
+from bot.desk import Ballot, Cast, Known, hear, nothing_known, overheard
 from bot.directory import Directory
 from bot.ears import overhear
+from bot.following import followed_cast, following
 from bot.forms import Wrong
 from bot.inboxes import Reader
 from bot.lists import Lists
@@ -32,9 +33,11 @@ from bot.row import Confirmation, Edit, State, Vote, VoteKind
 from bot.rows import read_confirmation
 from bot.sender import Sender
 from bot.voting import Rules
+from runtime import tracing
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
+from runtime.logs import about
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +94,10 @@ class Listeners:
     async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
         found = overhear(body, self._app_name, str(context.get("bot_user_id") or ""))
         if found is not None:
-            await self._database.run(hear if found.by_name else overheard, found.heard)
+            with following("mention", session=found.heard.session) as span:
+                heard = replace(found.heard, trace=tracing.carried())
+                new = await self._database.run(hear if found.by_name else overheard, heard)
+                span.forgotten = not new  # one mention arrives as two events
         await ack()
 
     # Clicks
@@ -132,13 +138,14 @@ class Listeners:
             self._spawn(self._lists.redraw(reader, channel, url, {ballot.confirmation: ballot.id}))
 
     async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> Cast | None:
-        try:
-            return await self._database.run(cast, ballot, self._rules, known)
-        except StoreError:
-            raise
-        except ConfirmError as error:
-            self._spawn(self._sender.notice(ballot.target or {}, str(error)))
-            return None
+        with about(confirmation=ballot.confirmation):
+            try:
+                return await followed_cast(self._database, ballot, self._rules, known)
+            except StoreError:
+                raise
+            except ConfirmError as error:
+                self._spawn(self._sender.notice(ballot.target or {}, str(error)))
+                return None
 
     async def _open(self, body: Body, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref, voter: Person) -> None:
         row = await self._database.read(read_confirmation, ref.id)

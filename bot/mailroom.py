@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +16,7 @@ from bot.attempts import StoredAttempts
 from bot.attend import NotNow
 from bot.deliveries import Deliveries, Exchange, unreachable
 from bot.desk import answered_elsewhere, open_request, out_of_reach, see
+from bot.following import following
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
 from bot.ledger import Line
 from bot.letters import (
@@ -35,6 +37,7 @@ from bot.row import Confirmation, OutcomeKind, State
 from bot.rows import SESSIONS, Session, moment, now, read_lines, session_confirmations
 from bot.states import Illegal
 from bot.voting import Rules
+from runtime import tracing
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
@@ -87,8 +90,9 @@ class Mailroom:
             if await self._database.read(paused):
                 raise NotNow(5.0, "Runs are paused.")
             try:
-                await self._deliver(session, letters, lease)
-                await self._take_in(session, letters[0])
+                with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
+                    await self._deliver(session, letters, lease)
+                    await self._take_in(session, letters[0])
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
@@ -175,8 +179,10 @@ class Mailroom:
         known = {row.asked.request_id for row in await self._database.read(session_confirmations, session.key)}
         for request in look.requests:
             if request.request_id not in known:
-                opening = await self._openings.prepare(session, request, letter)
-                await self._database.run(open_request, session.key, opening, self._rules)
+                with following("ask", session=session.session, tool=request.tool):
+                    opening = await self._openings.prepare(session, request, letter)
+                    opening = replace(opening, trace=tracing.carried())
+                    await self._database.run(open_request, session.key, opening, self._rules)
         await self._observe(session, look)
 
     async def _look_again(self, session: Session, told: bool) -> float | None:

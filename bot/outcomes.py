@@ -173,6 +173,7 @@ def _settlement(row: Confirmation, word: Word, by: Person | None, reason: str | 
         fingerprint=current.fingerprint,
         by=by,
         reason=reason,
+        trace=row.asked.trace,
     )
 
 

@@ -103,6 +103,7 @@ class Asked:
     tool_schema: ExactObject | None = None
     can_edit: bool = True  # whether edited arguments reach the tool; else an edit is a denial that says what is wanted
     speakers: frozenset[Person] = field(default_factory=frozenset)
+    trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it; with other arguments, as it would see the edited call."""

@@ -84,6 +84,11 @@ def chain_of(session: SessionKey) -> str:
     return f"{session.app}/{session.user}/{session.id}"
 
 
+def session_in(chain: str) -> str:
+    """The session's id, as people know it."""
+    return chain.rpartition("/")[2]
+
+
 def now(tx: Tx) -> datetime:
     return moment(tx.now())
 

@@ -63,6 +63,7 @@ class Answer:
     fingerprint: str
     revision: int
     attempt: int = 1
+    trace: str | None = None
 
 
 class Word(StrEnum):
@@ -85,6 +86,7 @@ class Settlement:
     fingerprint: str
     by: Person | None = None
     reason: str | None = None
+    trace: str | None = None
 
 
 Delivery = Answer | Settlement

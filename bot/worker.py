@@ -15,12 +15,13 @@ from bot.authorise import Facts
 from bot.desk import count_next, grants_in, keep_time, placed
 from bot.drawing import Around
 from bot.due import Owed, claims, owed
+from bot.following import following
 from bot.letters import paused, read_session
 from bot.mailroom import Mailroom
 from bot.people import Person
 from bot.policy import Policies
 from bot.row import Confirmation, Place, State, Vote
-from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation
+from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation, session_in
 from bot.slack_json import texts
 from bot.tables import confirmations, replies, sessions
 from bot.voting import Rules, needs_asking
@@ -28,6 +29,7 @@ from runtime.database import Database, Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
+from runtime.logs import about
 
 
 class Asking(Protocol):
@@ -64,8 +66,11 @@ class Worker:
     ) -> None:
         self._database, self._people, self._cards, self._rules = database, people, cards, rules
         kinds = (
-            Kind(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 4, next_deadline),
-            Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend),
+            Kind(
+                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 4, next_deadline),
+                about=lambda key: about(confirmation=key),
+            ),
+            Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend, about=lambda key: about(session=session_in(key))),
             Kind(replies, replies.c.vote, REPLIES, self._reply),
             *others,
         )
@@ -91,16 +96,21 @@ class Worker:
         while True:
             row, due = await self._database.read(what_is_owed, confirmation_id)
             if Owed.COUNT in due:
-                await self._count(row)
+                with following("count", row=row):
+                    await self._count(row)
             elif set(due) - {Owed.DRAW}:
                 await self._database.run(keep_time, confirmation_id)
             elif due and await lease.still_held():
-                session = await self._database.read(read_session, chain_of(row.asked.session))
-                around = await self._database.read(read_around, row)
-                places = tuple(await self._cards.draw(row, session, around))
-                await self._database.run(placed, confirmation_id, places)
+                with following("draw", row=row):
+                    await self._draw(row)
             else:
                 return
+
+    async def _draw(self, row: Confirmation) -> None:
+        session = await self._database.read(read_session, chain_of(row.asked.session))
+        around = await self._database.read(read_around, row)
+        places = tuple(await self._cards.draw(row, session, around))
+        await self._database.run(placed, row.id, places)
 
     async def _count(self, row: Confirmation) -> None:
         vote = row.pending[0]

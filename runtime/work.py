@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
+from runtime import tracing
 from runtime.agent import Agent
 from runtime.asking import ask, content_of, why
 from runtime.call import Begin, Call, Refuse, step
@@ -195,12 +196,14 @@ class Work:
         return event
 
     async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
-        return await ask(
-            self._setting.resolve(agent.model),
-            await self._question(agent, invocation),
-            self._setting.patience,
-            lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
-        )
+        model, question = self._setting.resolve(agent.model), await self._question(agent, invocation)
+        with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
+            return await ask(
+                model,
+                question,
+                self._setting.patience,
+                lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
+            )
 
     async def _question(self, agent: Agent, invocation: Invocation) -> ModelRequest:
         name = self._journal.stored.name

@@ -1,0 +1,50 @@
+"""A piece of work on a session or a confirmation, followed from outside: its log lines name both, and it is a span of
+the trace that began with the mention."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from bot.desk import Ballot, Cast, Known, cast, nothing_known
+from bot.row import Confirmation, SessionKey
+from bot.voting import Rules
+from runtime import tracing
+from runtime.database import Database
+from runtime.logs import about
+
+
+@contextmanager
+def following(
+    what: str,
+    *,
+    session: SessionKey | None = None,
+    row: Confirmation | None = None,
+    parent: str | None = None,
+    **more: str | None,
+) -> Iterator[tracing.Span]:
+    """With a row it is a part of what that one was asked in."""
+    parent = row.asked.trace if row else parent
+    name = session or (row.asked.session if row else None)
+    ids = {"session": name.id if name else None, "confirmation": row.id if row else None}
+    traced = {f"adk_confirm__{key}": value for key, value in {**ids, **more}.items()}
+    with about(**ids), tracing.span(f"adk_confirm.{what}", parent=parent, **traced) as span:
+        yield span
+
+
+async def followed_cast(database: Database, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
+    """A vote, stored. The trace is told after: only then it is known which one it is, and nobody waits for it."""
+    began = time.time_ns()
+    done = await database.run(cast, ballot, rules, known)
+    asked = done.row.asked
+    tracing.past(
+        "adk_confirm.click",
+        began,
+        parent=asked.trace,
+        adk_confirm__session=asked.session.id,
+        adk_confirm__confirmation=done.row.id,
+        adk_confirm__vote=ballot.kind.value,
+        adk_confirm__counted=done.settled and done.refusal is None,
+    )
+    return done

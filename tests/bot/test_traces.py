@@ -1,0 +1,143 @@
+"""One trace from the mention to the result, across the wait and a restart, as OpenTelemetry's own SDK records it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from tests.support.office import POLICY, Office, Opens
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    return sqlite_url
+
+
+@pytest.fixture(scope="module")
+def recording() -> Iterator[InMemorySpanExporter]:
+    """A process has one provider, for good: after this module it records no more."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    yield exporter
+    provider.shutdown()
+
+
+@pytest.fixture
+def recorded(recording: InMemorySpanExporter) -> InMemorySpanExporter:
+    recording.clear()
+    return recording
+
+
+async def spans(recorded: InMemorySpanExporter, last: str, times: int = 1) -> dict[str, list[ReadableSpan]]:
+    """By name, once so many of the last one are there."""
+    async with asyncio.timeout(20):
+        while sum(span.name == last for span in recorded.get_finished_spans()) < times:
+            await asyncio.sleep(0.01)
+    found: dict[str, list[ReadableSpan]] = {}
+    for span in recorded.get_finished_spans():
+        found.setdefault(span.name, []).append(span)
+    return found
+
+
+def traces(*groups: list[ReadableSpan]) -> set[int]:
+    return {span.context.trace_id for group in groups for span in group if span.context}
+
+
+async def restarted(at: Office) -> None:
+    await at.stops()
+    await at.starts(POLICY)
+
+
+async def test_the_click_and_the_run_join_the_mention_over_a_restart(
+    open_office: Opens, recorded: InMemorySpanExporter
+) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await restarted(at)
+        await at.later(minutes=20)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        found = await spans(recorded, "adk_confirm.run", times=2)
+
+    wanted = ("mention", "run", "ask", "click", "count", "draw")
+    groups = [found[f"adk_confirm.{name}"] for name in wanted]
+    assert len(traces(*groups, found["execute_tool reimburse"], found["chat"])) == 1
+    (mention,), (ask,), (click,) = (found[f"adk_confirm.{name}"] for name in ("mention", "ask", "click"))
+    first, second = found["adk_confirm.run"]
+    (tool,) = found["execute_tool reimburse"]
+    assert mention.parent is None
+    assert parents(first, second, ask, click, tool) == names(mention, ask, first, ask, second)
+    assert click.attributes is not None
+    assert click.attributes["adk_confirm.vote"] == "approve"
+    assert str(click.attributes["adk_confirm.session"]).startswith("slack-T0ACME-")
+    assert click.start_time is not None
+    assert click.end_time is not None
+    assert click.end_time > click.start_time
+
+
+def parents(*spans: ReadableSpan) -> list[int | None]:
+    return [span.parent.span_id if span.parent else None for span in spans]
+
+
+def names(*spans: ReadableSpan) -> list[int | None]:
+    return [span.context.span_id if span.context else None for span in spans]
+
+
+async def test_two_mentions_are_two_traces(open_office: Opens, recorded: InMemorySpanExporter) -> None:
+    async with open_office() as at:
+        for what in ("team dinner", "offsite"):
+            card = await at.ask(f"reimburse 1500 for the {what}")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        found = await spans(recorded, "adk_confirm.run", times=4)
+    assert len(traces(*found.values())) == 2
+    assert len(traces(found["adk_confirm.click"])) == 2
+
+
+async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemorySpanExporter) -> None:
+    async with open_office(target="tests.support.lab:agent") as at:
+        for line in ('pay {"to": "Z0RA-THE-PAYEE", "amount": 20, "token": "t0p-s3cret"}', 'breaks {"why": "Z0RA-WHY"}'):
+            card = await at.ask(line)
+            await at.bob.clicks(card, "Deny")
+            await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
+            await at.ann.finds("denied", at.deploys, thread=card)
+            card = await at.ask(line)
+            await at.bob.clicks(card, "Approve")
+            await at.rests()
+        found = await spans(recorded, "execute_tool breaks")
+    assert found["execute_tool breaks"][0].status.description == "RuntimeError"
+    told = "\n".join(span.to_json() for group in found.values() for span in group)
+    assert "Z0RA" not in told
+    assert "t0p-s3cret" not in told
+
+
+def test_without_the_api_nothing_is_imported_and_nothing_happens() -> None:
+    """In a Python where importing it fails."""
+    script = """
+import sys
+sys.modules["opentelemetry"] = None
+import bot.app, runtime
+from runtime import tracing
+with tracing.span("x", parent="y", about=1):
+    tracing.past("z", 0, parent=None)
+assert (tracing.carried(), tracing.headers(), tracing.trace_id()) == (None, {}, None)
+assert not [name for name in sys.modules if name.startswith("opentelemetry.")]
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+def test_nobody_pays_for_it_before_it_is_needed() -> None:
+    script = "import sys, bot.app, runtime; sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
+    subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
