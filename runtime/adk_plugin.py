@@ -7,7 +7,8 @@
 
 - A denied call does not run: whatever its predicate says by then, and also where the tool itself asked.
 - The reason of a denial reaches the model.
-- Edited arguments reach tools with `require_confirmation`: an approval's payload replaces the arguments that it names.
+- Edited arguments reach the tool: an approval's payload replaces the arguments that it names, unless the tool itself
+  asked for a payload.
 - What a confirmed tool fails at is its result; without that the call stays open, and approving again runs it again.
 - A call that has its result does not run again, and runs of one session wait for each other. Both hold within one
   process and event loop; several servers on one database need sticky sessions.
@@ -112,7 +113,7 @@ class ConfirmationPlugin(BasePlugin):
                 log.warning("an answer to %s in session %s was not signed, and is refused", request, session.id)
                 raise Forbidden(UNSIGNED)
             if about is not None:
-                about.refuse_unfit(confirmation)
+                about.edit_in(confirmation)
 
     def _is_signed(self, session: Session, about: Asked | None, confirmation: ToolConfirmation, nth: int) -> bool:
         if not self.secrets:
@@ -184,13 +185,14 @@ class ConfirmationPlugin(BasePlugin):
         tool_context: ToolContext,
         result: Any,
     ) -> None:
-        call_id = tool_context.function_call_id
-        asks = bool(call_id) and call_id in tool_context.actions.requested_tool_confirmations
-        if call_id is None or not asks or tool_context.tool_confirmation is not None:
+        call_id = tool_context.function_call_id or ""
+        asking = tool_context.actions.requested_tool_confirmations.get(call_id)
+        if asking is None or tool_context.tool_confirmation is not None:
             return
         gated = isinstance(result, dict) and result.get("error") == WAITS
+        edits = gated or asking.payload is None
         self._asking[call_id] = Announcement(
-            gated=gated, signed=bool(self.secrets), schema=schema_of(tool) if gated else None
+            gated=gated, edits=edits, signed=bool(self.secrets), schema=schema_of(tool) if edits else None
         )
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
@@ -202,13 +204,10 @@ class ConfirmationPlugin(BasePlugin):
 
 def _amended(tool_args: dict[str, Any], about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
     """An edit replaces the arguments that it names."""
-    if about is None or not about.gated or not isinstance(confirmation.payload, dict):
-        return None
     try:
-        about.refuse_unfit(confirmation)
+        tool_args.update((about.edit_in(confirmation) if about is not None else None) or {})
     except Invalid as error:
         return {"error": str(error)}
-    tool_args.update(confirmation.payload)
     return None
 
 

@@ -31,20 +31,21 @@ class Asked:
     arguments: JsonObject
     announcement: Announcement | None
 
-    @property
-    def gated(self) -> bool:
-        """Whether a payload is an edit of the call's arguments; otherwise it is for the tool, which asked itself."""
-        return self.announcement is not None and self.announcement.gated
-
-    def refuse_unfit(self, confirmation: ToolConfirmation) -> None:
-        """Raises `Invalid` for an edit that the tool can't take."""
-        payload = confirmation.payload
-        if not self.gated or not confirmation.confirmed or payload is None:
-            return
-        if not isinstance(payload, dict):
-            raise Invalid(f"payload must be an object with arguments of {self.tool}; the request still waits.")
-        schema = self.announcement.schema if self.announcement is not None else None
-        refuse_unfit(payload, schema, self.call_id)
+    def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
+        """The arguments that an approval replaces. Raises `Invalid` for some that the tool can't take; where the tool
+        itself asked, those are a payload of which it knows what it means."""
+        told, payload = self.announcement, confirmation.payload
+        if told is None or not told.edits or not confirmation.confirmed or payload is None:
+            return None
+        try:
+            if not isinstance(payload, dict):
+                raise Invalid(f"payload must be an object with arguments of {self.tool}; the request still waits.")
+            refuse_unfit(payload, told.schema, self.call_id)
+        except Invalid:
+            if told.gated:
+                raise
+            return None
+        return payload
 
     def reason(self, confirmation: ToolConfirmation) -> str | None:
         """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""

@@ -25,16 +25,17 @@ UNSIGNED = "Not signed with the plugin's secret: the calls of this agent are dec
 
 @dataclass(frozen=True, kw_only=True)
 class Announcement:
-    """What the plugin says of one held call: whether a gate holds it (an edit of its arguments reaches the tool), its
-    schema, the payload's schema, and whether answers have to be signed."""
+    """What the plugin says of one held call: whether a gate holds it, whether edited arguments reach the tool, whether
+    answers have to be signed; the schemas of its arguments, and of the payload that it asks for."""
 
     gated: bool
+    edits: bool = False
     signed: bool = False
     schema: JsonObject | None = None
     payload_schema: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        told: JsonObject = {"gated": self.gated, "signed": self.signed}
+        told: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
         if self.schema is not None:
             told["schema"] = self.schema
         if self.payload_schema is not None:
@@ -55,6 +56,7 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
         return None
     return Announcement(
         gated=told.get("gated") is True,
+        edits=told.get("edits") is True,
         signed=told.get("signed") is True,
         schema=_object(told.get("schema")) or None,
         payload_schema=_object(told.get("payloadSchema")) or None,

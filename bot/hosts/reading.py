@@ -216,7 +216,7 @@ def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
         payload=request.payload,
         payload_schema=payload_schema,
         tool_schema=(announcement.schema if announcement else None) or schemas.get(tool),
-        can_edit=announcement is not None and announcement.gated,
+        can_edit=announcement is not None and announcement.edits,
     )
 
 

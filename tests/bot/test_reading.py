@@ -290,7 +290,9 @@ class TestPlugin:
     def test_what_it_announces_is_offered(self) -> None:
         schema: JsonObject = {"type": "object", "properties": {"amount": {"type": "number"}}}
         events = python()
-        events[2]["customMetadata"] = announcing({"c1": Announcement(gated=True, signed=True, schema=schema)})
+        events[2]["customMetadata"] = announcing(
+            {"c1": Announcement(gated=True, edits=True, signed=True, schema=schema)}
+        )
         (request,) = looked(events).requests
         assert (request.can_edit, request.tool_schema) == (True, schema)
 

@@ -160,6 +160,13 @@ async def test_what_a_tool_that_asks_itself_gets_is_its_payload(at: Visit, serve
     assert server.ran() == [{"tool": "request_time_off", "days": 3}]
 
 
+async def test_a_tool_that_asks_for_nothing_but_a_word_gets_edits_as_well(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please wipe sda")
+    assert request.can_edit
+    await at.approve(request, payload={"disk": "sdb"})
+    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
+
+
 async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: Foreign) -> None:
     request = await at.asks("please deploy search")
     await asyncio.gather(*(raw(server, at, request, {"confirmed": True}) for _ in range(8)))
