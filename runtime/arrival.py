@@ -58,6 +58,7 @@ class Entry:
     desk: bool = False  # it comes from there
     resumed: str | None = None  # the invocation to go on with, without a message
     state_delta: JsonObject | None = None
+    metadata: JsonObject | None = None  # its sender's, kept with every event of the run
     patient: bool = True  # waits while somebody else works on the session
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # the same invocation id again is the same message again
@@ -185,14 +186,14 @@ def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
             return {}
         change.put(Invocation(entry.invocation_id, session.agent, 0, Status.ACTIVE))
         content, delta = entry.incoming.content, entry.incoming.state_delta
-        return _say(change, entry.invocation_id, content, delta) if content is not None or delta else {}
+        return _say(change, entry, entry.invocation_id, content, delta) if content is not None or delta else {}
     if decided:
         return _admit_answers(tx, entry, session, change, decided)
     if entry.resumed is None:
         return {}
     if read_invocation(tx, session.key, entry.resumed) is None:
         raise NotFound(f"No invocation {entry.resumed} in this session: nothing was stored.")
-    return _say(change, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
+    return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
 def _apply(tx: Tx, session: Stored, change: Change, decision: Decision) -> bool:
@@ -220,7 +221,7 @@ def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decide
     temporary: JsonObject = {}
     for invocation_id, answers in parts.items():
         if answers:
-            temporary.update(_say(change, invocation_id, Content(role="user", parts=answers), delta))
+            temporary.update(_say(change, entry, invocation_id, Content(role="user", parts=answers), delta))
             delta = None
         invocation = read_invocation(tx, session.key, invocation_id)
         assert invocation is not None
@@ -228,8 +229,17 @@ def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decide
     return temporary
 
 
-def _say(change: Change, invocation_id: str, content: Content | None, delta: JsonObject | None) -> JsonObject:
+def _say(
+    change: Change, entry: Entry, invocation_id: str, content: Content | None, delta: JsonObject | None
+) -> JsonObject:
     kept, temporary = split_temporary(delta or {})
-    actions = EventActions(state_delta=kept)
-    change.add(Event(invocation_id=invocation_id, author=USER, content=content, actions=actions))
+    change.add(
+        Event(
+            invocation_id=invocation_id,
+            author=USER,
+            content=content,
+            actions=EventActions(state_delta=kept),
+            custom_metadata=entry.metadata,
+        )
+    )
     return temporary

@@ -13,6 +13,8 @@ from runtime.wire import REQUEST_CONFIRMATION, Content, FunctionResponse, Part
 
 log = logging.getLogger(__name__)
 
+_ADKS_OWN = "__adk_internal_"
+
 
 @dataclass(frozen=True)
 class Incoming:
@@ -69,6 +71,12 @@ def _warn(response: FunctionResponse) -> None:
 def check_state(delta: JsonObject | None) -> None:
     """Raises `Invalid` for what has no form in JSON."""
     _check(delta or {}, "state")
+
+
+def kept_metadata(given: JsonObject | None) -> JsonObject | None:
+    """What a sender wants kept with the events of a run; names that ADK has for itself are dropped, as there."""
+    _check(given or {}, "custom metadata")
+    return {name: value for name, value in (given or {}).items() if not name.startswith(_ADKS_OWN)} or None
 
 
 def _storable(content: Content) -> Content:

@@ -207,6 +207,7 @@ class Api:
             session_id=check_id(body.session_id, "body", "sessionId"),
             message=body.new_message,
             state_delta=body.state_delta,
+            custom_metadata=body.custom_metadata,
             invocation_id=check_id(body.invocation_id, "body", "invocationId") if body.invocation_id else None,
             streaming=streaming,
         )

@@ -55,6 +55,7 @@ class RunAgent(Wire):
     new_message: Content | None = None
     streaming: bool = False
     state_delta: JsonObject | None = None
+    custom_metadata: JsonObject | None = None
     invocation_id: str | None = None
 
 

@@ -19,7 +19,7 @@ from runtime.database import Database, Tx
 from runtime.errors import Invalid, NotFound, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.lookup import abandoned, active, read_calls, read_events, unknown_since
-from runtime.message import Incoming, check_state, read_message
+from runtime.message import Incoming, check_state, kept_metadata, read_message
 from runtime.models import Models
 from runtime.records import Change, OpenedBy, SessionId, Stored
 from runtime.recovery import Recovery, TakeUp
@@ -108,6 +108,7 @@ class Runner:
         session_id: str,
         message: str | Content | None = None,
         state_delta: JsonObject | None = None,
+        custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,
         streaming: bool = False,
     ) -> AsyncIterator[Event]:
@@ -117,6 +118,7 @@ class Runner:
             session_id=session_id,
             message=message,
             state_delta=state_delta,
+            custom_metadata=custom_metadata,
             invocation_id=invocation_id,
             streaming=streaming,
             create=True,
@@ -131,6 +133,7 @@ class Runner:
         session_id: str,
         message: str | Content | None = None,
         state_delta: JsonObject | None = None,
+        custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,
         streaming: bool = False,
         create: bool = False,
@@ -141,21 +144,21 @@ class Runner:
         """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
 
         Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
-        process that died has left it. With a `mark` the same words again are not said again: what they began goes on,
-        if a crash had stopped it. `desk` says that the answer comes from the desk, the only one whose answers count in
-        a session that it opened.
+        process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
+        words again are not said again: what they began goes on, if a crash had stopped it. `desk` says that the answer
+        comes from the desk, the only one whose answers count in a session that it opened.
         """
-        name = self._name(user_id, session_id)
         check_state(state_delta)
+        entry = replace(self._entry(self._name(user_id, session_id)), metadata=kept_metadata(custom_metadata))
         if message is None and invocation_id is not None:
-            entry = replace(self._entry(name), resumed=invocation_id, state_delta=state_delta)
+            entry = replace(entry, resumed=invocation_id, state_delta=state_delta)
             return await self._sequencer.enter(entry, streaming=streaming)
         incoming = read_message(message, state_delta)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
-            return await self._answer(name, incoming, create=create, desk=desk, streaming=streaming)
-        entry = replace(self._entry(name), incoming=incoming, create=create, opened_by=opened_by)
+            return await self._answer(entry, incoming, create=create, desk=desk, streaming=streaming)
+        entry = replace(entry, incoming=incoming, create=create, opened_by=opened_by)
         if mark is not None:
-            entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{name}{mark}')}", marked=True)
+            entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{entry.name}{mark}')}", marked=True)
         return await self._sequencer.enter(entry, streaming=streaming)
 
     async def settle(
@@ -241,14 +244,14 @@ class Runner:
 
     # What these need
 
-    async def _answer(self, name: SessionId, incoming: Incoming, *, create: bool, desk: bool, streaming: bool) -> Run:
-        database = await self.open()
+    async def _answer(self, entry: Entry, incoming: Incoming, *, create: bool, desk: bool, streaming: bool) -> Run:
+        name, database = entry.name, await self.open()
         found = await database.read(look, name, incoming, desk=desk)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
         decisions = one_a_call([d for d in [await self._decide(incoming, *one) for one in found or ()] if d])
         if decisions:
-            entry = replace(self._entry(name), incoming=incoming, decisions=decisions, desk=desk)
+            entry = replace(entry, incoming=incoming, decisions=decisions, desk=desk)
             return await self._sequencer.enter(entry, streaming=streaming)
         # Nothing new was said. What a process that died left of it is taken up; else there is nothing to do.
         asking = [call.invocation_id for _, call in found or ()]

@@ -93,7 +93,7 @@ class Sequencer:
                 begun = await _begin(setting.database, entry)
                 accepted.set_result(run)
                 if begun is not None:
-                    await self._work(setting, begun, run, streaming)
+                    await self._work(setting, entry, begun, run, streaming)
         except BaseException as error:
             failure = _told(error, entry.name, stored=accepted.done())
             if accepted.done():
@@ -105,7 +105,7 @@ class Sequencer:
         else:
             run.end()
 
-    async def _work(self, setting: Setting, begun: Begun, run: Run, streaming: bool) -> None:
+    async def _work(self, setting: Setting, entry: Entry, begun: Begun, run: Run, streaming: bool) -> None:
         name = begun.stored.name
         row = sessions.c.key == begun.stored.key
         lease = Lease(setting.database, sessions, row, begun.token, topic=topic(name), term=setting.lease_term)
@@ -115,7 +115,7 @@ class Sequencer:
             for event in begun.events:
                 live.add(event)
             journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary))
-            work = Work(setting, journal, lease, streaming=streaming)
+            work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata)
             for invocation, calls in begun.work:
                 await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))
             await journal.flush(release=True)

@@ -127,7 +127,7 @@ def _unknown(call: Call, event: Event) -> Event:
             "error_code": OUTCOME_UNKNOWN,
             "error_message": f"The process stopped while {call.tool} ran. Nobody knows whether it took effect: look, "
             "then say that it happened, that it did not, or that it shall run again.",
-            "custom_metadata": {"callId": call.id, "attempt": call.attempt},
+            "custom_metadata": {**(event.custom_metadata or {}), "callId": call.id, "attempt": call.attempt},
         }
     )
 
@@ -137,6 +137,7 @@ def _new(event: Event, content: Content | None, actions: EventActions, asking: l
         invocation_id=event.invocation_id,
         author=event.author,
         node_info=event.node_info,
+        custom_metadata=event.custom_metadata,
         content=content,
         actions=actions,
         long_running_tool_ids=sorted(asking) if asking else None,

@@ -20,6 +20,7 @@ from runtime.context import ReadonlyContext
 from runtime.database import Database
 from runtime.execute import Scene, admit, execute, from_model, recover, runnable, was_cancelled
 from runtime.journal import Journal
+from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
 from runtime.lookup import known_calls
 from runtime.model import Model, ModelRequest, ModelResponse
@@ -51,9 +52,18 @@ class Setting:
 class Work:
     """Drives a session's invocations."""
 
-    def __init__(self, setting: Setting, journal: Journal, lease: Lease, *, streaming: bool = False) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        journal: Journal,
+        lease: Lease,
+        *,
+        streaming: bool = False,
+        metadata: JsonObject | None = None,
+    ) -> None:
         self._setting, self._journal, self._lease = setting, journal, lease
         self._streaming = streaming
+        self._metadata = metadata  # of whoever began this, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(setting.root)
         self._enough = False  # a tool has said that its result needs no words from the model
@@ -254,7 +264,11 @@ class Work:
     def _event(self, invocation: Invocation, author: str) -> Event:
         path = self._paths.of(self._agent(author))
         return Event(
-            invocation_id=invocation.id, author=author, node_info=NodeInfo(path=path), timestamp=self._setting.clock()
+            invocation_id=invocation.id,
+            author=author,
+            node_info=NodeInfo(path=path),
+            custom_metadata=self._metadata,
+            timestamp=self._setting.clock(),
         )
 
     def _agent(self, name: str) -> Agent:
