@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from runtime import tracing
-from runtime import tracing
 from runtime.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, words_of
@@ -110,12 +109,6 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
     try:
         # A copy: what the tool does to its arguments must not change what was approved.
         with tracing.span(
-            f"execute_tool {call.tool}",
-            gen_ai__operation__name="execute_tool",
-            gen_ai__tool__name=call.tool,
-            gen_ai__tool__call__id=call.id,
-        ):
-            with tracing.span(
             f"execute_tool {call.tool}",
             gen_ai__operation__name="execute_tool",
             gen_ai__tool__name=call.tool,
