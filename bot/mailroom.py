@@ -127,7 +127,8 @@ class Mailroom:
         except Cut as error:
             if error.again_after is not None:
                 raise NotNow(error.again_after, str(error)) from error
-            log.warning("%s", error)  # what it came to is read from the session
+            # What it came to is read from the session; what the server said of it may quote the call.
+            log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """On the cards of what was approved, and once in the thread: it is tried again."""

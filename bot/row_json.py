@@ -55,5 +55,13 @@ def _text(part: JsonObject) -> str:
 def _read(adapter: TypeAdapter[T], stored: str, what: str) -> T:
     try:
         return adapter.validate_python(untagged(json.loads(stored), what, VERSION, READERS))
-    except (ValidationError, json.JSONDecodeError) as error:
+    except json.JSONDecodeError as error:
         raise Unreadable(f"A stored {what} can't be read: {error}") from error
+    except ValidationError as error:
+        raise Unreadable(f"A stored {what} can't be read: {_faults(error)}") from error
+
+
+def _faults(error: ValidationError) -> str:
+    """Where and what, without the values: this is for logs too."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:5])

@@ -26,6 +26,7 @@ from bot.durations import Duration
 from bot.policy import Policies, Policy
 from bot.policy_checks import policy_problems, policy_warnings, team_problems
 from bot.problems import Problem, SettingsError, from_pydantic
+from runtime.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
 
@@ -120,11 +121,19 @@ class Audit(_Table):
         return channel
 
 
+class Log(_Table):
+    """How this process writes its log; the level is for its own lines."""
+
+    format: Form = "text"
+    level: Level = "info"
+
+
 class _File(_Table):
     agent: Agent | None = None
     store: Store = Store()
     slack: Slack = Slack()
     audit: Audit = Audit()
+    log: Log = Log()
     policy: tuple[Policy, ...] = ()
 
 
@@ -133,6 +142,7 @@ _TABLES: Mapping[str, type[BaseModel]] = {
     "store": Store,
     "slack": Slack,
     "audit": Audit,
+    "log": Log,
     "policy": Policy,
 }
 
@@ -174,6 +184,7 @@ class Settings:
     store_url: str = field(repr=False)  # it may hold a password
     slack: Slack
     audit: Audit
+    log: Log
     policies: Policies
     environment: Environment
     warnings: tuple[Problem, ...] = ()
@@ -223,6 +234,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
         store_url=_checked_store(environment.database_url) or file.store.url,
         slack=file.slack,
         audit=file.audit,
+        log=file.log,
         policies=Policies(file.policy),
         environment=environment,
         warnings=warnings,

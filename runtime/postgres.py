@@ -160,7 +160,12 @@ class PostgresEngine:
 
     def _pool(self, size: int) -> AsyncEngine:
         return create_async_engine(
-            "postgresql+asyncpg://", async_creator=self._connect, pool_size=size, max_overflow=0, pool_timeout=10
+            "postgresql+asyncpg://",
+            async_creator=self._connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=10,
+            hide_parameters=True,
         )
 
     async def _connect(self) -> DriverConnection:

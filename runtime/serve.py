@@ -15,6 +15,7 @@ from aiohttp import web
 
 from runtime.agent import Agent
 from runtime.listening import listen
+from runtime.logs import configure
 from runtime.rest import make_app
 from runtime.rest_guard import Guard
 from runtime.runner import Runner
@@ -38,7 +39,7 @@ class Serving:
 
 def serve_until_stopped(serving: Serving) -> int:
     """Blocks until SIGINT or SIGTERM; then stops within ten seconds. The exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    configure()
     asyncio.run(_until_stopped(serving))
     if not end_threads(patience=0.5):
         # A tool that is still at it would hold the process for as long as it likes. Its call is on record as running.

@@ -126,7 +126,7 @@ def _nothing(_: Tx) -> None:
 
 
 def _engine(connect: Callable[[], sqlite3.Connection]) -> sqlalchemy.Engine:
-    return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
 
 def _raw(connection: Connection) -> sqlite3.Connection:

@@ -13,6 +13,7 @@ from pathlib import Path
 from bot.app import running
 from bot.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, serving_problems
 from bot.stopping import Mark, end_now, exit_by
+from runtime.logs import configure as configure_logs
 from runtime.tool import end_threads
 
 STOPPED, BROKEN = 0, 1
@@ -30,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     problems = serving_problems(settings, os.environ)
     if problems:
         raise SettingsError(problems)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+    configure_logs(settings.log.format, settings.log.level)
     for warning in settings.warnings:
         log.warning("%s", warning)
     code = asyncio.run(_until_stopped(settings))
