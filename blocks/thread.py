@@ -111,6 +111,10 @@ def _template(step: StepView) -> str:
             return words.TOLD_ELSEWHERE[step.yes]
         case Told.SETTLED:
             return words.TOLD_SETTLED[step.yes]
+        case Told.WITHDRAWN if step.who is None:
+            return words.TOLD_REMOVED
+        case Told.GRANT_REVOKED if step.who is None:
+            return words.TOLD_GRANT_ENDED
     return _TEMPLATES[step.told]
 
 

@@ -100,7 +100,7 @@ EXPIRED_AT = "It had {votes} by {when}. It did not run."
 LAPSED = "It was approved by {people}, but could not begin in time. It did not run."
 LAPSED_AT = "It was approved by {people}, but could not begin by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
-WITHDRAWN = "Withdrawn. It did not run."
+WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
 ELSEWHERE = {
     True: "Somebody approved it outside this app. Votes here did not count.",
     False: "Somebody denied it outside this app. Votes here did not count.",
@@ -268,6 +268,7 @@ TOLD_ELSEWHERE = {
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
+TOLD_REMOVED = "↩️ {tool} is withdrawn: the app was removed from this workspace. It did not run."
 TOLD_LAPSED = "⌛ {tool} was approved, but could not begin in time. It did not run."
 TOLD_BEGUN = "▶️ {tool} started."
 TOLD_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."
@@ -286,6 +287,7 @@ TOLD_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}
 TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} happened. The agent has been told that nobody knows."
 TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}: grant {grant}."
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, by grant {grant} of {people}."
+TOLD_GRANT_ENDED = "🔒 Grant {grant} for {tool} ended: the app was removed from this workspace. Calls ask again."
 TOLD_GRANT_REVOKED = "🔒 {who} revoked grant {grant} for {tool}. Calls ask again."
 TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 TOLD_RESUMED = "▶️ Runs are resumed."

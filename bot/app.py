@@ -9,13 +9,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-import aiohttp
 from aiohttp import web
 from pydantic import SecretStr
 from slack_bolt.adapter.socket_mode.aiohttp import AsyncSocketModeHandler
 from slack_bolt.async_app import AsyncApp
 from slack_bolt.authorization import AuthorizeResult
-from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.verdict import notice_message
@@ -30,7 +28,9 @@ from bot.dispatch import AckMeter, TimedApp
 from bot.homes import Homes
 from bot.hosts import open_host
 from bot.hosts.host import Host
+from bot.identity import CannotServe
 from bot.inboxes import Inbox
+from bot.installing import Installing
 from bot.lifecycle import Lifecycle
 from bot.listeners import Listeners
 from bot.lists import Lists
@@ -43,22 +43,17 @@ from bot.readiness import Readiness, socket_probe, store_probe, task_probe
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
-from bot.slack_calls import Limits, Workspace
-from bot.slack_trouble import Later, trouble_from
+from bot.slack_calls import Limits
 from bot.stopping import LAST_REQUESTS, Mark, Stop
 from bot.store import open_store
 from bot.voice import Voice
 from bot.voting import Rules
 from bot.web import make_site
 from bot.worker import Worker
+from bot.workspaces import SeveralWorkspaces, Workspaces, open_workspaces
 from runtime.database import Database
-from runtime.errors import ConfirmError
 
 log = logging.getLogger(__name__)
-
-
-class CannotServe(ConfirmError):
-    """The bot did not start; the message says what stands in its way."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +85,19 @@ async def running(
         assert settings.agent is not None
         host = await open_host(settings.agent, database, clock, store_url=settings.store_url)
         stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
-        client = slack_client(settings)
-        identity = await _identity(client)
         rules = Rules(settings.policies, Seal(_secret(settings), "call"))
-
-        async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG001  (one workspace)
-            return client
-
-        sender = Sender(client_for, limits=limits, meter=metrics, clock=clock or time.monotonic)
+        workspaces = await open_workspaces(settings, database)
+        sender = Sender(
+            workspaces.client_for,
+            on_revoked=workspaces.revoked,
+            limits=limits,
+            meter=metrics,
+            clock=clock or time.monotonic,
+        )
         directory = Directory(sender, patience=(limits or Limits()).lookups, clock=clock or time.monotonic)
         cards = Cards(sender, directory, StoredAttempts(database), Voice(database, sender, clock or time.monotonic))
-        mailroom = Mailroom(database, host, cards, Openings(database, directory, settings.policies), rules)
+        openings = Openings(database, directory, settings.policies, workspaces.unfit)
+        mailroom = Mailroom(database, host, cards, openings, rules)
         inbox = Inbox(database, sender, directory, settings.policies)
         homes, lists = Homes(database, sender, inbox), Lists(database, sender, inbox)
         worker = Worker(database, mailroom, directory, cards, rules, others=[homes.kind])
@@ -109,19 +106,22 @@ async def running(
         await stack.enter_async_context(
             serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory))
         )
-        app = _bolt(settings, client, identity, metrics)
+        app = _bolt(settings, workspaces, metrics)
         asides.register(app)
-        Lifecycle(database, directory).register(app)
+        Lifecycle(directory, workspaces).register(app)
         listeners.register(app)
         site = make_site(app if settings.environment.signing_secret else None)
         add_probes(site, readiness, metrics)
+        if isinstance(workspaces, SeveralWorkspaces):
+            Installing(settings.environment, database, workspaces, settings.policies).register(site)
         url = await _open_doors(stack, settings, site, stop)
         if settings.environment.app_token is not None:
             await _connect(stack, settings.environment.app_token, app, stop, readiness)
-        log.info("connected to %s as %s; agent %s; store %s", identity.team, identity.user, host.app, database.url)
+        log.info("for %s; agent %s; store %s", workspaces.described, host.app, database.url)
         attending = asyncio.create_task(worker.run(), name="adk-confirm-worker")
         watching = asyncio.create_task(homes.run(), name="adk-confirm-homes")
-        checkpointing = _checkpointing(settings, database, sender, identity)
+        closing = asyncio.create_task(workspaces.run(), name="adk-confirm-workspaces")
+        checkpointing = _checkpointing(settings, database, sender, workspaces)
         sealing = asyncio.create_task(checkpointing.run(), name="adk-confirm-checkpoints")
         readiness.watch("worker", task_probe(attending))
         readiness.started()
@@ -132,85 +132,36 @@ async def running(
             readiness.stopping()
             worker.stop()
             homes.stop()
-            opening = (asyncio.create_task(aside.drain()) for aside in (asides, listeners))
-            await stop.ended(attending, watching, *opening, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=worker)
+            workspaces.stop()
+            others = (watching, closing, *(asyncio.create_task(aside.drain()) for aside in (asides, listeners)))
+            await stop.ended(attending, *others, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=worker)
             checkpointing.stop()  # after the others: the last checkpoint covers what they did
             await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)
 
 
-def _checkpointing(settings: Settings, database: Database, sender: Sender, identity: Identity) -> Checkpointing:
+def _checkpointing(settings: Settings, database: Database, sender: Sender, workspaces: Workspaces) -> Checkpointing:
     """Checkpoints go to the log, and to a channel where one is named."""
     channel = settings.audit.channel
 
     async def post(text: str) -> None:
         assert channel is not None
-        await sender.post(Workspace(identity.team, identity.enterprise), channel, notice_message(text))
+        await sender.post(workspaces.named(settings.audit.team), channel, notice_message(text))
 
     seal = Seal(_secret(settings), PURPOSE)
     return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None)
 
 
-def slack_client(settings: Settings) -> AsyncWebClient:
-    """Without the SDK's own retries: they post twice when an answer is lost."""
-    token = settings.environment.bot_token
-    assert token is not None
-    return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
-
-
-@dataclass(frozen=True)
-class Identity:
-    """Who this app is, and where: a workspace, or, installed in all of an organisation, that."""
-
-    team: str
-    user: str
-    bot: str
-    enterprise: str | None = None
-
-    def serves(self, enterprise: str | None, team: str | None) -> bool:
-        return team == self.team or (self.enterprise is not None and enterprise == self.enterprise)
-
-
-async def _identity(client: AsyncWebClient) -> Identity:
-    """Slack may be away for a moment, perhaps for the same reason for which we start."""
-    for pause in (1.0, 2.0, 4.0, 8.0, None):
-        try:
-            answer = await client.auth_test()
-            break
-        except (SlackApiError, aiohttp.ClientError, OSError) as error:
-            trouble = trouble_from("auth.test", error, repeatable=True)
-            if not isinstance(trouble, Later):
-                raise CannotServe(
-                    f"Slack refused SLACK_BOT_TOKEN ({trouble.code}). Install the app again and take its new token."
-                ) from None
-            if pause is None:
-                raise CannotServe(
-                    f"Slack could not be reached at {client.base_url} ({trouble.code}). Check the network."
-                ) from error
-            log.warning("%s", trouble)
-        await asyncio.sleep(pause)
-    everywhere = answer["enterprise_id"] if answer.get("is_enterprise_install") else None
-    return Identity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)
-
-
-def _bolt(settings: Settings, client: AsyncWebClient, identity: Identity, meter: AckMeter) -> AsyncApp:
+def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter) -> AsyncApp:
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
-        """Asks nobody: a click must not be lost because Slack does not answer just now."""
-        if not identity.serves(enterprise_id, team_id):
-            return None
-        return AuthorizeResult(
-            enterprise_id=enterprise_id,
-            team_id=team_id,
-            bot_user_id=identity.user,
-            bot_id=identity.bot,
-            bot_token=client.token,
-        )
+        """Bolt looks at its parameters, and would take a method's `self` for one of them."""
+        return await workspaces.authorize(enterprise_id, team_id)
 
     return TimedApp(
         meter,
         # Without a token of its own: with one, Bolt asks Slack before the first click, and acks it when that fails.
-        client=AsyncWebClient(base_url=client.base_url, retry_handlers=[]),
+        client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
         authorize=authorize,  # None is its word for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,

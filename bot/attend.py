@@ -14,7 +14,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, Table, func, select, update
 
-from bot.slack_trouble import Later
+from bot.departures import gone
+from bot.slack_calls import Workspace
+from bot.slack_trouble import Later, NotInstalled
 from runtime.database import Database, Tx, Waiter, for_update
 from runtime.errors import ConfirmError, StoreError
 from runtime.lease import Lease, free
@@ -136,6 +138,8 @@ class Attendant:
             await self._kind.attend(key, lease)
         except (NotNow, Later) as later:
             await self._database.run(postpone, self._kind, key, token, later.after, str(later), counted=False)
+        except NotInstalled as nobody:
+            await self._database.run(put_aside, self._kind, key, token, nobody)
         except StoreError:
             raise
         except Exception as error:
@@ -172,8 +176,17 @@ def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[st
     return [], max(soonest - now, SKIPPED)
 
 
-def postpone(tx: Tx, kind: Kind, key: str, token: str, after: float | None, why: str, *, counted: bool) -> None:
-    """Later, and later each time; after twenty failures only when it must, until something happens to the row.
+def put_aside(tx: Tx, kind: Kind, key: str, token: str, nobody: NotInstalled) -> None:
+    """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
+    removed = gone(tx, Workspace(nobody.team, nobody.enterprise), lock=True)
+    postpone(tx, kind, key, token, None, str(nobody), counted=True, last=removed)
+
+
+def postpone(
+    tx: Tx, kind: Kind, key: str, token: str, after: float | None, why: str, *, counted: bool, last: bool = False
+) -> None:
+    """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
+    happens to the row.
 
     Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
     """
@@ -183,7 +196,7 @@ def postpone(tx: Tx, kind: Kind, key: str, token: str, after: float | None, why:
     row = tx.execute(for_update(found)).one_or_none()
     if row is None:
         return
-    failures = row.failures + (1 if counted else 0)
+    failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
     pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)

@@ -9,7 +9,7 @@ from functools import partial
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.app import slack_client
+from bot.identity import slack_client
 from bot.people import Approver, ApproverKind
 from bot.sandbox.registration import SCOPES
 from bot.settings import Settings

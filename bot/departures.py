@@ -1,7 +1,7 @@
 """Workspaces that removed the app: marked until it is installed there again, so that nothing is tried for them.
 
 These are transaction functions. A mark stands in `bot_switches`, and counts as long as no other installation serves the
-workspace; without any, as in single-workspace mode, nobody has left.
+workspace.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ _MARK = "removed:"
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """What was heard of an app that is not there any more. `event` names what Slack tells perhaps several times;
-    `before`: what was installed later is not meant."""
+    """What was heard of an app that is not there any more; the sentence has room for the `{place}`.
+
+    `event` names what Slack may tell several times; `before`: what was installed later is not meant.
+    """
 
     at: Workspace
     sentence: str
@@ -72,16 +74,10 @@ def arrive(tx: Tx, one: Installed, sentence: str) -> None:
     tx.execute(delete(switches).where(switches.c.name == f"{_MARK}{one.id}"))
     write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
     for table in ATTENDED:
-        aside = update(table).where(_theirs(table, one), table.c.parked_at.is_not(None))
+        aside = update(table).where(_theirs(table, one), table.c.failures > 0)
         tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
     for topic in (CONFIRMATIONS, SESSIONS, REPLIES):
         tx.notify(topic)
-
-
-def forgive(tx: Tx, at: Workspace) -> None:
-    """A token for this workspace was set by hand: it has not left."""
-    names = [f"{_MARK}{id_}" for id_ in (at.team, at.enterprise) if id_]
-    tx.execute(delete(switches).where(switches.c.name.in_(names)))
 
 
 def _say_nothing_more(tx: Tx, one: Installed) -> None:

@@ -45,7 +45,7 @@ def explain(policies: Policies, call: CallFacts) -> Explanation:
 
 def _why_not(policy: Policy, call: CallFacts) -> str:
     """The first of its conditions that the call does not meet, in the order in which they are asked."""
-    if policy.team is not None and policy.team != call.team:
+    if policy.team not in (None, call.team, call.enterprise):
         return f"it is for the workspace {policy.team}, and the call is {_in(call.team)}"
     if not any(fnmatchcase(call.tool, pattern) for pattern in policy.tools):
         return f"its tools are {', '.join(policy.tools)}"

@@ -23,11 +23,12 @@ from slack_sdk.oauth.installation_store.async_installation_store import AsyncIns
 from slack_sdk.oauth.installation_store.sqlalchemy import SQLAlchemyInstallationStore
 from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
-from sqlalchemy import Connection, Engine, Row, Table, Text, and_, delete, or_, select, update
+from sqlalchemy import Connection, Dialect, Engine, Row, Table, Text, and_, delete, or_, select, update
+from sqlalchemy.types import TypeDecorator
 
 from bot.slack_calls import Workspace
 from bot.tables import metadata
-from bot.vault import Sealed, Vault
+from bot.vault import Vault
 from runtime.database import Database, Tx, for_update
 
 log = logging.getLogger(__name__)
@@ -37,6 +38,23 @@ STATE_LIVES = 600
 """So many seconds may pass between "install" and Slack's answer."""
 
 _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
+
+
+class Sealed(TypeDecorator[str]):
+    """A column whose text never stands in the database as it is."""
+
+    impl = Text
+    cache_ok = True  # a vault equals itself alone
+
+    def __init__(self, vault: Vault) -> None:
+        super().__init__()
+        self.vault = vault
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
+        return None if value is None else self.vault.seal(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (likewise)
+        return None if value is None else self.vault.open(value)
 
 
 def _with_secrets(table: Table, secret: Text | Sealed) -> Table:

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-
 from slack_bolt.async_app import AsyncAck, AsyncApp
+from slack_bolt.context.async_context import AsyncBoltContext
 
-from bot.attempts import begin
 from bot.clicks import Body
+from bot.departures import Removal
 from bot.directory import Directory
-from bot.ledger import SYSTEM, LineKind
-from bot.rows import now, write_step
-from bot.steps import Step
-from runtime.database import Database, Tx
-
-log = logging.getLogger(__name__)
+from bot.slack_calls import Workspace
+from bot.workspaces import Workspaces
 
 _SAID = {
-    "app_uninstalled": "The app was uninstalled from {team}.",
-    "tokens_revoked": "Slack revoked this app's token for {team}.",
+    "app_uninstalled": "The app was uninstalled from {place}.",
+    "tokens_revoked": "Slack revoked this app's token for {place}.",
 }
 
 
 class Lifecycle:
-    def __init__(self, database: Database, directory: Directory) -> None:
-        self._database, self._directory = database, directory
+    def __init__(self, directory: Directory, workspaces: Workspaces) -> None:
+        self._directory, self._workspaces = directory, workspaces
 
     def register(self, app: AsyncApp) -> None:
         app.event("user_change")(self.user_changed)
@@ -38,19 +33,21 @@ class Lifecycle:
             self._directory.forget(user["id"])
         await ack()
 
-    async def removed(self, body: Body, ack: AsyncAck) -> None:
+    async def removed(self, body: Body, context: AsyncBoltContext, ack: AsyncAck) -> None:
         event = body["event"]
         tokens = event.get("tokens")
         if event["type"] == "app_uninstalled" or (isinstance(tokens, dict) and tokens.get("bot")):
-            sentence = _SAID[event["type"]].format(team=str(body.get("team_id") or "this workspace"))
-            if await self._database.run(note_removal, str(body.get("event_id") or ""), sentence):
-                log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", sentence)
+            await self._workspaces.removed(_removal(body, _SAID[event["type"]], context))
         await ack()
 
 
-def note_removal(tx: Tx, event_id: str, sentence: str) -> bool:
-    """Once for each event, however often it is delivered."""
-    if begin(tx, SYSTEM, f"event:{event_id}"[:300]) is not None:
-        return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
-    return True
+def _removal(body: Body, sentence: str, context: AsyncBoltContext) -> Removal:
+    """An organisation's installation is told as that of one of its workspaces."""
+    team = "" if context.is_enterprise_install else str(body.get("team_id") or "")
+    told = body.get("event_time")
+    return Removal(
+        at=Workspace(team, context.enterprise_id),
+        sentence=sentence,
+        event=str(body.get("event_id") or ""),
+        before=float(told) if isinstance(told, int | float) else None,
+    )

@@ -35,6 +35,7 @@ from bot.opening import Openings
 from bot.outcomes import Seen
 from bot.row import Confirmation, OutcomeKind, State
 from bot.rows import SESSIONS, Session, moment, now, read_lines, session_confirmations
+from bot.slack_trouble import NotInstalled
 from bot.states import Illegal
 from bot.voting import Rules
 from runtime import tracing
@@ -96,7 +97,7 @@ class Mailroom:
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            await self._tell(session)
+            await self._unless_gone(self._tell(session))
             for letter in letters:
                 await self._database.run(letter_done, letter.id)
             told = True
@@ -117,7 +118,7 @@ class Mailroom:
         if exchange is None or not await lease.still_held():
             return
         try:
-            await self._thread.thinking(session)
+            await self._unless_gone(self._thread.thinking(session))
             await self._meanwhile(session, letters[0], self._listen(session, exchange))
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
@@ -135,15 +136,15 @@ class Mailroom:
         for letter in letters:
             if letter.confirmation is not None:
                 await self._database.run(out_of_reach, letter.confirmation)
-        await self._say(session, unreachable(letters[0], error))
-        await self._tell(session)
+        await self._unless_gone(self._say(session, unreachable(letters[0], error)))
+        await self._unless_gone(self._tell(session))
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
         async for heard in exchange:
             if isinstance(heard, Piece):
-                await self._thread.piece(session, heard)
+                await self._unless_gone(self._thread.piece(session, heard))
             else:
-                await self._say(session, heard)
+                await self._unless_gone(self._say(session, heard))
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
         """Keeps the thread up to date while the agent runs."""
@@ -168,7 +169,7 @@ class Mailroom:
                 await self._observe(session, await self._host.look(session.session))
             except Unreachable as error:
                 log.info("not looked at: %s", error)  # the run itself may be fine
-        await self._tell(session)
+        await self._unless_gone(self._tell(session))
 
     # In: what the session says
 
@@ -176,7 +177,7 @@ class Mailroom:
         look = await self._host.look(session.session)
         for said in look.said:
             if not await self._database.read(has_spoken, session.key, said.event):
-                await self._say(session, said)
+                await self._unless_gone(self._say(session, said))
         known = {row.asked.request_id for row in await self._database.read(session_confirmations, session.key)}
         for request in look.requests:
             if request.request_id not in known:
@@ -222,6 +223,14 @@ class Mailroom:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
 
     # The thread
+
+    async def _unless_gone(self, telling: Awaitable[None]) -> None:
+        """Where the app was removed nobody reads this: what runs ends all the same, and what is owed to the thread is
+        put aside with the session, at last."""
+        try:
+            await telling
+        except NotInstalled as nobody:
+            log.info("not told: %s", nobody)
 
     async def _say(self, session: Session, said: Said) -> None:
         if not await self._database.read(has_spoken, session.key, said.event):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from sqlalchemy import select
@@ -19,10 +19,13 @@ from bot.slack_calls import Workspace
 from bot.tables import mail
 from runtime.database import Database, Tx
 
+Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
+"""Why nobody in a workspace may be asked, although a policy is found."""
+
 
 class Openings:
-    def __init__(self, database: Database, directory: Directory, policies: Policies) -> None:
-        self._database, self._directory, self._policies = database, directory, policies
+    def __init__(self, database: Database, directory: Directory, policies: Policies, unfit: Unfits) -> None:
+        self._database, self._directory, self._policies, self._unfit = database, directory, policies, unfit
 
     async def prepare(self, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
@@ -36,8 +39,12 @@ class Openings:
             channel=session.channel,
             agent=request.agent,
             app=session.session.app,
+            enterprise=session.enterprise,
         )
         found = self._policies.resolve(call)
+        unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
+        if unfit is not None:
+            found = Ungoverned(unfit, found.index)
         opening = Opening(request=request, asked_by=asked_by, governs=found)
         if isinstance(found, Ungoverned):
             return opening

@@ -22,6 +22,10 @@ OPERATOR = Person("", "operator")
 """Whoever holds the command line of this installation; no Slack account has an empty team."""
 
 
+SLACK = Person("", "slack")
+"""Where nobody's word ended something: the app was removed."""
+
+
 @dataclass(frozen=True)
 class Account:
     """What Slack says of the account now. `teams` holds every workspace and organisation it is a full member of."""

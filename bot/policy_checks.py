@@ -36,13 +36,17 @@ def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
 
 
 def team_problems(policies: Sequence[Policy], installed: Collection[str]) -> tuple[Problem, ...]:
-    """Once it is known which workspaces are installed: with several of them, each policy says whose it is."""
+    """Once it is known which workspaces are installed: with several of them, each policy says whose it is.
+
+    Which workspaces an organisation has that installed the app for all of them, is not known here.
+    """
+    everywhere = any(one.startswith("E") for one in installed)
     teams = ", ".join(sorted(installed))
     problems: list[Problem] = []
     for index, policy in enumerate(policies):
         if policy.team is None and len(installed) > 1:
             problems.append(Problem(f"policy[{index}].team", f"is missing; several workspaces are installed: {teams}"))
-        elif policy.team is not None and installed and policy.team not in installed:
+        elif policy.team is not None and installed and policy.team not in installed and not everywhere:
             what = f"{policy.team} is not installed; installed: {teams}"
             problems.append(Problem(f"policy[{index}].team", what))
     return tuple(problems)

@@ -116,6 +116,7 @@ class Asked:
             channel=self.channel,
             agent=self.agent,
             app=self.session.app,
+            enterprise=self.enterprise,
         )
 
     def sealed(self, seal: Seal, arguments: JsonObject, payload: Json) -> str:

@@ -20,7 +20,7 @@ from blocks.verdict import notice_message
 from bot.lookups import Lookups
 from bot.marks import identity
 from bot.sent import History
-from bot.slack_calls import Calls, ClientFor, Limits, Meter, Method, Workspace
+from bot.slack_calls import Calls, ClientFor, Limits, Meter, Method, OnRevoked, Workspace
 from bot.slack_json import obj, objects, text
 from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Refused
 from runtime.jsontypes import JsonObject
@@ -54,12 +54,13 @@ class Sender:
         self,
         client_for: ClientFor,
         *,
+        on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._calls = Calls(client_for, limits=limits, meter=meter, clock=clock, pause=pause)
+        self._calls = Calls(client_for, on_revoked=on_revoked, limits=limits, meter=meter, clock=clock, pause=pause)
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups()
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups()
         self.history = History(self.ask)

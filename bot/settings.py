@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +26,8 @@ from bot.durations import Duration
 from bot.policy import Policies, Policy
 from bot.policy_checks import policy_problems, policy_warnings, team_problems
 from bot.problems import Problem, SettingsError, from_pydantic
+from bot.vault import HOW_TO_MAKE_ONE, BadKey, Vault
+from bot.vault import KEY as TOKEN_KEY
 from runtime.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
@@ -111,6 +113,7 @@ class Audit(_Table):
     """Where and how often the ledger's checkpoints are told outside the database."""
 
     channel: StrictStr | None = None
+    team: StrictStr | None = None  # whose channel it is, where several workspaces are installed
     checkpoint_every: Duration = timedelta(hours=1)
 
     @field_validator("channel")
@@ -119,6 +122,13 @@ class Audit(_Table):
         if channel is not None and not re.fullmatch(r"[CG][A-Z0-9_]+", channel):
             raise ValueError(f'must be the channel\'s id, such as "C0AUDIT", not "{channel}"')
         return channel
+
+    @field_validator("team")
+    @classmethod
+    def _team(cls, team: str | None) -> str | None:
+        if team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", team):
+            raise ValueError(f'must be the workspace\'s id, such as "T0ACME", not "{team}"')
+        return team
 
 
 class Log(_Table):
@@ -157,6 +167,15 @@ class Environment:
     api_url: str = SLACK
     database_url: str | None = field(default=None, repr=False)
     secret: SecretStr | None = None
+    client_id: str | None = None
+    client_secret: SecretStr | None = None
+    token_key: SecretStr | None = None
+    redirect_uri: str | None = None
+
+    @property
+    def several(self) -> bool:
+        """Whether workspaces install the app by themselves; else it serves the one whose token is set."""
+        return self.bot_token is None and (self.client_id is not None or self.client_secret is not None)
 
     @classmethod
     def read(cls, env: Mapping[str, str]) -> Environment:
@@ -173,6 +192,10 @@ class Environment:
             api_url=(env.get("SLACK_API_URL") or SLACK).rstrip("/") + "/",
             database_url=env.get("DATABASE_URL") or None,
             secret=hidden("ADK_CONFIRM_SECRET"),
+            client_id=env.get("SLACK_CLIENT_ID") or None,
+            client_secret=hidden("SLACK_CLIENT_SECRET"),
+            token_key=hidden(TOKEN_KEY),
+            redirect_uri=env.get("SLACK_REDIRECT_URI") or None,
         )
 
 
@@ -228,7 +251,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     if problems:
         raise SettingsError(problems)
     environment = Environment.read(env)
-    warnings = (*policy_warnings(file.policy), *_secret_warning(environment))
+    warnings = (*policy_warnings(file.policy), *_secret_warning(environment), *_unused_warning(environment))
     return Settings(
         agent=file.agent,
         store_url=_checked_store(environment.database_url) or file.store.url,
@@ -254,12 +277,31 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
             for key, name in named.items()
             if name is not None and not env.get(name)
         ]
-    if slack.bot_token is None:
+    if slack.several:
+        problems += _installing_problems(settings)
+    elif slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:
         what = "is not set, nor is SLACK_SIGNING_SECRET; set the first for Socket Mode, the second for HTTP"
         problems.append(Problem("SLACK_APP_TOKEN", what))
     return tuple(problems)
+
+
+def _installing_problems(settings: Settings) -> Iterator[Problem]:
+    """What it takes to be installed in several workspaces."""
+    slack = settings.environment
+    for name, value in (("SLACK_CLIENT_ID", slack.client_id), ("SLACK_CLIENT_SECRET", slack.client_secret)):
+        if value is None:
+            yield Problem(name, "is not set; it stands among the app's credentials, under Basic Information")
+    if slack.token_key is None:
+        yield Problem(TOKEN_KEY, f"is not set; it seals the workspaces' tokens. Make one: {HOW_TO_MAKE_ONE}")
+    else:
+        try:
+            Vault(slack.token_key.get_secret_value())
+        except BadKey as error:
+            yield Problem(TOKEN_KEY, str(error))
+    if settings.audit.channel is not None and settings.audit.team is None:
+        yield Problem("audit.team", 'is missing; of the workspaces that install the app, say whose it is, as "T0ACME"')
 
 
 def _environment_problems(env: Mapping[str, str]) -> list[Problem]:
@@ -269,6 +311,9 @@ def _environment_problems(env: Mapping[str, str]) -> list[Problem]:
             problems.append(Problem(name, f"must be the {wanted} token; this is the {prefix}… one"))
     if (url := env.get("SLACK_API_URL")) and not re.match(r"https?://\S+$", url):
         problems.append(Problem("SLACK_API_URL", f'must be an address such as "{SLACK}", not "{url}"'))
+    if (url := env.get("SLACK_REDIRECT_URI")) and not re.match(r"https?://\S+$", url):
+        what = f'must be an address such as "https://your.host/slack/oauth_redirect", not "{url}"'
+        problems.append(Problem("SLACK_REDIRECT_URI", what))
     if (secret := env.get("ADK_CONFIRM_SECRET")) and len(secret) < 16:
         problems.append(Problem("ADK_CONFIRM_SECRET", "must have at least 16 characters, better 32 random ones"))
     return problems
@@ -287,6 +332,13 @@ def _secret_warning(environment: Environment) -> tuple[Problem, ...]:
         return ()
     what = "is not set: SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN seals in its place; a new one of those breaks old seals"
     return (Problem("ADK_CONFIRM_SECRET", what),)
+
+
+def _unused_warning(environment: Environment) -> tuple[Problem, ...]:
+    if environment.bot_token is None or environment.client_id is None:
+        return ()
+    what = "is not used: SLACK_BOT_TOKEN is for one workspace. To let several install the app, remove that"
+    return (Problem("SLACK_CLIENT_ID", what),)
 
 
 def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.rates import MINUTE, Rates
-from bot.slack_trouble import Later, SlackTrouble, trouble_from
+from bot.slack_trouble import Later, Revoked, SlackTrouble, trouble_from
 from runtime.jsontypes import JsonObject
 
 _quiet = logging.getLogger("bot.slack_calls.sdk")
@@ -36,6 +36,10 @@ class Workspace:
 
 ClientFor = Callable[[str | None, str], Awaitable[AsyncWebClient]]
 """The client for an organisation (or None) and a workspace, with that installation's token."""
+
+
+OnRevoked = Callable[[Workspace, str, Revoked], Awaitable[None]]
+"""What is done about a token that Slack does not accept any more; it may raise what is to be made of the call."""
 
 
 class Meter(Protocol):
@@ -75,12 +79,13 @@ class Calls:
         self,
         client_for: ClientFor,
         *,
+        on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
         meter: Meter | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._client_for = client_for
+        self._client_for, self._on_revoked = client_for, on_revoked
         self._limits, self._meter = limits or Limits(), meter or NoMeter()
         self._clock, self._pause = clock, pause
         self._rates = Rates(clock)
@@ -145,6 +150,8 @@ class Calls:
             # AttributeError: the SDK trips over a 200 whose body is plain text, such as a proxy's.
             trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
             outcome = trouble.code
+            if isinstance(trouble, Revoked) and self._on_revoked is not None:
+                await self._on_revoked(at, client.token or "", trouble)
             raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
         finally:
             self._meter.called(method.name, outcome, self._clock() - began)

@@ -5,6 +5,7 @@ Unsure    it may have happened: look before doing it again
 Gone      the place or the person is not there (any more) for this app
 Refused   Slack does not take what was sent: a bug of ours, or a scope that is missing
 Revoked   the token is not good any more: the app was removed, or its token was taken back
+NotInstalled   there is no token for this workspace: nothing can be done there before somebody installs the app
 """
 
 from __future__ import annotations
@@ -53,6 +54,15 @@ class Revoked(SlackTrouble):
         super().__init__(method, code, f"Slack does not accept this app's token any more ({code}): install it again.")
 
 
+class NotInstalled(SlackTrouble):
+    """Nobody was asked. Whatever was to be done there is put aside until it is installed (again)."""
+
+    def __init__(self, team: str, enterprise: str | None) -> None:
+        sentence = f"The app is not installed in {team or enterprise}. Install it there; what waits goes on then."
+        super().__init__("token", "not_installed", sentence)
+        self.team, self.enterprise = team, enterprise
+
+
 _GONE = {
     "channel_not_found": "The app can't see this channel. Invite it there with /invite.",
     "not_in_channel": "The app is not in this channel. Invite it there with /invite.",
@@ -95,6 +105,9 @@ _REVOKED = frozenset(
         "token_expired", "token_revoked", "two_factor_setup_required",
     }
 )  # fmt: skip
+
+DEAD = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
+"""Of these, what Slack says of a token that no time and no setting brings back."""
 
 _LATER = {
     "ratelimited": 30.0,

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Dialect, Text
-from sqlalchemy.types import TypeDecorator
-
 from runtime.errors import ConfirmError
 
 if TYPE_CHECKING:  # an extra: only whoever serves several workspaces needs it
@@ -55,23 +52,6 @@ class Vault:
     def seal_anew(self, sealed: str) -> str | None:
         """The same under the newest key; None when that is how it is sealed."""
         return None if _opened(self._newest, sealed) is not None else self.seal(self.open(sealed))
-
-
-class Sealed(TypeDecorator[str]):
-    """A column whose text never stands in the database as it is."""
-
-    impl = Text
-    cache_ok = True  # a vault equals itself alone
-
-    def __init__(self, vault: Vault) -> None:
-        super().__init__()
-        self.vault = vault
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
-        return None if value is None else self.vault.seal(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (likewise)
-        return None if value is None else self.vault.open(value)
 
 
 def _fernet(key: str) -> Fernet:

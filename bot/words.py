@@ -15,6 +15,8 @@ from bot.policy import Unfit, Ungoverned
 from runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
+REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
+APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
 BY_OPERATOR_TO_MODEL = "withdrawn by whoever runs this app; it did not run"
 
 
@@ -43,6 +45,10 @@ def ungoverned_to_model(found: Ungoverned) -> str:
             return "Slack did not say who shares this channel, so nothing may be approved in it for now"
         case Unfit.NOBODY_TO_WRITE_TO:
             return "those who may approve this call can't be asked by direct message"
+        case Unfit.WHOSE_POLICY:
+            return "the policy for this call does not say which workspace it is for, so nobody may approve it"
+        case Unfit.REMOVED:
+            return "the app was removed from the Slack workspace, so nobody can be asked"
 
 
 def ungoverned(found: Ungoverned) -> str:
@@ -63,6 +69,10 @@ def ungoverned(found: Ungoverned) -> str:
             return "Slack did not say whether this channel is shared with another company. Try again in a minute."
         case Unfit.NOBODY_TO_WRITE_TO:
             return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
+        case Unfit.WHOSE_POLICY:
+            return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
+        case Unfit.REMOVED:
+            return "The app was removed from this workspace. Install it again, and ask anew."
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:

@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         channel=args.channel,
         agent=args.agent,
         app=args.app,
+        enterprise=args.team if args.team.startswith("E") else None,
     )
     tell(*map(visible, explain(settings.policies, call).lines))
     for warning in settings.warnings:

@@ -15,7 +15,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from sqlalchemy import update
 
-from bot.app import CannotServe
+from bot.identity import CannotServe
 from bot.rows import CONFIRMATIONS
 from bot.sandbox.faults import Fault, Faults
 from bot.sandbox.seen import Seen

@@ -1,0 +1,119 @@
+"""What belonged to a workspace that removed the app comes to its end: nobody is left there who could decide.
+
+Level-triggered like everything else: whatever is open and belongs to somebody who left is closed, by whichever replica
+looks first, and again after a crash. The removal itself is one transaction, in `departures`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import and_, or_, select, union
+
+from bot import words
+from bot.confirmation import refuse, revoke
+from bot.departures import DEPARTURES, departed, gone
+from bot.ledger import LineKind
+from bot.outcomes import lapse_again
+from bot.people import SLACK
+from bot.row import Confirmation, State
+from bot.rows import lock_confirmation, now, save
+from bot.slack_calls import Workspace
+from bot.states import Change, Event
+from bot.tables import confirmations, grants, sessions
+from bot.versioned import NewerVersion
+from runtime.errors import StoreError
+
+if TYPE_CHECKING:
+    from runtime.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 50
+"""So many are closed in one transaction: no click of another workspace waits long for its turn between two."""
+
+POLL = 60.0
+
+
+def abandon(row: Confirmation, now: datetime) -> Change:
+    """Nothing of it may begin any more; what runs, or ran, is told as it ends. Nothing changes where all is over."""
+    ended = revoke(row, now, SLACK) if row.grant_until is not None else Change(row=row)
+    steps = tuple(replace(step, who=None) for step in ended.steps)
+    ended, row = replace(ended, steps=steps), ended.row
+    if row.state is State.WAITING:
+        change = refuse(row, Event.WITHDRAW, LineKind.WITHDRAWN, now, None, words.REMOVED_TO_MODEL)
+    elif row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None:
+        return ended
+    elif row.attempt > 1:
+        change = lapse_again(row, now)
+    else:
+        change = refuse(row, Event.LAPSE, LineKind.LAPSED, now, None, words.APPROVED_REMOVED_TO_MODEL)
+    return replace(change.after(*steps), revoked_by=ended.revoked_by)
+
+
+class Closing:
+    def __init__(self, database: Database, *, poll: float = POLL) -> None:
+        self._database, self._poll = database, poll
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until `stop`."""
+        with self._database.waiter(DEPARTURES) as waiter:
+            while not self._stopping.is_set():
+                await self._look()
+                await self._until_stopped(waiter.wait(self._poll))
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _look(self) -> None:
+        try:
+            for id_ in await self._database.read(departed):
+                after: str | None = ""
+                while after is not None:
+                    after = await self._database.run(close_some, id_, after)
+        except StoreError as error:
+            log.warning("the store did not answer; what a workspace left open is closed later: %s", error)
+
+    async def _until_stopped(self, other: Awaitable[object]) -> None:
+        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
+        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, waiting):
+            task.cancel()
+
+
+def close_some(tx: Tx, id_: str, after: str, at_once: int = AT_ONCE) -> str | None:
+    """Of a workspace or an organisation that left; where to go on."""
+    open_ = or_(
+        confirmations.c.state == str(State.WAITING),
+        and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),
+    )
+    theirs = or_(confirmations.c.team == id_, confirmations.c.enterprise == id_)
+    granted = (
+        select(grants.c.id)
+        .join(sessions, sessions.c.key == grants.c.session)
+        .where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
+        .where(or_(sessions.c.team == id_, sessions.c.enterprise == id_), grants.c.id > after)
+    )
+    found = union(select(confirmations.c.id).where(open_, theirs, confirmations.c.id > after), granted)
+    ids = tx.execute(found.order_by("id").limit(at_once)).scalars().all()
+    for confirmation in ids:
+        _close(tx, confirmation)
+    return str(ids[-1]) if len(ids) == at_once else None
+
+
+def _close(tx: Tx, confirmation: str) -> None:
+    try:
+        session, row = lock_confirmation(tx, confirmation)
+    except NewerVersion:
+        return  # the replica that wrote it closes it
+    if not gone(tx, Workspace(row.asked.team, row.asked.enterprise)):
+        return
+    change = abandon(row, now(tx))
+    if change.row is not row:
+        save(tx, session, change)
