@@ -59,12 +59,13 @@ class AdkServer:
         return self.runner.app_name
 
     async def about(self) -> About:
-        config = self.runner.resumability_config
+        config, installed = self.runner.resumability_config, version("google-adk")
         return About(
-            name=f"google-adk {version('google-adk')} in this process",
+            name=f"google-adk {installed} in this process",
             metadata=True,
             invocation=True,
-            resumable=config is not None and config.is_resumable,
+            # google-adk 1 ends a resumable turn with its first answer: the others of the turn would count for nothing.
+            resumable=config is not None and config.is_resumable and not installed.startswith("1."),
             notes=(IN_MEMORY,) if _in_memory(self.runner.session_service) else (),
         )
 

@@ -34,6 +34,9 @@ from tests.support.foreign.tools import log as write
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 
+google_adk_2 = pytest.mark.skipif(version("google-adk").startswith("1."), reason="google-adk 1 has no such thing")
+
+
 @pytest.fixture(autouse=True)
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
@@ -56,7 +59,7 @@ def with_context(disk: str, tool_context: ToolContext) -> dict[str, object]:
 
 
 def with_model(disk: str, paid: Sum | None = None) -> dict[str, object]:
-    write("wipe", disk=disk, paid=paid.units if isinstance(paid, Sum) else None)
+    write("wipe", disk=disk, paid=paid and paid.units)
     return {"wiped": disk}
 
 
@@ -88,7 +91,6 @@ def long_running(function: Callable[..., object], *, gate: bool) -> BaseTool:
 TOOLS: dict[str, Callable[[], BaseTool]] = {
     "async": lambda: gated(awaited),
     "with its context": lambda: gated(with_context),
-    "with a model among its arguments": lambda: gated(with_model),
     "asking itself": lambda: named(FunctionTool(asks)),
     "long running, gated": lambda: long_running(awaited, gate=True),
     "long running, asking itself": lambda: long_running(asks, gate=False),
@@ -98,9 +100,7 @@ TOOLS: dict[str, Callable[[], BaseTool]] = {
 
 def only(tool: BaseTool, *plugins: BasePlugin) -> Alone:
     at = Alone(*(plugins or (ConfirmationPlugin(),)))
-    root = at.app.root_agent
-    assert isinstance(root, LlmAgent)
-    root.tools = [tool]
+    at.root.tools = [tool]
     return at
 
 
@@ -122,6 +122,7 @@ async def test_edited_it_runs_once_with_the_edit(tool: Callable[[], BaseTool]) -
     assert [line["disk"] for line in ran()] == ["sdb"]
 
 
+@google_adk_2
 async def test_a_model_among_the_arguments_may_be_edited_in() -> None:
     at = only(gated(with_model))
     asked = await at.asks("please wipe sda")
@@ -174,7 +175,7 @@ class Guarded(AgentTool):
         return True
 
 
-@pytest.mark.skipif(version("google-adk") < "2", reason="google-adk 1 gates function and MCP tools only")
+@google_adk_2
 async def test_an_agent_as_a_tool_runs_when_it_may_with_what_it_is_told() -> None:
     clerk = LlmAgent(name="wipe", description="Wipes disks.", model=model("wipe"), tools=own_tools())
     at = only(Guarded(clerk))
@@ -184,18 +185,23 @@ async def test_an_agent_as_a_tool_runs_when_it_may_with_what_it_is_told() -> Non
     assert "lookup disks" in str(result)
 
 
-def calls_deploy(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse | None:
-    """Whatever it was told; after that, it is the model's turn."""
-    if any(part.function_response for part in llm_request.contents[-1].parts or ()):
-        return None
-    call = types.FunctionCall(name="deploy", args={"service": "search"})
-    return LlmResponse(content=types.Content(role="model", parts=[types.Part(function_call=call)]))
+def calling(name: str, args: JsonObject) -> Callable[..., LlmResponse | None]:
+    """Whatever it was told, the model calls this; after that it is itself again."""
+
+    def called(callback_context: CallbackContext, llm_request: LlmRequest) -> LlmResponse | None:
+        if any(part.function_response for part in llm_request.contents[-1].parts or ()):
+            return None
+        call = types.Part(function_call=types.FunctionCall(name=name, args=args))
+        return LlmResponse(content=types.Content(role="model", parts=[call]))
+
+    return called
 
 
 async def test_what_is_gated_within_an_agent_that_is_a_tool_does_not_run() -> None:
     """google-adk can't ask from in there: its session is gone with the call."""
-    inner = LlmAgent(name="wipe", model=model("wipe"), tools=own_tools(), before_model_callback=calls_deploy)
-    at = only(AgentTool(inner))
+    deploys = calling("deploy", {"service": "search"})
+    at = only(AgentTool(LlmAgent(name="wipe", model=model("wipe"), tools=own_tools(), before_model_callback=deploys)))
+    at.root.before_model_callback = calling("wipe", {"request": "search"})
     said = await at.say("please wipe sda")
     assert len(results(said, "wipe")) == 1
     assert ran() == []
@@ -228,10 +234,10 @@ async def test_two_of_ours_are_as_good_as_one() -> None:
 
 
 async def test_schemas_are_announced_with_their_types() -> None:
-    at = only(gated(with_model))
-    asked = await at.asks("please wipe sda")
+    asked = await only(gated(with_context)).asks("please wipe sda")
     assert asked.announcement is not None
-    schema = asked.announcement.schema or {}
-    properties: JsonObject = schema["properties"]  # type: ignore[assignment]  # it is an object
-    assert list(properties) == ["disk", "paid"]
+    assert asked.announcement.schema is not None
+    properties = asked.announcement.schema["properties"]
+    assert isinstance(properties, dict)
+    assert list(properties) == ["disk"]  # and not the tool's context
     assert "'type': 'string'" in str(properties["disk"])

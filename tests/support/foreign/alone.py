@@ -9,12 +9,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from google.adk.agents.llm_agent import LlmAgent
 from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
-from google.adk.tools.base_tool import BaseTool
 from google.genai import types
 
 from runtime.adk_reading import Asked, asked_in
@@ -28,11 +28,10 @@ _numbers = count(1)
 class Alone:
     """`session` is the conversation that is spoken to; `log` is what the tools wrote."""
 
-    def __init__(self, *plugins: BasePlugin, tools: Sequence[BaseTool] = (), resumable: bool = False) -> None:
-        root = agent("clerk")
-        root.tools.extend(tools)
+    def __init__(self, *plugins: BasePlugin, resumable: bool = False) -> None:
+        self.root: LlmAgent = agent("clerk")
         config = ResumabilityConfig(is_resumable=True) if resumable else None
-        self.app = App(name="clerk", root_agent=root, plugins=list(plugins), resumability_config=config)
+        self.app = App(name="clerk", root_agent=self.root, plugins=list(plugins), resumability_config=config)
         self.runner = Runner(app=self.app, session_service=InMemorySessionService())
         self.session = f"s{next(_numbers)}"
 
