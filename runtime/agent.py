@@ -13,12 +13,14 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.model import Model
 from runtime.tool import FunctionTool, Tool, Toolset, as_tool
-from runtime.wire import TRANSFER_TO_AGENT, USER
+from runtime.wire import REQUEST_CONFIRMATION, TRANSFER_TO_AGENT, USER
 
 Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
 ToolLike = Tool | Toolset | Callable[..., object]
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_LONGEST_NAME = 256  # it is its app's name too, and so part of every session's
+_NAME = re.compile(rf"[^\W\d][\w-]{{0,{_LONGEST_NAME - 1}}}")
+_OURS = (REQUEST_CONFIRMATION, TRANSFER_TO_AGENT)
 _PLACE = re.compile(r"\{([A-Za-z_][\w:]*)(\?)?\}")
 
 
@@ -42,8 +44,11 @@ class Agent:
         disallow_transfer_to_parent: bool = False,
         disallow_transfer_to_peers: bool = False,
     ) -> None:
-        if not _NAME.fullmatch(name) or name == USER:
-            raise BadAgent(f"{name!r} is no name for an agent: use letters, digits and _, and not 'user'.")
+        if not isinstance(name, str) or not _NAME.fullmatch(name) or name == USER:
+            raise BadAgent(
+                f"{name!r:.60} is no name for an agent: use letters, digits, _ and -, {_LONGEST_NAME} at the most, and "
+                "not 'user'."
+            )
         self.name = name
         self._model = model
         self.instruction = instruction
@@ -106,6 +111,8 @@ class Agent:
         found: dict[str, Tool] = {}
         for item in self.tools:
             for tool in await item.tools() if isinstance(item, Toolset) else [item]:
+                if tool.name in _OURS:
+                    raise BadAgent(f"Agent {self.name} has a tool called {tool.name!r}, which is ADK's own: rename it.")
                 if tool.name in found:
                     raise BadAgent(f"Agent {self.name} has two tools called {tool.name!r}: rename one of them.")
                 found[tool.name] = tool

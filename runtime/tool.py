@@ -123,6 +123,9 @@ class FunctionTool:
         self.func = func
         self.hint = hint
         self.idempotent = idempotent
+        for given in (func, verify):
+            if given is not None and not callable(given):
+                raise BadTool(f"{given!r} cannot be called: a tool is made of functions.")
         self._signature = Signature.of(func)
         if not self.name.isidentifier():
             raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")

@@ -11,6 +11,7 @@ from google.genai import types
 from runtime.agent import Agent, BadAgent
 from runtime.context import ReadonlyContext, ToolContext
 from runtime.jsontypes import JsonObject
+from runtime.runner import Runner
 from runtime.scripted import ScriptedModel
 from runtime.tool import BadTool, FunctionTool, Tool
 
@@ -103,10 +104,19 @@ def test_a_model_is_inherited() -> None:
         _ = Agent("alone").model
 
 
-@pytest.mark.parametrize("name", ["user", "", "1st", "my agent", "a/b", "ä"])
-def test_a_name_must_be_one(name: str) -> None:
-    with pytest.raises(BadAgent, match="is no name for an agent: use letters, digits and _, and not 'user'"):
+@pytest.mark.parametrize("name", ["user", "", "1st", "-a", "my agent", "a/b", "a\n", "a\0", "a" * 257, None, 5])
+def test_a_name_must_be_one(name: Any) -> None:
+    with pytest.raises(
+        BadAgent, match="is no name for an agent: use letters, digits, _ and -, 256 at the most"
+    ):
         Agent(name)
+
+
+@pytest.mark.parametrize("name", ["_a1", "on-call", "агент", "当番", "a" * 256])
+async def test_letters_are_letters_in_any_script(name: str) -> None:
+    async with Runner(Agent(name, ScriptedModel("Hello."))) as runner:
+        said = [event async for event in runner.run(user_id="u", session_id="s", message="Hi")]
+    assert [(event.author, event.text) for event in said] == [(name, "Hello.")]
 
 
 def test_a_tree_is_a_tree() -> None:
@@ -134,6 +144,16 @@ async def test_functions_tools_and_toolsets_come_together() -> None:
 async def test_two_tools_of_one_name_are_one_too_many() -> None:
     agent = Agent("a", MODEL, tools=[lookup, Shelf(FunctionTool(lookup))])
     with pytest.raises(BadAgent, match="Agent a has two tools called 'lookup': rename one of them"):
+        await agent.resolve_tools()
+
+
+@pytest.mark.parametrize("name", ["adk_request_confirmation", "transfer_to_agent"])
+async def test_a_tool_cannot_take_a_name_that_means_something_else(name: str) -> None:
+    def tool() -> None: ...
+
+    tool.__name__ = name
+    agent = Agent("a", MODEL, tools=[tool])
+    with pytest.raises(BadAgent, match=f"a tool called '{name}', which is ADK's own: rename it"):
         await agent.resolve_tools()
 
 

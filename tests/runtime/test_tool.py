@@ -70,6 +70,14 @@ def test_a_function_without_a_name_of_its_own_is_refused_where_it_is_given() -> 
         tool(lambda amount: amount)
 
 
+def test_what_cannot_be_called_makes_no_tool() -> None:
+    def pay() -> None: ...
+
+    for wrong in ({"func": FunctionTool(pay)}, {"func": pay, "verify": True}):
+        with pytest.raises(BadTool, match="cannot be called: a tool is made of functions"):
+            FunctionTool(**wrong)
+
+
 def test_a_type_without_a_json_form_is_refused_where_it_is_given() -> None:
     def deploy(when: threading.Thread) -> None: ...
 
