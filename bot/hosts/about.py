@@ -58,6 +58,7 @@ def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
 
 
 async def _found(get: Get, path: str) -> Json:
+    """What it describes, if it does: `/openapi.json` is a 500 of ADK Python 1.14 beside a newer pydantic."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
 

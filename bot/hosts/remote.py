@@ -24,6 +24,7 @@ CONNECT = 10.0
 READ = 60.0
 LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
+GATEWAYS = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
 SSE_FIELDS = ("", "id", "retry")
 PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
 """What may be otherwise the next time, of what is refused before a run begins."""
@@ -58,10 +59,7 @@ class RemoteServer:
         return self._about
 
     async def get(self, path: str) -> tuple[int, Json]:
-        status, body = await self._ask("GET", path)
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise self._unreachable(_refusal("it could not be asked", status, body))
-        return status, body
+        return await self._ask("GET", path)
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         status, body = await self._ask("GET", _path(session))
@@ -147,7 +145,7 @@ class RemoteServer:
                 status, text = response.status, await response.text()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
-        if status in REFUSED:
+        if status in (*REFUSED, *GATEWAYS):
             raise self._unreachable(_refusal("it could not be asked", status, _json_or_text(text)))
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._failures = 0

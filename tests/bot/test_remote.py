@@ -48,6 +48,7 @@ class Ear:
 
     describes: tuple[str, ...] | None = None
     resumable: bool = False
+    undescribed: int = 404  # the status where it describes nothing
     asked: list[Asked] = field(default_factory=list)
     instead: dict[str, Handler] = field(default_factory=dict)
     url: str = ""
@@ -75,7 +76,7 @@ class Ear:
 
     async def openapi(self, _: web.Request) -> web.Response:
         if self.describes is None:
-            return web.json_response({"detail": "Not Found"}, status=404)
+            return web.Response(status=self.undescribed)
         fields: JsonObject = {name: {} for name in self.describes}
         return web.json_response({"components": {"schemas": {"RunAgentRequest": {"properties": fields}}}})
 
@@ -129,7 +130,9 @@ async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> No
 # Out
 
 
-async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear) -> None:
+@pytest.mark.parametrize("status", [404, 500])
+async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, status: int) -> None:
+    ear.undescribed = status
     host = ear.host()
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
@@ -247,6 +250,20 @@ async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str
     with pytest.raises(Failed, match="the model is gone"):
         await run(ear.server(), heard)
     assert len(heard) == 2
+
+
+@pytest.mark.parametrize("path", ["/list-apps", "/openapi.json"])
+async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: Ear, path: str) -> None:
+    async def bad_gateway(_: web.Request) -> web.Response:
+        return web.Response(status=502)
+
+    ear.instead[path] = bad_gateway
+    server = ear.server()
+    with pytest.raises(Unreachable):
+        await server.about()
+    ear.instead.clear()
+    assert (await server.about()).name == "an ADK server"
+    await server.close()
 
 
 async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:

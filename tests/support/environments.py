@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 TOOLS = ["hypothesis", "pytest", "pytest-asyncio", "pytest-timeout"]
 
 
-def environment(*instead: str) -> Path:
-    """The Python of an environment with our dependencies, these ones instead of the usual versions. Made once, and
-    kept outside the tree."""
+def environment(*instead: str, alone: bool = False) -> Path:
+    """The Python of an environment with our dependencies, these ones instead of the usual versions; `alone`, with these
+    and nothing of ours. Made once, and kept outside the tree."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     replaced = tuple(wanted.split(">")[0] for wanted in instead)
     ours = [needed for needed in project["dependencies"] if not needed.startswith(replaced)]
-    wanted = [*instead, *ours, *TOOLS]
+    wanted = [*instead] if alone else [*instead, *ours, *TOOLS]
     caches = Path(os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()) / "adk-confirm-tests"
     name = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
     python = caches / name / "bin" / "python"

@@ -3,12 +3,14 @@ environment: SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, MCP (a command)."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import socket
 import tempfile
 import warnings
 from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any
 
 from tests.support.foreign import tools
@@ -37,15 +39,31 @@ def build() -> Any:
         def list_agents(self) -> list[str]:
             return ["clerk", "front"]
 
-    return get_fast_api_app(
-        agents_dir=tempfile.mkdtemp(prefix="adk-foreign-"),
-        agent_loader=Loader(),
-        session_service_uri=os.environ.get("SESSIONS", "memory://"),
-        artifact_service_uri="memory://",
-        use_local_storage=False,
-        web=False,
-        bind_host="127.0.0.1",
-    )
+    wanted = {
+        "agents_dir": written(tempfile.mkdtemp(prefix="adk-foreign-")),
+        "agent_loader": Loader(),
+        "session_service_uri": os.environ.get("SESSIONS", "memory://"),
+        "artifact_service_uri": "memory://",
+        "use_local_storage": False,
+        "web": False,
+        "bind_host": "127.0.0.1",
+    }
+    known = inspect.signature(get_fast_api_app).parameters
+    if "use_local_storage" not in known:  # early versions: in memory unless told otherwise, and they know no other name
+        wanted = {key: value for key, value in wanted.items() if value != "memory://"}
+    return get_fast_api_app(**{key: value for key, value in wanted.items() if key in known})
+
+
+def written(agents_dir: str) -> str:
+    """The agents as files, for versions that take no loader."""
+    for name in ("clerk", "front"):
+        room = Path(agents_dir) / name
+        room.mkdir()
+        (room / "agent.py").write_text(
+            f"from tests.support.foreign.google import agent\n\nroot_agent = agent({name!r})\n"
+        )
+        (room / "__init__.py").write_text("from . import agent\n")
+    return agents_dir
 
 
 def app(name: str) -> Any:

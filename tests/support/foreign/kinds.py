@@ -39,6 +39,8 @@ class Kind:
     def command(self) -> tuple[str, ...]:
         if self.quick:
             return replay(self.name.removeprefix("adk-"))
+        if self.name == "adk-1.14":
+            return google_adk(str(environment("google-adk==1.14.1", alone=True)))  # wants another google-genai than we
         if self.name.startswith("adk-1"):
             return google_adk(str(environment("google-adk[mcp]>=1.39,<1.40")))
         if self.name != "js":
@@ -64,6 +66,7 @@ class Kind:
 
 LOST = "its sessions are in memory: what waits is lost when it restarts, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
+NO_GATE = "its MCP tools can't be made to ask"
 NOT_REPLAYED = dict.fromkeys(("mcp", "sub_agent"), "our replay has no such thing")
 
 KINDS = (
@@ -71,6 +74,7 @@ KINDS = (
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
     Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True),
+    Kind("adk-1.14", "google-adk 1.14, in memory", lacks={"mcp": NO_GATE, **IN_MEMORY}),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks=IN_MEMORY),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True),
     Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True),
@@ -79,7 +83,7 @@ KINDS = (
         "@google/adk 2, in memory",
         lacks={
             "payload": "it refuses an answer to a tool that asks by itself",
-            "mcp": "its MCP tools can't be made to ask",
+            "mcp": NO_GATE,
             **IN_MEMORY,
         },
     ),
