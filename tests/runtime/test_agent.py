@@ -106,9 +106,7 @@ def test_a_model_is_inherited() -> None:
 
 @pytest.mark.parametrize("name", ["user", "", "1st", "-a", "my agent", "a/b", "a\n", "a\0", "a" * 257, None, 5])
 def test_a_name_must_be_one(name: Any) -> None:
-    with pytest.raises(
-        BadAgent, match="is no name for an agent: use letters, digits, _ and -, 256 at the most"
-    ):
+    with pytest.raises(BadAgent, match="is no name for an agent: use letters, digits, _ and -, 256 at the most"):
         Agent(name)
 
 
