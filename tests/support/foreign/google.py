@@ -39,7 +39,7 @@ def build() -> Any:
         def list_agents(self) -> list[str]:
             return ["clerk", "front"]
 
-    wanted = {
+    wanted: dict[str, Any] = {
         "agents_dir": written(tempfile.mkdtemp(prefix="adk-foreign-")),
         "agent_loader": Loader(),
         "session_service_uri": os.environ.get("SESSIONS", "memory://"),
