@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
 
 from runtime.context import as_json
 from runtime.errors import ConfirmError, words_of
@@ -39,7 +39,7 @@ async def ask(
     parts = (whole.content.parts if whole.content else None) or []
     if whole.error_code or not any(_says_something(part) for part in parts):
         nothing = "The model answered with nothing. Try again."
-        raise ModelFailure(whole.error_code or "EMPTY_RESPONSE", whole.error_message or nothing)
+        raise ModelFailure(whole.error_code or "EMPTY_RESPONSE", whole.error_message or nothing, _words_in(parts))
     if any(_pretends(part) for part in parts):
         raise ModelFailure(
             "FORGED_REQUEST", "The model tried to ask people, or to answer, by itself. Nothing was asked."
@@ -92,6 +92,12 @@ def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content 
         named = said.model_copy(update={"id": known, "args": as_json(said.args)})
         parts.append(part.model_copy(update={"function_call": named}))
     return Content(role="model", parts=parts)
+
+
+def _words_in(parts: Iterable[Part]) -> Content | None:
+    """An answer's text. People may have seen it come in; calls of an answer that is none are nobody's business."""
+    words = [part for part in parts if part.text and not part.thought]
+    return Content(role="model", parts=words) if words else None
 
 
 def _says_something(part: Part) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import os
 import random
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -186,6 +186,8 @@ def _chunk(response: types.GenerateContentResponse) -> Chunk:
     feedback = response.prompt_feedback
     usage = response.usage_metadata
     content = candidate.content if candidate else None
+    if any(call.partial_args or call.will_continue for call in _calls(content)):
+        raise gemini_failures.bad_config("stream_function_call_arguments is not supported: a call is taken whole")
     return Chunk(
         content=Content.model_validate_json(content.model_dump_json(by_alias=True, exclude_none=True))
         if content
@@ -197,6 +199,10 @@ def _chunk(response: types.GenerateContentResponse) -> Chunk:
         usage=usage.model_dump(mode="json", by_alias=True, exclude_none=True) if usage else None,
         model_version=response.model_version,
     )
+
+
+def _calls(content: types.Content | None) -> Iterator[types.FunctionCall]:
+    return (part.function_call for part in (content.parts if content else None) or () if part.function_call)
 
 
 def _headers(error: errors.APIError) -> Mapping[str, str]:

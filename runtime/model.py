@@ -38,11 +38,13 @@ class ModelResponse:
 
 
 class ModelFailure(ConfirmError):
-    """The model failed for good. `code` is short and stable; the message says what to do."""
+    """The model failed for good. `code` is short and stable; the message says what to do; `said` is what it had said
+    before, if that is worth keeping."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, said: Content | None = None) -> None:
         super().__init__(message)
         self.code = code
+        self.said = said
 
 
 @runtime_checkable

@@ -23,14 +23,14 @@ from runtime.journal import Journal
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
 from runtime.lookup import known_calls
-from runtime.model import Model, ModelRequest, ModelResponse
+from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.paths import Paths
 from runtime.records import Invocation, Status
 from runtime.sessions import LeaseLost
 from runtime.shared_state import split_temporary
 from runtime.tool import Tool
 from runtime.turn import Recover, Run, Tell, merged, next_step, tell
-from runtime.wire import Dialect, Event, EventActions, NodeInfo, new_event_id
+from runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id
 
 log = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class Work:
             if was_cancelled():
                 raise
             # A model may raise anything, like a tool: it is told, and the session goes on.
-            self._fail(invocation, *why(error, agent.name))
+            self._fail(invocation, *why(error, agent.name), error.said if isinstance(error, ModelFailure) else None)
             return None
         return event
 
@@ -249,9 +249,10 @@ class Work:
         event.long_running_tool_ids = [] if any(event.calls()) else None
         return event
 
-    def _fail(self, invocation: Invocation, code: str, message: str) -> None:
+    def _fail(self, invocation: Invocation, code: str, message: str, said: Content | None = None) -> None:
         """The failure as an event: the session goes on with the next message."""
         event = self._event(invocation, invocation.agent)
+        event.content = said
         event.error_code, event.error_message = code, message
         self._add(event)
 

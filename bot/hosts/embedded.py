@@ -121,7 +121,7 @@ def _said(event: Event) -> Said | None:
     if event.author == "user":
         return None
     if event.error_code and not (event.custom_metadata and "callId" in event.custom_metadata):
-        text = event.error_message or event.error_code
+        text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code]))
         return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=True)
     if not event.text.strip():
         return None

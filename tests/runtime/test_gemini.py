@@ -440,6 +440,21 @@ async def test_a_wrong_setting_is_named(
 # Answers that are none
 
 
+async def test_a_call_that_comes_in_pieces_is_not_taken_for_a_whole_one(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(
+        Chunks(
+            [
+                piece({"functionCall": {"name": "wipe", "willContinue": True}}),
+                piece({"functionCall": {"partialArgs": [{"jsonPath": "$.disk", "stringValue": "sda"}]}}),
+                piece({"functionCall": {}}),
+            ]
+        )
+    )
+    failed = await failure(model, streaming=True)
+    assert failed.code == "BAD_CONFIG"
+    assert "stream_function_call_arguments is not supported" in str(failed)
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     ("answer", "code", "sentence"),

@@ -10,6 +10,7 @@ import pytest
 from runtime import (
     Agent,
     Content,
+    FunctionCall,
     FunctionTool,
     ModelFailure,
     ModelRequest,
@@ -122,8 +123,8 @@ class BareIterator:
 class Switch:
     """The model under test first, then one that works."""
 
-    def __init__(self, first: object) -> None:
-        self.models = [first, ScriptedModel(reply=lambda _: "Hello again.")]
+    def __init__(self, first: object, then: object = None) -> None:
+        self.models = [first, then or ScriptedModel(reply=lambda _: "Hello again.")]
 
     def generate(self, asked: ModelRequest) -> AsyncIterator[ModelResponse]:
         answering = self.models[0].generate(asked)  # type: ignore[attr-defined]  # one of these here
@@ -174,6 +175,26 @@ async def test_a_model_that_fails_is_told_and_the_session_goes_on(
     assert heard.events[-1].author == "helper"
     assert (await chat.say("Hello?")).texts == ["Hello again."]
     assert [event.error_code for event in await chat.history() if event.error_code] == [code]
+
+
+async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(run: MakeRunner) -> None:
+    half = Content(
+        role="model",
+        parts=[
+            Part(text="Hm.", thought=True),
+            Part(text="First I will"),
+            Part(function_call=FunctionCall(name="deploy", args={})),
+        ],
+    )
+    following = ScriptedModel("Go on.")
+    model = Switch(Says(ModelResponse(half, error_code="MAX_TOKENS", error_message="No room is left.")), following)
+    chat = Chat(run(Agent("helper", model, tools=[deploy])))
+    (event,) = (await chat.say("Ship it")).events
+    assert (event.error_code, event.error_message) == ("MAX_TOKENS", "No room is left.")
+    assert event.content == Content.of_text("First I will", "model")
+    assert log == []
+    await chat.say("And then?")
+    assert shown(following.requests[0]) == ["user: Ship it", "model: First I will", "user: And then?"]
 
 
 async def test_a_model_that_hangs_is_let_go(run: MakeRunner) -> None:
