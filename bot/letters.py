@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import insert, select, update
 
-from bot.row import State
+from bot.row import Confirmation, State
 from bot.rows import Session, find_session, lock_session, session_confirmations
 from bot.tables import chains, mail, sessions, spoken, switches
 from runtime.database import Tx
@@ -82,6 +82,15 @@ def next_together(
         if turn not in undecided:
             return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
     return ()
+
+
+def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
+    """What was approved and waits for others of its turn, each with those that are undecided there."""
+    for row in rows:
+        turn = row.asked.invocation_id
+        undecided = [one for one in rows if turn and one.asked.invocation_id == turn and one.state is State.WAITING]
+        if row.state is State.APPROVED and row.outcome is None and row.attempt == 1 and undecided:
+            yield row, undecided
 
 
 def _turn(letter: Letter, turns: Mapping[str, str]) -> str:

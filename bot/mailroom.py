@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
+from bot import words
 from bot.attempts import StoredAttempts
 from bot.attend import NotNow
 from bot.deliveries import Deliveries, Exchange, unreachable
@@ -22,6 +23,7 @@ from bot.ledger import Line
 from bot.letters import (
     Letter,
     has_spoken,
+    held_back,
     last_told,
     letter_done,
     next_letters,
@@ -102,6 +104,8 @@ class Mailroom:
                 await self._database.run(letter_done, letter.id)
             told = True
         again = await self._look_again(session, told)
+        if together:
+            await self._say_held_back(session)
         await self._database.run(partial(rest, together=together, again=again), key)
 
     async def _siblings_together(self) -> bool:
@@ -138,6 +142,13 @@ class Mailroom:
                 await self._database.run(out_of_reach, letter.confirmation)
         await self._unless_gone(self._say(session, unreachable(letters[0], error)))
         await self._unless_gone(self._tell(session))
+
+    async def _say_held_back(self, session: Session) -> None:
+        """Once for each approval that waits for others of its turn: why nothing happens."""
+        for row, undecided in held_back(await self._database.read(session_confirmations, session.key)):
+            text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
+            said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
+            await self._unless_gone(self._say(session, said))
 
     async def _listen(self, session: Session, exchange: Exchange) -> None:
         async for heard in exchange:

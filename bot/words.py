@@ -6,6 +6,7 @@ count are drawn by `blocks` from the same kinds and reasons.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.authorise import Reason
@@ -78,6 +79,11 @@ def ungoverned(found: Ungoverned) -> str:
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
     """To the model: what people made of a call that can't be changed on its way."""
     return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
+
+
+def held_back(tool: str, others: Sequence[str]) -> str:
+    """In the thread, of what is approved and does not run yet."""
+    return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
 
 
 UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."

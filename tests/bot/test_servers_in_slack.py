@@ -97,7 +97,8 @@ async def test_requests_of_one_turn_are_told_together(at: Office, server: Foreig
     first, second = reversed(cards) if turned else cards
 
     await at.bob.clicks(first, "Approve")
-    await at.ann.finds("1 of 1", at.deploys, thread=said)
+    tools = ("deploy", "reimburse") if turned else ("reimburse", "deploy")
+    await at.ann.finds(f"{tools[0]} runs once {tools[1]} is decided", at.deploys, thread=said)
     assert server.ran() == []
     await at.bob.clicks(at.bob.now(second), "Approve")
 
