@@ -333,6 +333,49 @@ async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, status:
     await server.close()
 
 
+@pytest.mark.parametrize(
+    ("listed", "there"),
+    [
+        (lambda: web.Response(status=500), True),
+        (lambda: web.json_response([{"id": OURS.id}]), True),
+        (lambda: web.json_response(None), False),
+    ],
+    ids=["its list can't be read either", "it is listed", "it is not listed"],
+)
+async def test_a_session_that_can_not_be_read_is_none_only_if_it_is_not_listed(
+    ear: Ear, listed: Callable[[], web.Response], there: bool
+) -> None:
+    async def broken(_: web.Request) -> web.Response:
+        return web.Response(status=500, text="session not found, or the database is gone")
+
+    async def sessions(_: web.Request) -> web.Response:
+        return listed()
+
+    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    ear.instead.update({path: sessions, f"{path}/{OURS.id}": broken})
+    server = ear.server()
+    if there:
+        with pytest.raises(Unreachable, match="its session could not be read, 500"):
+            await server.events(OURS)
+    else:
+        assert await server.events(OURS) is None
+    await server.close()
+
+
+async def test_a_run_of_no_events_is_null_in_go(ear: Ear) -> None:
+    async def nothing(_: web.Request) -> web.Response:
+        return web.json_response(None)
+
+    async def no_streams(_: web.Request) -> web.Response:
+        return web.Response(status=404)
+
+    ear.instead.update({"/run": nothing, "/run_sse": no_streams})
+    server = ear.server()
+    await server.create(OURS)
+    assert [event async for event in server.run(OURS, HELLO, {})] == []
+    await server.close()
+
+
 async def test_an_app_that_is_not_there_is_told_with_those_that_are(ear: Ear) -> None:
     server = RemoteServer(ear.url, "cleark")
     with pytest.raises(Unreachable, match=r'no app "cleark"; it has clerk'):

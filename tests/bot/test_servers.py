@@ -353,6 +353,17 @@ async def test_scene(at: Scene, name: str) -> None:
     await play(at)
 
 
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_a_machine_without_node_is_no_excuse_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", ci)
+    (js,) = [kind for kind in KINDS if kind.name == "js"]
+    with pytest.raises(outcome, match="node and npm are not installed"):
+        js.command()
+
+
 # The table
 
 
