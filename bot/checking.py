@@ -1,51 +1,150 @@
-"""What `adk-confirm check` looks at: Slack, the groups and channels that policies name, the store, the agent."""
+"""What `adk-confirm check` looks at: the store, the agent, the policies, and Slack in each workspace."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from dataclasses import dataclass
-from functools import partial
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import TypeVar
 
-from slack_sdk.errors import SlackApiError
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.checking_slack import Finding, check_app_token, check_workspace
+from bot.hosts import open_host
 from bot.identity import slack_client
+from bot.installations import Installations, Installed, installed
 from bot.people import Approver, ApproverKind
-from bot.sandbox.registration import SCOPES
-from bot.settings import Settings
+from bot.policy_checks import team_problems
+from bot.settings import Environment, Settings
+from bot.slack_calls import Workspace
 from bot.store import HISTORY
+from bot.vault import Vault
+from runtime.agent import Agent
 from runtime.database import Database
 from runtime.errors import ConfirmError
-from runtime.migrate import version
+from runtime.migrate import History, version
+from runtime.store import HISTORY as RUNTIME_HISTORY
 from runtime.target import load_object
 
-
-@dataclass(frozen=True)
-class Finding:
-    what: str
-    ok: bool
-    said: str
+R = TypeVar("R")
+PATIENCE = 30.0
+"""An agent, its server or a server of its tools that takes longer is not reachable."""
 
 
 async def check_all(settings: Settings) -> list[Finding]:
     """Everything is looked at, whatever else is wrong."""
     found = [finding async for finding in _store(settings)]
-    found += _agent(settings)
+    found += [finding async for finding in _agent(settings)]
+    found += _policies(settings)
+    if settings.environment.app_token is not None:
+        found.append(await check_app_token(settings.environment))
     if settings.environment.bot_token is not None:
-        found += [finding async for finding in _slack(settings)]
+        found += [finding async for finding in check_workspace(slack_client(settings), settings)]
+    elif settings.environment.several:
+        found += [finding async for finding in _workspaces(settings)]
     return found
 
 
-def _agent(settings: Settings) -> list[Finding]:
-    agent = settings.agent
-    if agent is None or agent.target is None:
-        return []
+# The store
+
+
+async def _store(settings: Settings) -> AsyncIterator[Finding]:
+    missing = _to_be_made(settings.store_url)
+    if missing is not None:
+        yield missing
+        return
     try:
-        load_object(agent.target)
+        database = await Database.open(settings.store_url, read_only=True)
     except ConfirmError as error:
-        return [Finding("agent", ok=False, said=str(error))]
-    python = {entry for policy in settings.policies.entries for entry in policy.approvers + policy.escalate_to}
-    found = [Finding("agent", ok=True, said=f"{agent.target} can be imported")]
+        yield Finding("store", ok=False, said=str(error))
+        return
+    try:
+        yield Finding("store", ok=True, said=f"{database.url} answers")
+        for history in (RUNTIME_HISTORY, HISTORY):
+            yield _schema(history, await database.read(version, history))
+    except ConfirmError as error:
+        yield Finding("schema", ok=False, said=str(error))
+    finally:
+        await database.close()
+
+
+def _to_be_made(url: str) -> Finding | None:
+    """A file that is not there yet needs only a place."""
+    path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
+    if path is None or path.exists() or not path.name:
+        return None
+    folder = path.resolve().parent
+    if folder.is_dir() and os.access(folder, os.W_OK):
+        return Finding("store", ok=True, said=f"{path} is not there yet; serve makes it")
+    return Finding(
+        "store", ok=False, said=f"{folder} is no directory that can be written to: make it, or change [store] url"
+    )
+
+
+def _schema(history: History, at: str | None) -> Finding:
+    name = f"schema of {history.name}"
+    if at is None or at < history.head:
+        return Finding(name, ok=True, said=f"at revision {at or 'none'}; serve brings it to {history.head}")
+    if at == history.head:
+        return Finding(name, ok=True, said=f"at revision {at}")
+    said = f"at revision {at}, and this version knows {history.head}: a newer one was started on it; start that one"
+    return Finding(name, ok=False, said=said)
+
+
+# The agent
+
+
+async def _agent(settings: Settings) -> AsyncIterator[Finding]:
+    agent = settings.agent
+    if agent is None:
+        return
+    database = await Database.open(":memory:")  # an agent in this process wants one; nothing is put there
+    try:
+        host = await _in_time(open_host(agent, database))
+        try:
+            about = await _in_time(host.capabilities())
+        finally:
+            await host.close()
+    except ConfirmError as error:
+        yield Finding("agent", ok=False, said=str(error))
+        return
+    finally:
+        await database.close()
+    where = agent.url or agent.target
+    yield Finding("agent", ok=True, said=f"{where} is {host.app}, on {about.name}")
+    if agent.target is not None and isinstance(ours := load_object(agent.target), Agent):
+        yield await _tools(ours)
+
+
+async def _tools(agent: Agent) -> Finding:
+    """MCP servers are asked what they offer."""
+    try:
+        names = {name for one in agent.walk() for name in await _in_time(one.resolve_tools())}
+    except ConfirmError as error:
+        return Finding("tools", ok=False, said=str(error))
+    finally:
+        await agent.close()
+    return Finding("tools", ok=True, said=", ".join(sorted(names)) or "none")
+
+
+async def _in_time(work: Awaitable[R]) -> R:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await work
+    except TimeoutError:
+        raise ConfirmError(f"No answer within {PATIENCE:g} seconds. Is its server up, and the address right?") from None
+
+
+# The policies
+
+
+def _policies(settings: Settings) -> list[Finding]:
+    entries = settings.policies.entries
+    if not entries:
+        return [Finding("policies", ok=False, said="there is none, so nobody may decide anything: write [[policy]]")]
+    python = {entry for policy in entries for entry in (*policy.approvers, *policy.escalate_to, *policy.barred)}
+    found = [Finding("policies", ok=True, said=f"{len(entries)} of them")]
     return found + [_importable(entry) for entry in sorted(python) if entry.kind is ApproverKind.PYTHON]
 
 
@@ -54,86 +153,42 @@ def _importable(entry: Approver) -> Finding:
         found = load_object(entry.value)
     except ConfirmError as error:
         return Finding(str(entry), ok=False, said=str(error))
-    return Finding(str(entry), ok=callable(found), said="can be called" if callable(found) else "is no function")
+    said = "can be called" if callable(found) else "is no function: name one that takes a call and returns user ids"
+    return Finding(str(entry), ok=callable(found), said=said)
 
 
-async def _store(settings: Settings) -> AsyncIterator[Finding]:
+# Workspaces that installed the app
+
+
+async def _workspaces(settings: Settings) -> AsyncIterator[Finding]:
     try:
-        database = await Database.open(settings.store_url, read_only=True)
+        clients = await _clients(settings)
     except ConfirmError as error:
-        yield Finding("store", ok=False, said=f"{error} (`serve` makes a new one)")
+        yield Finding("workspaces", ok=False, said=str(error))
         return
+    if not clients:
+        said = "none has installed the app yet: open /slack/install at the service's address"
+        yield Finding("workspaces", ok=True, said=said)
+    for problem in team_problems(settings.policies.entries, [one.id for one, _ in clients]):
+        yield Finding("policies", ok=False, said=str(problem))
+    for one, client in clients:
+        async for finding in check_workspace(client, settings, one.id):
+            yield Finding(f"{one.id} {finding.what}", ok=finding.ok, said=finding.said)
+
+
+async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]:
+    env: Environment = settings.environment
+    if env.client_id is None or env.token_key is None:
+        return []  # the settings' own problems say so
+    vault = Vault(env.token_key.get_secret_value())
+    database = await Database.open(settings.store_url, read_only=True)
     try:
-        at = await database.read(version, HISTORY)
-        fits = at in (None, HISTORY.head)
-        said = f"{database.url}, schema {at or 'new'}"
-        yield Finding("store", ok=fits, said=said if fits else f"{said}; this version knows {HISTORY.head}: upgrade it")
-    except ConfirmError as error:
-        yield Finding("store", ok=False, said=str(error))
+        store = Installations(database, env.client_id, vault)
+        found: list[tuple[Installed, AsyncWebClient]] = []
+        for one in await database.read(installed, env.client_id):
+            bot = await database.read(store.bot_for, Workspace(one.team or "", one.enterprise))
+            if bot is not None:
+                found.append((one, AsyncWebClient(bot.bot_token, base_url=env.api_url, retry_handlers=[])))
+        return found
     finally:
         await database.close()
-
-
-async def _slack(settings: Settings) -> AsyncIterator[Finding]:
-    client = slack_client(settings)
-    try:
-        answer = await client.auth_test()
-    except (SlackApiError, OSError) as error:
-        said = error.response["error"] if isinstance(error, SlackApiError) else str(error)
-        yield Finding("Slack", ok=False, said=f"SLACK_BOT_TOKEN was not accepted ({said}): install the app again")
-        return
-    yield Finding("Slack", ok=True, said=f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
-    granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
-    missing = sorted(SCOPES - granted)
-    if granted and missing:
-        yield Finding("scopes", ok=False, said=f"missing: {', '.join(missing)}; add them, and install the app again")
-    elif granted:
-        yield Finding("scopes", ok=True, said="all there")
-    for entry in _named(settings, ApproverKind.GROUP):
-        yield await _asked(str(entry), partial(client.usergroups_users_list, usergroup=entry.value), _members)
-    for entry in _named(settings, ApproverKind.EMAIL):
-        yield await _asked(str(entry), partial(client.users_lookupByEmail, email=entry.value), _known)
-    for channel in sorted({policy.channel for policy in settings.policies.entries if policy.channel}):
-        yield await _asked(channel, partial(client.conversations_info, channel=channel), _joined)
-
-
-def _named(settings: Settings, kind: ApproverKind) -> Iterable[Approver]:
-    entries = settings.policies.entries
-    named = {entry for policy in entries for entry in (*policy.approvers, *policy.escalate_to, *policy.barred)}
-    return sorted(entry for entry in named if entry.kind is kind)
-
-
-async def _asked(
-    what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Callable[[AsyncSlackResponse], tuple[bool, str]]
-) -> Finding:
-    try:
-        answer = await ask()
-    except SlackApiError as error:
-        code = str(error.response["error"])
-        return Finding(what, ok=False, said=_MENDING.get(code, f"Slack says {code}"))
-    except OSError as error:
-        return Finding(what, ok=False, said=f"Slack could not be asked: {error}")
-    ok, said = judge(answer)
-    return Finding(what, ok=ok, said=said)
-
-
-_MENDING = {
-    "no_such_subteam": "there is no such user group, or it is switched off: take the id from the group's own page",
-    "users_not_found": "no account has this address: correct it in the policy",
-    "channel_not_found": "the app can't see this channel: invite it with /invite",
-    "missing_scope": "a scope is missing: add it and install the app again",
-}
-
-
-def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    count = len(answer.get("users") or [])
-    return (True, f"{count} members") if count else (False, "nobody is in this group: nobody could decide")
-
-
-def _known(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    return True, f"is {(answer.get('user') or {}).get('id')}"
-
-
-def _joined(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    joined = bool((answer.get("channel") or {}).get("is_member"))
-    return (True, "the app is in it") if joined else (False, "the app is not in this channel: invite it with /invite")

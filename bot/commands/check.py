@@ -6,7 +6,8 @@ import argparse
 import asyncio
 import os
 
-from bot.checking import Finding, check_all
+from bot.checking import check_all
+from bot.checking_slack import Finding
 from bot.commands.common import add_config, settings_of, tell
 from bot.settings import serving_problems
 
