@@ -15,7 +15,8 @@
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
 - With a secret that the bot knows too, answers that it did not sign are refused. It is given as `secret`, or stands in
   the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
-  runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two: the new one and the old.
+  runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
+  old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
 
 Put it first among an app's plugins: google-adk stops asking plugins at the first one that answers.
 """
@@ -26,6 +27,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Sequence
+from secrets import token_hex
 from typing import Any
 
 from google.adk.agents.invocation_context import InvocationContext
@@ -50,7 +52,16 @@ from runtime.adk_reading import (
 )
 from runtime.call import REJECTED
 from runtime.errors import Forbidden, Invalid
-from runtime.signing import SECRET_ENV, UNSIGNED, Announcement, Verdict, announced, announcing, checked_secret
+from runtime.signing import (
+    SECRET_BEFORE_ENV,
+    SECRET_ENV,
+    UNSIGNED,
+    Announcement,
+    Verdict,
+    announced,
+    announcing,
+    checked_secret,
+)
 from runtime.turns import Turns
 
 log = logging.getLogger(__name__)
@@ -217,7 +228,16 @@ def _key(invocation_context: InvocationContext) -> tuple[str, str, str]:
 
 
 def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The one to sign with comes first."""
     if given is None:
-        given = os.environ.get(SECRET_ENV, "").split()
-    listed = (given,) if isinstance(given, str) else given
-    return tuple(checked_secret(secret) for secret in listed)
+        return tuple(_usable(name) for name in (SECRET_ENV, SECRET_BEFORE_ENV) if name in os.environ)
+    return tuple(checked_secret(secret) for secret in ((given,) if isinstance(given, str) else given))
+
+
+def _usable(name: str) -> str:
+    """One that is none lets nothing through: `adk api_server` goes on without a plugin that can't be made."""
+    try:
+        return checked_secret(os.environ[name])
+    except Invalid as error:
+        log.error("%s: %s Until then every answer is refused.", name, error)
+        return token_hex()

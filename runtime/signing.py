@@ -17,6 +17,7 @@ MARK = "adkConfirmMark"
 ANNOUNCED = "adkConfirm"
 _SIGNED = "adk-confirm v1 "
 SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
+SECRET_BEFORE_ENV = f"{SECRET_ENV}_BEFORE"
 SHORTEST = 16
 
 UNSIGNED = "Not signed with the plugin's secret: the calls of this agent are decided in Slack, and only there."

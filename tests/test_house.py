@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,7 +45,13 @@ def test_only_one_module_knows_google_genai() -> None:
         if re.search(r"\bgoogle\.genai\b|from google import", path.read_text())
     }
     assert "gemini.py" in knowing
-    assert {name for name in knowing if not name.startswith("gemini")} <= {"adk_plugin.py"}
+    assert {name for name in knowing if not name.startswith("gemini")} <= {"adk_plugin.py", "adk_reading.py"}
+
+
+def test_google_adk_is_imported_for_its_own_agents_only() -> None:
+    """It is an extra, and takes seconds to import."""
+    code = "import sys, runtime, bot.app, bot.hosts.adk, bot.cli; sys.exit('google.adk' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
 def test_the_readmes_state_diagram_is_the_codes() -> None:

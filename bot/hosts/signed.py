@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from bot.hosts.host import Cut, Failed
 from bot.hosts.reading import Asking
 from bot.row import SessionKey
@@ -17,7 +19,13 @@ NOT_TAKEN = (
     "The agent's server refused the answer: its plugin has another secret than this app. Whoever runs it gives both "
     "the same one (`secret_env` in [agent]); until then nothing runs."
 )
+NOT_WANTED = (
+    "The agent's server asks for no signature, although [agent] secret_env is set: its plugin is missing, or has no "
+    "secret. Whoever reaches the server can answer in place of the people in Slack."
+)
 MENDED_BY_PEOPLE = 60.0
+
+log = logging.getLogger(__name__)
 
 
 class Signer:
@@ -32,7 +40,10 @@ class Signer:
         part = answer.as_part()
         response = part.function_response
         assert response is not None
-        if asking is None or self._secret is None or not _wants(asking):
+        if asking is None or self._secret is None:
+            return part
+        if not _wants(asking):
+            log.warning(NOT_WANTED)
             return part
         given = dict(response.response or {})
         verdict = Verdict(

@@ -222,6 +222,28 @@ async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -
         assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
+async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version: str) -> None:
+    """`adk api_server --extra_plugins`: nothing of the agent is touched, and the secret stands in the environment."""
+    plugin = "runtime.adk_plugin.ConfirmationPlugin"
+    guarded = servers.server(version, EXTRA_PLUGINS=plugin, ADK_CONFIRM_PLUGIN_SECRET=SECRET)
+    async with visiting(guarded, SECRET) as visit:
+        request = await visit.asks("please pay 1500")
+        assert request.can_edit
+        assert (await raw(guarded, visit, request, {"confirmed": True}))[0] == 500
+        assert guarded.ran() == []
+        await visit.approve(request, payload={"amount": 1200})
+        assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
+
+
+async def test_a_secret_that_nobody_asks_for_is_warned_of(
+    servers: Servers, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The plugin was not loaded, say: the answer goes out, but so may anybody's."""
+    async with visiting(servers.server(version), SECRET) as visit:
+        await visit.approve(await visit.asks("please pay 1500"))
+        assert "asks for no signature" in caplog.text
+
+
 class TestTurns:
     async def test_runs_of_one_session_wait_for_each_other(self) -> None:
         turns, first, second = Turns(), object(), object()

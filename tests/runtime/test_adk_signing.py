@@ -201,6 +201,28 @@ async def test_the_secret_may_stand_in_the_environment(monkeypatch: pytest.Monke
     assert len(ran()) == 1
 
 
+async def test_in_the_environment_there_may_be_two_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", OTHER)
+    monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET_BEFORE", SECRET)
+    assert ConfirmationPlugin().secrets == (OTHER, SECRET)
+
+
+@pytest.mark.parametrize("secret", ["", "too short"])
+async def test_one_in_the_environment_that_is_none_lets_nothing_through(
+    secret: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`adk api_server` would go on without a plugin that can't be made."""
+    monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", secret)
+    at = Alone(ConfirmationPlugin())
+    assert "16 characters or more" in caplog.text
+    asked = await at.asks("please pay 1500")
+    forgeries: list[JsonObject] = [{"confirmed": True}, signed(verdict(at, asked), secret)]
+    for forged in forgeries:
+        with pytest.raises(RuntimeError, match="Not signed"):
+            await at.answer(asked, forged)
+    assert ran() == []
+
+
 @pytest.mark.parametrize("secret", ["", "too short", ["long enough for this", "not"]])
 def test_a_secret_that_could_be_found_by_trying_is_none(secret: str | list[str]) -> None:
     with pytest.raises(Invalid, match="16 characters or more"):

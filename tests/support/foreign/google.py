@@ -1,5 +1,5 @@
 """A real google-adk server, of whichever version runs this: `python -m tests.support.foreign.google`, set by the
-environment: SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, MCP (a command)."""
+environment: SESSIONS (its URL), RESUMABLE, PLUGIN, SECRET, EXTRA_PLUGINS, MCP (a command)."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def build() -> Any:
         "artifact_service_uri": "memory://",
         "use_local_storage": False,
         "web": False,
+        "extra_plugins": os.environ.get("EXTRA_PLUGINS", "").split(),
         "bind_host": "127.0.0.1",
     }
     known = inspect.signature(get_fast_api_app).parameters
