@@ -113,6 +113,8 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         await database.close()
     where = agent.url or agent.target
     yield Finding("agent", ok=True, said=f"{where} is {host.app}, on {about.name}")
+    for note in about.notes:
+        yield Finding("agent", ok=True, said=note, note=True)
     if agent.target is not None and isinstance(ours := load_object(agent.target), Agent):
         yield await _tools(ours)
 

@@ -21,11 +21,17 @@ UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at; where it is not `ok`, it is said how to mend it."""
+    """One thing that was looked at; where it is not `ok`, it is said how to mend it. `note`: nothing to mend, and to be
+    known all the same."""
 
     what: str
     ok: bool
     said: str
+    note: bool = False
+
+    @property
+    def mark(self) -> str:
+        return "note" if self.note else "ok  " if self.ok else "MEND"
 
 
 Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]

@@ -22,5 +22,5 @@ def run(args: argparse.Namespace) -> int:
     findings += [Finding("settings", ok=True, said=f"warning: {warning}") for warning in settings.warnings]
     findings += asyncio.run(check_all(settings))
     width = max(len(finding.what) for finding in findings)
-    tell(*(f"{'ok  ' if finding.ok else 'MEND'} {finding.what:<{width}}  {finding.said}" for finding in findings))
+    tell(*(f"{finding.mark} {finding.what:<{width}}  {finding.said}" for finding in findings))
     return 0 if all(finding.ok for finding in findings) else 1

@@ -15,7 +15,7 @@ from bot.cli import main
 from bot.sandbox.server import FakeSlack
 from bot.store import open_store
 from runtime.database import Tx
-from tests.support.foreign.rig import foreign, google_adk
+from tests.support.foreign.rig import foreign, replay
 
 TARGET = 'target = "examples.oncall:agent"'
 POLICY = """
@@ -162,9 +162,11 @@ async def test_an_agent_that_is_not_there(at: Setup) -> None:
 
 async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPathFactory) -> None:
     at.people()
-    with foreign(tmp_path_factory.mktemp("adk"), *google_adk()) as server:
+    with foreign(tmp_path_factory.mktemp("adk"), *replay("go")) as server:
         said = await at.says(f'url = "{server.url}"\napp = "clerk"', code=0)
-        assert f"ok agent {server.url} is clerk, on ADK python" in said
+        assert f"ok agent {server.url} is clerk, on ADK go 1.4.0" in said
+        assert "note agent Whoever reaches its port can answer" in said
+        assert "note agent A denial is the server's to keep" in said
         said = await at.says(f'url = "{server.url}"\napp = "another"')
     assert 'has no app "another"; it has' in said
 
