@@ -5,30 +5,30 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Literal, Self
 
 from runtime.agent import Agent
+from runtime.app_sessions import AppSessions
 from runtime.arrival import Decision, Entry, decide, look, one_a_call
 from runtime.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain
 from runtime.confirming import Answer
-from runtime.database import Database, Tx
-from runtime.errors import Invalid, NotFound, StoreError
+from runtime.database import Database
+from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
-from runtime.lookup import abandoned, active, read_calls, read_events, unknown_since
+from runtime.lookup import abandoned, active, unknown_since
 from runtime.message import Incoming, check_state, kept_metadata, read_message
 from runtime.models import Models
-from runtime.records import Change, OpenedBy, SessionId, Stored
+from runtime.records import OpenedBy, SessionId
 from runtime.recovery import Recovery, TakeUp
 from runtime.run import Run
 from runtime.sequencer import Sequencer
-from runtime.sessions import create_with, delete_session, find, list_sessions, update_state
-from runtime.shared_state import split_temporary
 from runtime.store import bring_up_to_date, open_store
-from runtime.wire import USER, Content, Dialect, Event, EventActions, SessionRecord
+from runtime.tool import Tool
+from runtime.wire import Content, Dialect, Event
 from runtime.work import Setting
 
 __all__ = ["Run", "Runner", "Word"]
@@ -36,7 +36,6 @@ __all__ = ["Run", "Runner", "Word"]
 LEASE_TERM = 30.0
 POLL = 5.0
 UNKNOWN_FOR = 24 * 3600.0
-STATE_PATIENCE = 60.0
 
 Word = Literal["it happened", "it did not", "run again", "nobody knows"]
 
@@ -49,7 +48,7 @@ _WORDS: dict[Word, CallEvent] = {
 _MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 
 
-class Runner:
+class Runner(AppSessions):
     """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
 
     `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`.
@@ -183,65 +182,6 @@ class Runner:
         """Starts what is owed and worked on by nobody; ends the waiting of calls that stayed unknown for a day."""
         return await self._recovery.once()
 
-    # Sessions
-
-    async def create_session(
-        self,
-        *,
-        user_id: str,
-        session_id: str | None = None,
-        state: JsonObject | None = None,
-        events: Sequence[Event] = (),
-    ) -> SessionRecord:
-        """A `Conflict` if there is one of that name."""
-        name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
-        check_state(state)
-        history = Change()
-        for number, event in enumerate(events, 1):
-            try:
-                history.add(event)
-            except ValueError as error:
-                raise Invalid(f"Event {number} cannot be written as JSON: {error}. No session was made.") from error
-        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history)
-        return _record(stored, list(events))
-
-    async def get_session(self, *, user_id: str, session_id: str) -> SessionRecord | None:
-        def read(tx: Tx) -> SessionRecord | None:
-            stored = find(tx, self._name(user_id, session_id))
-            return None if stored is None else _record(stored, read_events(tx, stored.key))
-
-        return await (await self.open()).read(read)
-
-    async def list_sessions(self, *, user_id: str) -> list[SessionRecord]:
-        """Without their events."""
-        stored = await (await self.open()).read(list_sessions, self.app_name, user_id)
-        return [_record(session, []) for session in stored]
-
-    async def update_state(self, *, user_id: str, session_id: str, delta: JsonObject) -> SessionRecord:
-        name = self._name(user_id, session_id)
-        check_state(delta)
-        kept, _ = split_temporary(delta)
-        event = Event(invocation_id=f"p-{uuid.uuid4()}", author=USER, actions=EventActions(state_delta=kept))
-        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event)
-        return _record(stored, await (await self.open()).read(read_events, stored.key))
-
-    async def delete_session(self, *, user_id: str, session_id: str) -> bool:
-        return await (await self.open()).run(delete_session, self._name(user_id, session_id))
-
-    async def opened_by(self, *, user_id: str, session_id: str) -> OpenedBy | None:
-        """Whose answers count in it: anyone's, or only the desk's. None: there is no such session."""
-        stored = await (await self.open()).read(find, self._name(user_id, session_id))
-        return None if stored is None else stored.opened_by
-
-    async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
-        """The session's calls and what became of them, in the order they were made."""
-
-        def read(tx: Tx) -> list[Call]:
-            stored = find(tx, self._name(user_id, session_id))
-            return [] if stored is None else read_calls(tx, stored.key)
-
-        return await (await self.open()).read(read)
-
     # What these need
 
     async def _answer(self, entry: Entry, incoming: Incoming, *, create: bool, desk: bool, streaming: bool) -> Run:
@@ -261,9 +201,9 @@ class Runner:
         return _nothing()
 
     async def _decide(self, incoming: Incoming, answer: Answer, call: Call) -> Decision | None:
-        owner = self.agent.find(call.agent)
-        tool = (await owner.resolve_tools()).get(call.tool) if owner and answer.payload is not None else None
-        return decide(answer, call, tool, incoming.content_of(answer))
+        owner = self.agent.find(call.agent) if answer.payload is not None else None
+        tools = await _checking_tools(owner) if owner else {}
+        return decide(answer, call, tools.get(call.tool), incoming.content_of(answer))
 
     async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
         database = await self.open()
@@ -277,9 +217,6 @@ class Runner:
             for entry in owed
             if not self._sequencer.is_busy_with(entry.name)
         ]
-
-    def _name(self, user_id: str, session_id: str) -> SessionId:
-        return SessionId(self.app_name, user_id, session_id)
 
     def _entry(self, name: SessionId) -> Entry:
         return Entry(name, self.agent.name, self._term)
@@ -311,18 +248,18 @@ class Runner:
         )
 
 
+async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
+    """The tools that an edit is checked against; without them it waits, since nobody knows whether it fits."""
+    try:
+        return await owner.resolve_tools()
+    except Exception as error:
+        raise Busy(
+            f"The tools of {owner.name} can't be reached now, so the payload could not be checked ({words_of(error)}). "
+            "Nothing was stored: try again later."
+        ) from error
+
+
 def _nothing() -> Run:
     run = Run()
     run.end()
     return run
-
-
-def _record(stored: Stored, events: list[Event]) -> SessionRecord:
-    return SessionRecord(
-        id=stored.name.id,
-        app_name=stored.name.app,
-        user_id=stored.name.user_id,
-        state={**stored.shared, **stored.state},
-        events=events,
-        last_update_time=stored.updated,
-    )

@@ -53,7 +53,7 @@ def _load(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise BadTarget(_not_there(name, error.name)) from error
         raise BadTarget(f"{name} needs the module {error.name!r}, which is not installed{_extra(error)}.") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise BadTarget(f"{name} could not be imported: {_what(error)}.") from error
 
 
@@ -73,7 +73,7 @@ def _not_there(name: str, missing: str) -> str:
     return f"There is no module {missing!r} here ({Path.cwd()}), in PYTHONPATH, or installed."
 
 
-def _what(error: Exception) -> str:
+def _what(error: BaseException) -> str:
     """The error in one line, with the place in the user's code where it came from."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     text = str(error).splitlines()[0] if str(error) else ""

@@ -75,6 +75,7 @@ async def test_help_needs_none_of_the_heavy_parts() -> None:
         ("mine:number", "mine:number is of the type int: an Agent (from runtime import Agent) is needed here."),
         ("needy:agent", "needy needs the module 'not_installed', which is not installed."),
         ("broken:agent", "broken could not be imported: ZeroDivisionError: division by zero ("),
+        ("quitter:agent", "quitter could not be imported: SystemExit: 3 ("),
         ("unwritten:agent", "unwritten could not be imported: SyntaxError"),
         ("twice:agent", "Two agents are called 'a'"),
         ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
@@ -92,6 +93,7 @@ def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[s
     (here / "empty.py").write_text("")
     (here / "needy.py").write_text("import not_installed\n")
     (here / "broken.py").write_text("1 / 0\n")
+    (here / "quitter.py").write_text("import sys\nsys.exit(3)\n")
     (here / "unwritten.py").write_text("def (:\n")
     (here / "twice.py").write_text("from runtime import Agent\nagent = Agent('a', sub_agents=[Agent('a')])\n")
     assert said.replace("some_agent, other_agent", "other_agent, some_agent") in refusal(

@@ -10,6 +10,7 @@ import pytest
 from runtime import (
     Agent,
     Answer,
+    Busy,
     Conflict,
     Content,
     Forbidden,
@@ -427,6 +428,21 @@ async def test_tools_that_cannot_be_listed_when_the_answer_comes_refuse_the_call
     assert log == []
     toolset.away = False
     assert (await chat.say("Hello")).texts == ["Hello."]
+
+
+async def test_an_edit_that_cannot_be_checked_now_waits_until_it_can(run: MakeRunner) -> None:
+    toolset = AwayToolset()
+    model = ScriptedModel(call("deploy", version="a"), "It is live.")
+    chat = Chat(run(Agent("operator", model, tools=[toolset])))
+    request = (await chat.say("Ship a")).request
+    before = await chat.history()
+    toolset.away = True
+    with pytest.raises(Busy, match=r"could not be checked \(the server is away\)\. Nothing"):
+        await chat.approve(request, {"version": "b"})
+    assert await chat.history() == before
+    toolset.away = False
+    assert (await chat.approve(request, {"version": "b"})).texts == ["It is live."]
+    assert log == ["deployed b"]
 
 
 # Sessions that the desk opened
