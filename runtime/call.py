@@ -177,35 +177,11 @@ def _step(call: Call, event: CallEvent) -> Call | None:
     state = call.state
     match event:
         case Ask() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
-            return replace(
-                call,
-                state=CallState.HELD,
-                gate=event.gate,
-                asked=(*call.asked, event.asked),
-                result=event.result,
-                approved=None,
-                # The pass that only asked was no attempt at the effect.
-                attempt=call.attempt - 1 if state is CallState.RUNNING else call.attempt,
-            )
+            return _held(call, event)
         case Approve() if state is CallState.HELD:
-            approved = replace(call, amended=event.amended if event.amended is not None else call.amended)
-            return replace(
-                approved,
-                state=CallState.READY,
-                asked=_answered(call, True, event.payload),
-                approved=fingerprint(call.tool, approved.run_args),
-            )
+            return _approved(call, event)
         case Deny() if state is CallState.HELD:
-            result: JsonObject = (
-                {"error": REJECTED} if event.reason is None else {"error": REJECTED, "reason": event.reason}
-            )
-            return replace(
-                call,
-                state=CallState.REFUSED,
-                asked=_answered(call, False, None),
-                reason=event.reason,
-                result=result,
-            )
+            return _denied(call, event)
         case Begin() if state is CallState.READY and _may_begin(call):
             return replace(call, state=CallState.RUNNING, attempt=call.attempt + 1, result=None)
         case Finish() if state in (CallState.RUNNING, CallState.UNKNOWN):
@@ -221,6 +197,38 @@ def _step(call: Call, event: CallEvent) -> Call | None:
         case Ask() | Approve() | Deny() | Begin() | Finish() | Refuse() | Lose() | Retry() | RunAgain():
             return None
     assert_never(event)
+
+
+def _held(call: Call, event: Ask) -> Call:
+    return replace(
+        call,
+        state=CallState.HELD,
+        gate=event.gate,
+        asked=(*call.asked, event.asked),
+        result=event.result,
+        approved=None,
+        # The pass that only asked was no attempt at the effect.
+        attempt=call.attempt - 1 if call.state is CallState.RUNNING else call.attempt,
+    )
+
+
+def _approved(call: Call, event: Approve) -> Call:
+    amended = replace(call, amended=event.amended if event.amended is not None else call.amended)
+    return replace(
+        amended,
+        state=CallState.READY,
+        asked=_answered(call, True, event.payload),
+        approved=fingerprint(call.tool, amended.run_args),
+    )
+
+
+def _denied(call: Call, event: Deny) -> Call:
+    result: JsonObject = {"error": REJECTED}
+    if event.reason is not None:
+        result["reason"] = event.reason
+    return replace(
+        call, state=CallState.REFUSED, asked=_answered(call, False, None), reason=event.reason, result=result
+    )
 
 
 def _may_begin(call: Call) -> bool:
