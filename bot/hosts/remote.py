@@ -15,6 +15,7 @@ from bot.hosts.about import find_out
 from bot.hosts.foreign import About
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.row import SessionKey
+from runtime import tracing
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import Content
 
@@ -135,7 +136,8 @@ class RemoteServer:
 
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
         limit = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
-        return self._session().post(URL(self._url + path, encoded=True), json=body, timeout=limit)
+        url = URL(self._url + path, encoded=True)
+        return self._session().post(url, json=body, timeout=limit, headers=tracing.headers())
 
     async def _ask(self, method: str, path: str, body: Json = None) -> tuple[int, Json]:
         limit = aiohttp.ClientTimeout(total=READ, sock_connect=CONNECT)

@@ -9,11 +9,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from bot.hosts.remote import RemoteServer
+from bot.row import SessionKey
+from runtime import tracing
+from runtime.wire import Content
 from tests.support.office import POLICY, Office, Opens
 
 ROOT = Path(__file__).parents[2]
@@ -141,3 +147,24 @@ assert not [name for name in sys.modules if name.startswith("opentelemetry.")]
 def test_nobody_pays_for_it_before_it_is_needed() -> None:
     script = "import sys, bot.app, runtime; sys.exit(any(name.startswith('opentelemetry') for name in sys.modules))"
     subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
+
+
+async def test_a_server_elsewhere_is_told_which_trace_it_belongs_to(recorded: InMemorySpanExporter) -> None:
+    heard: list[str | None] = []
+
+    async def run(request: web.Request) -> web.Response:
+        heard.append(request.headers.get("traceparent"))
+        return web.Response(text='data: {"author": "clerk"}\n\n', content_type="text/event-stream")
+
+    site = web.Application()
+    site.router.add_post("/run_sse", run)
+    async with TestServer(site) as server:
+        remote = RemoteServer(str(server.make_url("")), "clerk")
+        with tracing.span("run"):
+            assert [event async for event in remote.run(SessionKey("clerk", "ann", "s"), Content(), {})]
+            here = tracing.carried()
+        await remote.close()
+    assert heard == [here]
+    (span,) = recorded.get_finished_spans()
+    assert span.context is not None
+    assert f"{span.context.trace_id:032x}" in (here or "")
