@@ -8,11 +8,16 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from hypothesis import settings
+from playwright.async_api import Browser
 
 from bot.store import open_store
 from runtime.database import Database
+from tests.support.browser import chromium
 from tests.support.postgres import PostgresServer, postgres_server
+
+pytest.register_assert_rewrite("tests.support.foreign.scenes")
 
 # The same examples everywhere and every time; a loaded machine is no finding.
 settings.register_profile("adk-confirm", derandomize=True, deadline=None)
@@ -83,3 +88,10 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     opened = await Database.open(database_url)
     yield opened
     await opened.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    """One for the session; so its tests share the session's loop."""
+    async with chromium() as running:
+        yield running

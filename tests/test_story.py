@@ -4,52 +4,81 @@ so that they never lie: `UPDATE_PICTURES=1` writes them anew.
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Locator, expect
+from playwright.async_api import Browser, FloatRect, Locator, expect
 
-from bot.demo.stage import staged
+from bot.demo.stage import Demo, staged
 from tests.sandbox.page.visitor import Visitor
-from tests.support.browser import chromium, complaints_of
+from tests.support.browser import complaints_of
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"
+ABOVE, BELOW = 10, 4
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
 
-async def take(picture: Locator, name: str) -> None:
-    """A picture of what is there, for the README if it is wanted; taken all the same, since it must be possible."""
-    await picture.page.mouse.move(0, 0)  # no menu that only a pointer brings
-    taken = await picture.screenshot(animations="disabled")
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "tools.log"))
+    return tmp_path / "tools.log"
+
+
+def ran(log: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+@asynccontextmanager
+async def visited(demo: Demo, browser: Browser) -> AsyncIterator[Visitor]:
+    """The demo in a window as large as a laptop's, drawn as finely. It has nothing to complain about."""
+    context = await browser.new_context(
+        viewport={"width": 1440, "height": 1000}, device_scale_factor=2, color_scheme="light", reduced_motion="reduce"
+    )
+    page = await context.new_page()
+    complaints = complaints_of(page, expected="/sandbox/do/")
+    await page.goto(demo.url)
+    yield Visitor(page)
+    await context.close()
+    assert complaints == []
+
+
+async def take(name: str, first: Locator, last: Locator, *, beside: float) -> None:
+    """A picture from one thing to another below it, for the README if it is wanted; taken all the same, since it must
+    be possible."""
+    page = first.page
+    await page.mouse.move(0, 0)  # no menu that only a pointer brings
+    await page.evaluate("document.activeElement.blur()")
+    await last.scroll_into_view_if_needed()
+    above, below = await first.bounding_box(), await last.bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["y"] > ABOVE
+    around: FloatRect = {
+        "x": above["x"] - beside,
+        "y": above["y"] - ABOVE,
+        "width": max(above["width"], below["width"]) + 2 * beside,
+        "height": below["y"] + below["height"] - above["y"] + ABOVE + BELOW,
+    }
+    taken = await page.screenshot(clip=around, animations="disabled", caret="hide")
     if os.environ.get("UPDATE_PICTURES"):
         PICTURES.mkdir(exist_ok=True)
         (PICTURES / f"{name}.png").write_bytes(taken)
     assert (PICTURES / f"{name}.png").is_file()
 
 
-@pytest.mark.timeout(120)
-async def test_ask_refuse_edit_vote_run_and_read_the_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "tools.log"))
-    async with staged(port=0) as demo, chromium() as browser:
-        context = await browser.new_context(
-            viewport={"width": 1440, "height": 1000},
-            device_scale_factor=2,
-            color_scheme="light",
-            reduced_motion="reduce",
-        )
-        page = await context.new_page()
-        complaints = complaints_of(page, expected="/sandbox/do/")
-        me = Visitor(page)
-        await page.goto(demo.url)
-
+async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
+    async with staged(port=0) as demo, visited(demo, browser) as me:
+        await me.clicks("Fold the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
         await me.opens_thread()
-        await me.sees("Approve deploy?", within=me.thread)
-        card = me.message("Approve deploy?", me.thread)
         await me.sees("0 of 2 approvals", within=me.thread)
-        await take(card, "waiting")
+        asked = me.thread.locator("li.message").first
+        await take("waiting", asked, me.message("Approve deploy?", me.thread), beside=-4)
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
@@ -62,22 +91,87 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(tmp_path: Path, monke
         await me.sees("1 of 2", within=me.dialog)
         await me.clicks("Close", within=me.dialog)
         await me.sees("1 of 2 approvals", within=me.thread)
-        await expect(me.message("1 of 2 approvals", me.thread)).to_contain_text("version 2.4.1 → 2.4.2")
-        await take(me.message("1 of 2 approvals", me.thread), "edited")
+        edited = me.message("1 of 2 approvals", me.thread).locator(".content")
+        await expect(edited).to_contain_text("version 2.4.1 → 2.4.2")
+        await take("edited", edited, edited, beside=12)
 
         await me.becomes(demo.people["chris"])
         await me.clicks("Approve: deploy")
-        await me.sees("deploy is done", within=me.thread)
-        await take(me.message("deploy is done", me.thread).first, "done")
+        done = me.message("deploy is done", me.thread).first
+        await take("done", done.locator(".content"), done.locator(".content"), beside=12)
         await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
 
         await me.becomes(demo.people["ana"])
-        await me.sees("checkout 2.4.2", within=me.thread)  # the agent speaks about what ran
-        await me.sees("approved by", within=me.thread)
-        await expect(me.panel).to_contain_text("done")  # the ledger, beside the chat
-        await context.close()
+        await me.sees("checkout 2.4.2 is on prod now.", within=me.thread)  # the agent speaks about what ran
+        await me.sees("is approved by", within=me.thread)
+        await reads_the_audit(me, done)
 
-    assert complaints == []
-    ran = (tmp_path / "tools.log").read_text(encoding="utf-8").splitlines()
-    assert len(ran) == 1
-    assert '"version": "2.4.2"' in ran[0]
+    assert [call["version"] for call in ran(log)] == ["2.4.2"]
+
+
+async def reads_the_audit(me: Visitor, done: Locator) -> None:
+    """In the card's history, and as the lines themselves beside the chat: each carries the hash of the one before."""
+    await me.picks("Approval history", of=done)
+    await me.sees("ran in", within=me.dialog)
+    story = await me.dialog.inner_text()
+    steps = ("needs approval", "@olga", "@ben edited", "@chris approved", "is approved by", "ran in")
+    assert sorted(steps, key=story.index) == [*steps]
+    await me.presses("Escape")
+
+    await me.page.get_by_role("button", name="What travels").click()
+    lines = list[dict[str, object]]()
+    for kind in ("approved", "done"):
+        line = me.panel.locator(".travel", has_text=f"{kind}: deploy")
+        await line.locator("summary").click()
+        shown = line.get_by_role("region", name="JSON")
+        await expect(shown).to_contain_text('"hash"')
+        lines.append(json.loads(await shown.inner_text()))
+    decided, ended = lines
+    assert ended["previous"] == decided["hash"]
+
+
+async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path, browser: Browser) -> None:
+    async with staged(port=0) as demo, visited(demo, browser) as me:
+        await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
+        await me.opens_thread()
+        await me.sees("request_time_off needs approval", within=me.thread)
+
+        await me.becomes(demo.people["lee"])
+        await me.goes_to("adk-confirm")
+        await me.sees("Waiting for you (3)", within=me.chat)
+        ticks = me.chat.get_by_role("checkbox", name="Decide together")
+        await expect(ticks).to_have_count(2)  # the days off want to be filled in
+        for at in range(2):
+            await ticks.nth(at).check()
+        await me.clicks("Approve ticked…", within=me.chat)
+        await me.sees("the dinner", within=me.dialog)
+        await me.sees("travel", within=me.dialog)
+        await me.dialog.get_by_role("button", name="Approve").click()
+        await me.clicks("Close", within=me.dialog)
+        await me.sees("Waiting for you (1)", within=me.chat)
+
+        await me.becomes(demo.people["ana"])
+        await me.goes_to("deploys")
+        await me.says("/approvals")
+        await me.sees("Waiting in this channel", within=me.chat)
+        await me.chat.get_by_role("link", name="Open card").click()
+        await expect(me.message("Approve request_time_off?", me.thread)).to_be_focused()
+        await me.clicks("Withdraw: request_time_off", within=me.thread)
+        await me.dialog.get_by_role("button", name="Withdraw").click()
+        await me.sees("request_time_off is withdrawn", within=me.thread)
+
+        await me.says("@adk-confirm deploy search 2.0 to staging", in_thread=True)
+        await me.becomes(demo.people["ben"])
+        await me.clicks("Approve: deploy", within=me.thread)
+        await me.dialog.get_by_role("checkbox", name="and the next ones like this").check()
+        await me.dialog.get_by_role("button", name="Approve").click()
+        await me.clicks("Close", within=me.dialog)
+        await me.sees("run without asking until", within=me.thread)
+        await me.becomes(demo.people["ana"])
+        await me.says("@adk-confirm deploy search 2.1 to staging", in_thread=True)
+        await me.sees("search 2.1 is on staging now.", within=me.thread)
+        await me.sees("deploy runs without asking, by grant", within=me.thread)
+
+    told = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
+    assert sorted(told[:2]) == [("reimburse", 1500), ("reimburse", 2000)]
+    assert told[2:] == [("deploy", "2.0"), ("deploy", "2.1")]

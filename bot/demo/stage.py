@@ -38,6 +38,13 @@ remind_after = "10m"
 escalate_after = "20m"
 escalate_to = ["user:U0LEAD"]
 
+# To staging one word is enough, and may hold for the next deployments of the service, too.
+[[policy]]
+tools = ["deploy"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+grant = "30m"
+grant_on = ["service"]
+
 [[policy]]
 tools = ["refund"]
 approvers = ["user:U0LEAD"]
@@ -82,7 +89,7 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
             running(_settings(slack, store or f"sqlite:///{Path(folder) / 'demo.db'}"), limits=Limits(posts=100))
         )
         slack.sends_to(f"{bot.url}/slack/events")
-        slack.page.watch(Observing(bot.database))
+        stack.callback(slack.page.watch(Observing(bot.database)).cancel)  # before the store closes under it
         yield Demo(slack, bot, people, channel)
 
 

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, Route, async_playwright, expect
 
 _ARGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+expect.set_options(timeout=20_000)  # a machine that has much else to do
 
 
 @asynccontextmanager

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+import pytest
 import pytest_asyncio
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Page
 
 from bot.sandbox.page import Sandbox
 from bot.sandbox.people import Person
@@ -18,7 +19,7 @@ from bot.sandbox.screen import Shortcut, Stage
 from tests.blocks import samples
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import OUTSIDER, SmallApp, small_app
-from tests.support.browser import chromium, complaints_of
+from tests.support.browser import complaints_of
 
 
 @dataclass(frozen=True)
@@ -54,37 +55,56 @@ async def scene() -> AsyncIterator[Scene]:
             yield Scene(slack, app, dana, olu, lea, stranger, deploys, general)
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def browser() -> AsyncIterator[Browser]:
-    async with chromium() as running:
-        yield running
+@dataclass(frozen=True)
+class Window:
+    """A browser's page, and what it complains about."""
+
+    page: Page
+    complaints: list[str]
+
+    @classmethod
+    async def of(cls, browser: Browser, *, touch: bool) -> Window:
+        context = await browser.new_context(
+            has_touch=touch, is_mobile=touch, permissions=["clipboard-read", "clipboard-write"], reduced_motion="reduce"
+        )
+        context.set_default_timeout(20_000)
+        page = await context.new_page()
+        return cls(page, complaints_of(page, expected="/sandbox/do/"))
+
+    async def emptied(self) -> None:
+        await self.page.evaluate("() => [localStorage, sessionStorage].forEach((each) => each.clear())")
+        await self.page.goto("about:blank")
+
+
+@pytest.fixture(scope="session")
+def windows() -> dict[bool, list[Window]]:
+    """Those that nobody looks through now, with touch and without. A fresh one is a process of the browser's, which
+    takes longer than the page that is to be seen in it."""
+    return {True: [], False: []}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def visits(browser: Browser, scene: Scene) -> AsyncIterator[Visits]:
+async def visits(browser: Browser, windows: dict[bool, list[Window]], scene: Scene) -> AsyncIterator[Visits]:
     """Opens the page as a visitor does. Whatever it complains about fails the test."""
-    opened: list[tuple[Visitor, list[str]]] = []
+    opened: list[tuple[bool, Window]] = []
 
     async def visit(
         path: str = "/", *, width: int = 1440, height: int = 900, dark: bool = False, touch: bool = False
     ) -> Visitor:
-        context = await browser.new_context(
-            viewport={"width": width, "height": height},
-            color_scheme="dark" if dark else "light",
-            has_touch=touch,
-            is_mobile=touch,
-            permissions=["clipboard-read", "clipboard-write"],
-            reduced_motion="reduce",
-        )
-        context.set_default_timeout(10_000)
-        page = await context.new_page()
-        visitor = Visitor(page)
-        opened.append((visitor, complaints_of(page, expected="/sandbox/do/")))
+        window = windows[touch].pop() if windows[touch] else await Window.of(browser, touch=touch)
+        opened.append((touch, window))
+        page = window.page
+        await page.set_viewport_size({"width": width, "height": height})
+        await page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
         await page.goto(f"{scene.slack.base}{path}")
         await page.locator(".face[aria-checked=true]").wait_for()
-        return visitor
+        return Visitor(page)
 
     yield visit
-    for visitor, complaints in opened:
-        await visitor.page.context.close()
-        assert complaints == []
+    heard: list[str] = []
+    for touch, window in opened:
+        await window.emptied()
+        heard += window.complaints
+        window.complaints.clear()
+        windows[touch].append(window)
+    assert heard == []
