@@ -1,0 +1,3 @@
+"""What ADK's own server looks for."""
+
+from . import agent as agent
