@@ -6,18 +6,18 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 from hypothesis import settings
-from playwright.async_api import Browser
 
 from bot.store import open_store
 from runtime.database import Database
-from tests.support.browser import chromium
 from tests.support.postgres import PostgresServer, postgres_server
 
-pytest.register_assert_rewrite("tests.support.foreign.scenes")
+if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
+    from playwright.async_api import Browser
 
 # The same examples everywhere and every time; a loaded machine is no finding.
 settings.register_profile("adk-confirm", derandomize=True, deadline=None)
@@ -93,5 +93,7 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser() -> AsyncIterator[Browser]:
     """One for the session; so its tests share the session's loop."""
+    from tests.support.browser import chromium
+
     async with chromium() as running:
         yield running
