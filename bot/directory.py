@@ -188,7 +188,7 @@ class Directory:
     async def _group(self, entry: Approver, at: Workspace) -> Members:
         try:
             answer = await self._sender.ask(
-                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value)
+                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value, team_id=_team(at))
             )
         except Gone:
             return await self._disabled(entry, at)
@@ -196,7 +196,9 @@ class Directory:
 
     async def _disabled(self, entry: Approver, at: Workspace) -> Members:
         """A group that is switched off has nobody in it; one that never was is a mistake, and is said."""
-        answer = await self._sender.ask(at, GROUPS, lambda client: client.usergroups_list(include_disabled=True))
+        answer = await self._sender.ask(
+            at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
+        )
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
             return frozenset()
         return Unresolved(str(entry), "Slack knows no user group of this id")
@@ -207,6 +209,11 @@ class Directory:
         except Gone:
             return frozenset()
         return _people(at, [text(obj(answer.get("user")).get("id"))])
+
+
+def _team(at: Workspace) -> str | None:
+    """An organisation's token is good in many workspaces, and has to say in which one the group is."""
+    return at.team if at.enterprise else None
 
 
 def _answered(answer: object) -> bool:

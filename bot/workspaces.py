@@ -29,11 +29,12 @@ from bot.policy_checks import team_problems
 from bot.problems import Problem, SettingsError
 from bot.rows import now, write_step
 from bot.settings import Settings
-from bot.slack_calls import Workspace
+from bot.slack_calls import ClientFor, Workspace
 from bot.slack_trouble import DEAD, NotInstalled, Revoked, trouble_from
 from bot.steps import Step
 from bot.vault import Vault
 from runtime.database import Database, Tx
+from runtime.errors import Invalid
 
 log = logging.getLogger(__name__)
 
@@ -211,6 +212,22 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
     if problems:
         raise SettingsError(problems)
     return SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+
+
+def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
+    """For a command that asks Slack beside the service, if it comes to that; `unset` is said when it can't."""
+    environment = settings.environment
+
+    async def client(enterprise: str | None, team: str) -> AsyncWebClient:
+        if environment.bot_token is not None:
+            return slack_client(settings)
+        if environment.client_id is None or environment.token_key is None:
+            raise Invalid(unset)
+        vault = Vault(environment.token_key.get_secret_value())
+        several = SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+        return await several.client_for(enterprise, team)
+
+    return client
 
 
 def missing_teams(policies: Policies, ids: Sequence[str]) -> list[Problem]:

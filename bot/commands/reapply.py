@@ -12,7 +12,6 @@ from bot.reapplying import Reapplied
 from bot.settings import Settings
 from bot.worker import Asking
 from runtime.database import Database
-from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 
 
@@ -39,25 +38,16 @@ def run(args: argparse.Namespace) -> int:
 
 async def _reapply(settings: Settings, *, dry_run: bool) -> JsonObject:
     async def here(database: Database) -> JsonObject:
-        return await reapply_command(database, _people(settings), settings.policies, dry_run=dry_run)
+        return await reapply_command(database, _people(settings, database), settings.policies, dry_run=dry_run)
 
     arguments = reapply_arguments(settings.policies, dry_run=dry_run)
     return await operate(settings, "reapply", arguments, here, read_only=dry_run)
 
 
-def _people(settings: Settings) -> Asking:
+def _people(settings: Settings, database: Database) -> Asking:
     """Whom to ask when no service runs that knows them already. Nothing is asked before it is needed."""
-    from slack_sdk.web.async_client import AsyncWebClient
-
     from bot.directory import Directory
     from bot.sender import Sender
+    from bot.workspaces import client_for
 
-    environment = settings.environment
-
-    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG001  (one workspace)
-        if environment.bot_token is None:
-            raise Invalid(words.NOT_SIGNED_IN)
-        token = environment.bot_token.get_secret_value()
-        return AsyncWebClient(token, base_url=environment.api_url, retry_handlers=[])
-
-    return Directory(Sender(client_for))
+    return Directory(Sender(client_for(settings, database, words.NOT_SIGNED_IN)))

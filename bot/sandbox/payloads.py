@@ -30,6 +30,7 @@ class Payloads:
             "token": app.verification_token, "team_id": at, "api_app_id": app.id, "event": event,
             "context_team_id": channel.team_id if channel else install.team_id,
             "context_enterprise_id": install.enterprise_id or None,
+            **({"enterprise_id": install.enterprise_id} if install.enterprise_id else {}),
             "type": "event_callback", "event_id": event_id, "event_time": int(self._workspace.clock.now()),
             "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
             "event_context": f"4-{event_id}",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeVar
 
+from bot.sandbox import consent
 from bot.sandbox.delivery import Delivery
 from bot.sandbox.elements import element_label
 from bot.sandbox.gestures import Gestures
@@ -141,6 +142,15 @@ class Person:
             raise AskedFirst(f"“{element_label(element)}” asks “{asked}”; say sure=True to go on.")
         action_id = as_text(element.get("action_id"))
         return await self._gestures.act(self.user, message, block_id, action_id, chosen(element, value))
+
+    def allows(self, url: str, *, everywhere: bool = False) -> str:
+        """Slack's own page at this address asks whether the app may be installed where this person is, or in all of
+        their organisation: yes. Where the browser is sent then."""
+        return consent.allow(self._workspace, self.user, url, enterprise_wide=everywhere)
+
+    def cancels(self, url: str) -> str:
+        """The same page: no."""
+        return consent.cancel(self._workspace, url)
 
     async def commands(self, command: str, text: str = "", place: Place | None = None) -> Delivery:
         return await self._gestures.command(self.user, self.place(place), command, text)

@@ -37,7 +37,7 @@ class User:
     is_stranger: bool = False
     is_admin: bool = False
 
-    def to_json(self, now: float, seen_from: str, with_email: bool) -> JsonObject:
+    def to_json(self, now: float, seen_from: str, with_email: bool, enterprise: str = "") -> JsonObject:
         """As another team sees it: a person of another company is a stranger there."""
         offset = datetime.fromtimestamp(now, ZoneInfo(self.tz)).utcoffset()
         profile: JsonObject = {"real_name": self.real_name, "display_name": self.name, "team": self.team_id}
@@ -52,6 +52,11 @@ class User:
             user |= {
                 "is_admin": self.is_admin, "is_restricted": self.is_restricted,
                 "is_ultra_restricted": self.is_ultra_restricted,
+            }  # fmt: skip
+        if enterprise:
+            user["enterprise_user"] = {
+                "id": self.id, "enterprise_id": enterprise, "enterprise_name": enterprise, "teams": [self.team_id],
+                "is_admin": False, "is_owner": False,
             }  # fmt: skip
         if self.is_stranger or self.team_id != seen_from:
             user["is_stranger"] = True
@@ -226,4 +231,7 @@ class Code:
 
     team_id: str
     enterprise_wide: bool
+    issued_at: float
+    user: str = ""
+    redirect_uri: str = ""
     used: bool = False

@@ -32,3 +32,5 @@ class App:
     events: frozenset[str] = EVENTS
     commands: frozenset[str] = frozenset({"/approvals"})
     home_enabled: bool = True
+    redirect_urls: tuple[str, ...] = ()
+    """Where people may be sent back to once they have allowed the app; none, and nobody else can install it."""

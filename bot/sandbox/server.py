@@ -19,6 +19,7 @@ from bot.sandbox.directory import UserFlags
 from bot.sandbox.faults import Faults
 from bot.sandbox.gestures import Gestures
 from bot.sandbox.hooks import Hooks
+from bot.sandbox.methods import access
 from bot.sandbox.payloads import Payloads
 from bot.sandbox.people import Person
 from bot.sandbox.rates import Rates
@@ -110,6 +111,15 @@ class FakeSlack:
     def sends_to(self, request_url: str) -> None:
         """Where the app listens, unless it connects in Socket Mode."""
         self.outbox.request_url = request_url
+
+    def uninstalls(self, install: Install) -> None:
+        """An admin removes the app from a workspace or an organisation."""
+        access.leave(self.workspace, install, self.outbox.event, revoke_only=False)
+
+    def revokes(self, install: Install, *, silently: bool = False) -> None:
+        """The token is good no more; `silently`: the app finds out by itself."""
+        emit = (lambda *_: None) if silently else self.outbox.event
+        access.leave(self.workspace, install, emit, revoke_only=True)
 
     async def verifies_url(self) -> bool:
         """What Slack does when the request URL is entered: the challenge has to come back."""

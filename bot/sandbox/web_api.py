@@ -74,7 +74,8 @@ class WebApi:
     def _run(self, name: str, asked: Asked) -> JsonObject:
         if name == "oauth.v2.access":
             access.check_client(self._workspace, asked.client_id, asked.client_secret)
-            return access.oauth_access(self._workspace, as_text(asked.args.get("code")))
+            code, back = as_text(asked.args.get("code")), as_text(asked.args.get("redirect_uri"))
+            return access.oauth_access(self._workspace, code, back)
         if name == "apps.connections.open":
             return self._open_connection(asked)
         method = METHODS.get(name)

@@ -30,14 +30,18 @@ class Workspace:
         self.notices: dict[str, list[str]] = {}
         self.link_base = ""
         """Where permalinks lead, when a page of ours can show them; Slack's own address otherwise."""
+        self.token_rotation = False
+        """Whether the tokens that the app is given from now on expire, and come with one to refresh them."""
         self.streams_live = 0.0
         """Seconds after its last growth at which a stream expires; 0 for never."""
 
-    def expect_install(self, team_id: str, *, enterprise_wide: bool = False) -> str:
+    def expect_install(
+        self, team_id: str, *, enterprise_wide: bool = False, user: str = "", redirect_uri: str = ""
+    ) -> str:
         """Somebody pressed "Add to Slack" in this workspace: the code that the app then gets."""
         self.directory.team(team_id)
         code = secrets.token_hex(12)
-        self.codes[code] = Code(team_id, enterprise_wide)
+        self.codes[code] = Code(team_id, enterprise_wide, self.clock.now(), user, redirect_uri)
         return code
 
     def keep_file(self, user: User, channel: Channel, name: str, content: bytes) -> StoredFile:

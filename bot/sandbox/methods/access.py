@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from bot.sandbox.call import Call, Method, Methods
 from bot.sandbox.records import Install
 from bot.sandbox.refusals import Refused
 from bot.sandbox.workspace import Workspace
 from runtime.jsontypes import JsonObject
+
+CODE_LIVES = 600.0
+Emit = Callable[[Install, JsonObject], None]
 
 
 def auth_test(call: Call) -> JsonObject:
@@ -21,25 +26,24 @@ def auth_test(call: Call) -> JsonObject:
 
 def auth_revoke(call: Call) -> JsonObject:
     if not call.args.flag("test"):
-        leave(call, revoke_only=True)
+        leave(call.workspace, call.install, call.emit, revoke_only=True)
     return {"ok": True, "revoked": not call.args.flag("test")}
 
 
 def uninstall(call: Call) -> JsonObject:
     check_client(call.workspace, call.args.text("client_id"), call.args.text("client_secret"))
-    leave(call, revoke_only=False)
+    leave(call.workspace, call.install, call.emit, revoke_only=False)
     return {"ok": True}
 
 
-def leave(call: Call, *, revoke_only: bool) -> None:
+def leave(workspace: Workspace, install: Install, emit: Emit, *, revoke_only: bool) -> None:
     """The token is dead from here on; the app is told, as far as it listens."""
-    install = call.install
     install.revoked = True
-    call.emit(install, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [install.bot_user_id]}})
+    emit(install, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [install.bot_user_id]}})
     if not revoke_only:
         install.active = False
-        call.emit(install, {"type": "app_uninstalled"})
-    call.workspace.changes.tell("install", team=install.team_id)
+        emit(install, {"type": "app_uninstalled"})
+    workspace.changes.tell("install", team=install.team_id)
 
 
 def check_client(workspace: Workspace, client_id: str, client_secret: str) -> None:
@@ -49,25 +53,29 @@ def check_client(workspace: Workspace, client_id: str, client_secret: str) -> No
         raise Refused("bad_client_secret")
 
 
-def oauth_access(workspace: Workspace, code: str) -> JsonObject:
-    """A code becomes an installation, once."""
+def oauth_access(workspace: Workspace, code: str, redirect_uri: str = "") -> JsonObject:
+    """A code becomes an installation: once, within ten minutes, for the address that people were sent back to."""
     kept = workspace.codes.get(code)
-    if kept is None:
+    if kept is None or workspace.clock.now() > kept.issued_at + CODE_LIVES:
         raise Refused("invalid_code")
     if kept.used:
         raise Refused("code_already_used")
+    if redirect_uri != kept.redirect_uri:
+        raise Refused("bad_redirect_uri")
     kept.used = True
     team = workspace.directory.team(kept.team_id)
-    return _grant(workspace, workspace.directory.install(team, enterprise_wide=kept.enterprise_wide))
+    return _grant(workspace, workspace.directory.install(team, enterprise_wide=kept.enterprise_wide), kept.user)
 
 
-def _grant(workspace: Workspace, install: Install) -> JsonObject:
+def _grant(workspace: Workspace, install: Install, user: str) -> JsonObject:
     team = workspace.directory.team(install.team_id)
     granted: JsonObject = {
         "ok": True, "access_token": install.token, "token_type": "bot", "scope": ",".join(sorted(install.scopes)),
-        "bot_user_id": install.bot_user_id, "app_id": workspace.app.id, "authed_user": {"id": ""},
+        "bot_user_id": install.bot_user_id, "app_id": workspace.app.id, "authed_user": {"id": user},
         "is_enterprise_install": install.is_enterprise, "enterprise": None, "team": None,
     }  # fmt: skip
+    if workspace.token_rotation:
+        granted |= {"refresh_token": f"xoxe-1-{install.token.removeprefix('xoxb-')}", "expires_in": 43_200}
     if not install.is_enterprise:
         granted["team"] = {"id": team.id, "name": team.name}
     if install.enterprise_id:

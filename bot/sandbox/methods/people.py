@@ -9,8 +9,11 @@ from runtime.jsontypes import JsonObject
 
 
 def _told(call: Call, user: User) -> JsonObject:
+    """An organisation's token sees the people of each of its workspaces as their own workspace does."""
     with_email = "users:read.email" in call.install.scopes
-    return user.to_json(call.now, call.install.team_id, with_email)
+    seen_from = user.team_id if user.team_id in call.teams else call.install.team_id
+    enterprise = call.workspace.directory.team(user.team_id).enterprise_id
+    return user.to_json(call.now, seen_from, with_email, enterprise)
 
 
 def user_info(call: Call) -> JsonObject:
@@ -32,9 +35,15 @@ def user_by_email(call: Call) -> JsonObject:
 
 
 def _groups(call: Call) -> list[Group]:
+    """An organisation's token has to say in which workspace."""
+    team_id = call.args.text("team_id") if call.install.is_enterprise else call.install.team_id
+    if not team_id:
+        raise Refused("missing_argument", messages=["[ERROR] missing required field: team_id"])
+    if team_id not in call.teams:
+        raise Refused("team_access_not_granted")
     hidden_too = call.args.flag("include_disabled")
     groups = call.workspace.directory.groups.values()
-    return [group for group in groups if group.team_id in call.teams and (hidden_too or not group.disabled)]
+    return [group for group in groups if group.team_id == team_id and (hidden_too or not group.disabled)]
 
 
 def group_list(call: Call) -> JsonObject:

@@ -1,0 +1,116 @@
+"""Several workspaces in one Slack, and people who install the app in theirs, as a browser does it.
+
+async with office(url, log, monkeypatch, POLICIES, slack=slack, env=several(slack)) as at:
+    page = await install(at.bot, at.lead)
+    assert "is installed in Acme" in page.text
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import aiohttp
+from cryptography.fernet import Fernet
+
+from bot.app import Bot
+from bot.sandbox.people import Person
+from bot.sandbox.records import Channel, Install, Team
+from bot.sandbox.registration import App
+from bot.sandbox.seen import Seen
+from bot.sandbox.server import FakeSlack
+
+BACK = "https://confirm.example.com/slack/oauth_redirect"
+KEY = Fernet.generate_key().decode()
+
+
+def distributed() -> App:
+    """An app that others may install."""
+    return App(redirect_urls=(BACK,))
+
+
+def several(slack: FakeSlack, key: str = KEY) -> dict[str, str]:
+    """The environment of a bot that workspaces install by themselves."""
+    app = slack.workspace.app
+    return {
+        "SLACK_BOT_TOKEN": "",
+        "SLACK_CLIENT_ID": app.client_id,
+        "SLACK_CLIENT_SECRET": app.client_secret,
+        "ADK_CONFIRM_TOKEN_KEY": key,
+    }
+
+
+@dataclass
+class Branch:
+    """Another workspace: who asks there, who decides, and where."""
+
+    slack: FakeSlack
+    team: Team
+    asker: Person
+    approver: Person
+    channel: Channel
+
+    @classmethod
+    def of(cls, slack: FakeSlack, name: str, *, enterprise: str = "", shared_with: tuple[Team, ...] = ()) -> Branch:
+        team = slack.workspace.directory.add_team(name, id=f"T0{name.upper()}", enterprise=enterprise)
+        asker, approver = (
+            slack.person(f"{who}.{name.lower()}", team=team, id=f"U0{name.upper()}{who.upper()}")
+            for who in ("ask", "boss")
+        )
+        teams = tuple(each.id for each in shared_with)
+        channel = slack.workspace.directory.add_channel(
+            team, f"lab-{name.lower()}", members=(asker.id, approver.id), shared_with=teams
+        )
+        return cls(slack, team, asker, approver, channel)
+
+    @property
+    def install(self) -> Install:
+        found = self.slack.workspace.directory.installed_in(self.team.id)
+        assert found is not None
+        return found
+
+    def invites(self) -> None:
+        """The app, to their channel."""
+        self.slack.workspace.directory.set_members(self.channel.id, add=(self.install.bot_user_id,))
+
+    async def ask(self, text: str) -> Seen:
+        """The card that follows from somebody's words."""
+        said = await self.asker.says(f"@adk-confirm {text}", self.channel)
+        return await self.asker.finds("Approve", self.channel, thread=said, timeout=30)
+
+
+@dataclass(frozen=True)
+class Page:
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Somebody opened `/slack/install`: where Slack asks them, and what their browser keeps."""
+
+    bot: Bot
+    asked_at: str
+    cookie: str
+
+    async def goes(self, back: str, *, cookie: str | None = None) -> Page:
+        """Where Slack sends the browser, reached here without the public name."""
+        headers = {"Cookie": self.cookie if cookie is None else cookie}
+        url = f"{self.bot.url}{urlsplit(back).path}?{urlsplit(back).query}"
+        async with aiohttp.ClientSession() as browser, browser.get(url, headers=headers) as answer:
+            return Page(answer.status, await answer.text())
+
+
+async def begin(bot: Bot) -> Begun:
+    async with (
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
+        browser.get(f"{bot.url}/slack/install", allow_redirects=False) as answer,
+    ):
+        assert answer.status == 302
+        return Begun(bot, answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0])
+
+
+async def install(bot: Bot, person: Person, *, everywhere: bool = False) -> Page:
+    """From "install" to the last page."""
+    begun = await begin(bot)
+    return await begun.goes(person.allows(begun.asked_at, everywhere=everywhere))
