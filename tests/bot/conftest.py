@@ -9,6 +9,8 @@ import pytest
 
 from tests.support.office import Opens, office
 
+pytest.register_assert_rewrite("tests.support.foreign.scenes")
+
 
 @pytest.fixture
 def open_office(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:

@@ -29,10 +29,10 @@ from bot.store import open_store
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 from runtime.target import BadTarget, load_object
-from tests.bot.test_servers import RESTARTS, SCENES, Scene
 from tests.support.environments import environment, run
 from tests.support.foreign.kinds import MCP, Kind
 from tests.support.foreign.rig import Foreign
+from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
 

@@ -3,100 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from bot.hosts import open_host
 from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
-from bot.hosts.foreign import ForeignHost
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
 from bot.row import SessionKey
 from bot.settings import Agent
 from runtime.database import Database
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import JsonObject
 from runtime.signing import MARK
 from runtime.wire import Content
-from tests.support.foreign.java import Java
+from tests.support.foreign.ear import Ear, Handler, listening
 from tests.support.foreign.visit import Visit
 
 HELLO = Content.of_text("hello")
 OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True)
-class Asked:
-    method: str
-    path: str
-    headers: dict[str, str]
-    body: Json
-
-
-@dataclass
-class Ear:
-    """A server, and what it was asked. `describes` are the fields of a request that it says it knows; `instead` answers
-    in its place, by path."""
-
-    describes: tuple[str, ...] | None = None
-    resumable: bool = False
-    undescribed: int = 404  # the status where it describes nothing
-    asked: list[Asked] = field(default_factory=list)
-    instead: dict[str, Handler] = field(default_factory=dict)
-    url: str = ""
-
-    def at(self, path: str) -> list[Asked]:
-        return [one for one in self.asked if one.path == path]
-
-    def sent(self) -> JsonObject:
-        """The last message to the agent."""
-        body = [*self.at("/run"), *self.at("/run_sse")][-1].body
-        assert isinstance(body, dict)
-        return body
-
-    def host(self, **settings: float) -> ForeignHost:
-        return ForeignHost(self.server(**settings))
-
-    def server(self, **settings: float) -> RemoteServer:
-        return RemoteServer(self.url, "clerk", timeout=settings.get("timeout", 30.0))
-
-    @web.middleware
-    async def hears(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        body = json.loads(await request.text() or "null")
-        self.asked.append(Asked(request.method, request.path, dict(request.headers), body))
-        return await self.instead.get(request.path, handler)(request)
-
-    async def openapi(self, _: web.Request) -> web.Response:
-        if self.describes is None:
-            return web.Response(status=self.undescribed)
-        fields: JsonObject = {name: {} for name in self.describes}
-        return web.json_response({"components": {"schemas": {"RunAgentRequest": {"properties": fields}}}})
-
-    async def graph(self, _: web.Request) -> web.Response:
-        return web.json_response({"resumability_config": {"is_resumable": self.resumable}})
-
-
-@asynccontextmanager
-async def listening(ear: Ear) -> AsyncIterator[Ear]:
-    app = web.Application(middlewares=[ear.hears])
-    app.add_routes(
-        [
-            *Java().routes(),
-            web.get("/openapi.json", ear.openapi),
-            web.get("/dev/apps/clerk/build_graph", ear.graph),
-        ]
-    )
-    async with TestServer(app) as server:
-        ear.url = str(server.make_url("")).rstrip("/")
-        yield ear
 
 
 @pytest.fixture(autouse=True)

@@ -1,28 +1,19 @@
-"""The bot's host in front of the real servers. What counts is what the tools' logs say.
-
-A scene that a server lacks (`tests/support/foreign/kinds.py`) is played all the same: then nothing may run twice, and
-nobody may be told that something ran which did not. The table in docs/servers.md is written from here.
+"""The bot's host in front of the real servers, and of replays of those that can't run here. The table in
+docs/servers.md is written from here.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 
-import aiohttp
 import pytest
 
-from bot.hosts.foreign import ForeignHost
-from bot.hosts.host import Became, Cut, HostRequest, Lost, Unreachable
-from bot.steps import Word
-from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import KINDS, Kind
 from tests.support.foreign.rig import Foreign
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
 
 DOCS = Path(__file__).parents[2] / "docs" / "servers.md"
 
@@ -50,38 +41,6 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield Running(tmp_path_factory.mktemp("servers"), stack)
 
 
-@dataclass
-class Scene:
-    kind: Kind
-    server: Foreign
-    hosts: list[ForeignHost] = field(default_factory=list)
-
-    def visit(self, app: str = "clerk", timeout: float = 30.0) -> Visit:
-        self.hosts.append(self.server.host(app, timeout=timeout))
-        return Visit(self.hosts[-1])
-
-    def ran(self, tool: str) -> list[object]:
-        """What a tool did, each time the one thing that it was given."""
-        lines = [{**line} for line in self.server.ran() if line["tool"] == tool]
-        return [next(value for key, value in line.items() if key != "tool") for line in lines]
-
-    def restart(self) -> None:
-        self.server.kill()
-        self.server.start()
-
-
-Play = Callable[[Scene], Awaitable[None]]
-SCENES: dict[str, tuple[str, Play]] = {}
-
-
-def scene(title: str) -> Callable[[Play], Play]:
-    def noted(play: Play) -> Play:
-        SCENES[play.__name__] = (title, play)
-        return play
-
-    return noted
-
-
 @pytest.fixture
 async def at(kind: Kind, running: Running) -> AsyncIterator[Scene]:
     opened = Scene(kind, running.server(kind))
@@ -90,249 +49,6 @@ async def at(kind: Kind, running: Running) -> AsyncIterator[Scene]:
         await host.close()
 
 
-# Decided
-
-
-@scene("approve")
-async def approve(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    assert (request.tool, request.arguments, request.agent) == ("deploy", {"service": "search"}, "clerk")
-    said = await visit.approve(request)
-    assert at.ran("deploy") == ["search"]
-    assert "search" in said[-1]
-    outcome = await visit.outcome(request)
-    assert (outcome.became, outcome.result, outcome.confirmed) == (Became.DONE, {"deployed": "search"}, True)
-
-
-@scene("deny, with a reason that reaches the agent")
-async def deny(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please pay 1500")
-    said = await visit.deny(request, reason="Book the cheaper place")
-    assert at.ran("reimburse") == []
-    assert "Book the cheaper place" in said[-1]
-    assert (await visit.outcome(request)).became is Became.REFUSED
-
-
-@scene("a payload for a tool that asks for one")
-async def payload(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please rest 5")
-    assert request.wants_payload
-    await visit.approve(request, payload={"approved_days": 3})
-    lacks = "payload" in at.kind.lacks
-    assert at.ran("request_time_off") == ([] if lacks else [3])
-    assert (await visit.became(request)) is (Became.UNKNOWN if lacks else Became.DONE)
-
-
-@scene("requests of one turn, decided in any order")
-async def parallel(at: Scene) -> None:
-    for turned in (False, True):
-        visit = at.visit()
-        at.server.count_anew()
-        await visit.say("please deploy a and deploy b")
-        first, second = await visit.requests()
-        assert await visit.requests() == [first, second]
-        await given_as_it_takes_them(visit, *((second, first) if turned else (first, second)))
-        assert sorted(map(str, at.ran("deploy"))) == ["a", "b"]
-        assert [await visit.became(one) for one in (first, second)] == [Became.DONE, Became.DONE]
-
-
-@scene("requests of one turn, one approved and one denied")
-async def parallel_mixed(at: Scene) -> None:
-    visit = at.visit()
-    await visit.say("please deploy a and pay 1500")
-    deploying, paying = await visit.requests()
-    given = [visit.answer(deploying, True), visit.answer(paying, False)]
-    async for _ in visit.host.answer(visit.session, given):
-        pass
-    assert (at.ran("deploy"), at.ran("reimburse")) == (["a"], [])
-    assert [await visit.became(one) for one in (deploying, paying)] == [Became.DONE, Became.REFUSED]
-
-
-@scene("a tool of a sub-agent")
-async def sub_agent(at: Scene) -> None:
-    visit = at.visit("front")
-    request = await visit.asks("please pay 1500")
-    assert request.agent == "payer"
-    await visit.approve(request)
-    assert at.ran("reimburse") == [1500]
-    assert (await visit.became(request)) is Became.DONE
-
-
-@scene("a tool of an MCP server")
-async def mcp(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please delete notes.txt")
-    assert at.ran("delete_file") == []
-    await visit.approve(request)
-    assert at.ran("delete_file") == ["notes.txt"]
-    assert (await visit.became(request)) is Became.DONE
-
-
-# Once
-
-
-@scene("the same answer again changes nothing")
-async def once(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    await visit.approve(request)
-    assert await visit.approve(request) == []
-    assert await visit.deny(request) == []
-    assert at.ran("deploy") == ["search"]
-
-
-@scene("the same words again are said once")
-async def words_once(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search", mark="m1")
-    assert await visit.say("please deploy search", mark="m1", since=1.0) == []  # first tried long before
-    assert await visit.requests() == [request]
-
-
-@scene("an answer to what was never asked is not sent")
-async def unknown_id(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    with pytest.raises(Lost):
-        await visit.approve(renamed(request))
-    assert at.ran("deploy") == []
-    assert await visit.requests() == [request]
-
-
-@scene("an answer from elsewhere is noticed")
-async def elsewhere(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    await answered_by_others(at, visit, request)
-    assert at.ran("deploy") == ["search"]
-    outcome = await visit.outcome(request)
-    assert (outcome.became, outcome.confirmed) == (Became.DONE, True)
-    assert await visit.approve(request) == []
-    assert at.ran("deploy") == ["search"]
-
-
-@scene("a tool that fails has run once")
-async def failing(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please break glass")
-    await visit.approve(request)
-    await visit.approve(request)
-    assert at.ran("break_down") == ["glass"]
-    assert (await visit.became(request)) in (Became.UNKNOWN, Became.FAILED)
-
-
-# Broken
-
-
-@scene("down when the answer comes: given once it is up")
-async def killed_between(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    at.server.kill()
-    for _ in range(2):
-        with pytest.raises(Unreachable):
-            await visit.approve(request)
-    at.server.start()
-    if "killed_between" in at.kind.lacks:
-        with pytest.raises(Lost) as lost:
-            await visit.approve(request)
-        assert not lost.value.may_have_run
-        assert at.ran("deploy") == []
-    else:
-        await visit.approve(request)
-        assert at.ran("deploy") == ["search"]
-        assert (await visit.became(request)) is Became.DONE
-
-
-@scene("killed while a tool runs: unknown, and run again only when people say so")
-async def killed_in_a_run(at: Scene) -> None:
-    at.server.holds("kill")
-    visit = at.visit()
-    request = await visit.asks("please linger kill")
-    approving = asyncio.create_task(visit.approve(request))
-    await at.server.has_begun("kill")
-    assert (await visit.became(request)) is Became.RUNNING
-    at.server.kill()
-    with pytest.raises(Cut):
-        await approving
-    at.server.start()
-    if "killed_in_a_run" in at.kind.lacks:
-        with pytest.raises(Lost) as lost:
-            await visit.approve(request, since=1.0)
-        assert lost.value.may_have_run
-        assert at.server.lingered("kill") == ["begun"]
-        return
-    assert (await visit.became(request)) is Became.UNKNOWN
-    assert await visit.approve(request) == []
-    assert at.server.lingered("kill") == ["begun"]
-    at.server.go_on("kill")
-    await visit.settle(request, Word.RUN_AGAIN)
-    assert at.server.lingered("kill") == ["begun", "begun", "ended"]
-    assert (await visit.became(request)) is Became.DONE
-
-
-@scene("killed after a run: what came of it stands")
-async def killed_after(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please deploy search")
-    await visit.approve(request)
-    at.restart()
-    if at.kind.keeps:
-        assert (await visit.became(request)) is Became.DONE
-        assert await visit.approve(request) == []
-    else:
-        assert (await visit.host.look(visit.session)).outcomes == ()
-    assert at.ran("deploy") == ["search"]
-
-
-@scene("what people found out reaches the agent as text")
-async def settled(at: Scene) -> None:
-    visit = at.visit()
-    request = await visit.asks("please break glass")
-    await visit.approve(request)
-    said = await visit.settle(request, Word.DID_NOT)
-    assert "it did not happen" in said[-1]
-    assert await visit.settle(request, Word.DID_NOT) == []
-    assert at.ran("break_down") == ["glass"]
-
-
-@scene("a time-out on our side: looked at, never sent twice")
-async def timed_out(at: Scene) -> None:
-    at.server.holds("time")
-    visit, impatient = at.visit(), at.visit(timeout=1.5 if at.kind.quick else 3.0)
-    impatient.session = visit.session
-    request = await visit.asks("please linger time")
-    await impatient.host.capabilities()
-    await impatient.approve(request)
-    assert (await visit.became(request)) is Became.UNKNOWN
-    assert await visit.approve(request) == []
-    at.server.go_on("time")
-    assert at.server.lingered("time") in (["begun"], ["begun", "ended"])  # some servers go on without us
-
-
-@scene("somebody else chats while a tool runs: it runs once")
-async def chat_in_between(at: Scene) -> None:
-    at.server.holds("chat")
-    visit, other = at.visit(), at.visit()
-    other.session = visit.session
-    request = await visit.asks("please linger chat")
-    approving = asyncio.create_task(visit.approve(request))
-    await at.server.has_begun("chat")
-    chatting = asyncio.create_task(other.say("hello"))
-    if not at.kind.waits:
-        await chatting
-    at.server.go_on("chat")
-    await approving
-    await chatting
-    assert await visit.approve(request) == []
-    assert at.server.lingered("chat") == ["begun", "ended"]
-    assert (await visit.became(request)) in ((Became.DONE,) if at.kind.waits else (Became.DONE, Became.UNKNOWN))
-
-
-RESTARTS = ("killed_between", "killed_in_a_run", "killed_after")
 NOT_THERE = ("mcp", "sub_agent")  # what a server lacks of these can't be tried
 
 
@@ -395,39 +111,3 @@ def test_the_table_in_the_documents_is_this_one() -> None:
 
 
 MARKS = ("<!-- written by the tests: begin -->", "<!-- written by the tests: end -->")
-
-
-# Around them
-
-
-async def given_as_it_takes_them(visit: Visit, *requests: HostRequest) -> None:
-    """One by one where the app is resumable, else together: what the mailroom goes by as well."""
-    if (await visit.host.capabilities()).siblings_together:
-        await visit.approve(*requests)
-        return
-    for request in requests:
-        await visit.approve(request)
-
-
-def renamed(request: HostRequest) -> HostRequest:
-    return HostRequest(
-        request_id="adk-never-asked",
-        call_id="adk-never-called",
-        tool=request.tool,
-        arguments=request.arguments,
-        agent=request.agent,
-        invocation_id=request.invocation_id,
-    )
-
-
-async def answered_by_others(at: Scene, visit: Visit, request: HostRequest) -> None:
-    given = {"id": request.request_id, "name": REQUEST_CONFIRMATION, "response": {"confirmed": True}}
-    body = {
-        "appName": visit.session.app,
-        "userId": visit.session.user,
-        "sessionId": visit.session.id,
-        "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
-    }
-    async with aiohttp.ClientSession() as http, http.post(f"{at.server.url}/run_sse", json=body) as response:
-        assert response.status == 200
-        await response.read()
