@@ -15,16 +15,20 @@ _ARGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
 )  # fmt: skip
+_BROWSERS = (
+    *("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"),
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+)
 expect.set_options(timeout=20_000)  # a machine that has much else to do
 
 
 @asynccontextmanager
 async def chromium() -> AsyncIterator[Browser]:
     """The system's own. Where there is none the tests are skipped and say so; in CI they fail."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    path = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if path is None:
         assert not os.environ.get("CI"), "CI needs a Chromium"
-        pytest.skip("there is no Chromium here: apt-get install chromium")
+        pytest.skip("the browser tests need Chromium or Chrome, which is not here; on Debian: apt-get install chromium")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=_ARGS)
         try:

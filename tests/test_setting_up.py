@@ -1,0 +1,164 @@
+"""What a newcomer's machine may lack, and what `make` says of it; and that the README's commands and files are good."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from bot.cli import COMMANDS, Command
+from bot.settings import load_settings
+from runtime import Agent, FunctionTool
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+_COMMAND = re.compile(r"\badk-confirm ([a-z]+)\b([^`\n]*)")
+
+
+def blocks(kind: str) -> list[tuple[str, str]]:
+    """Page and text of each."""
+    return [
+        (page.name, "\n".join(line.removeprefix(indent) for line in text.splitlines()))
+        for page in DOCS
+        for indent, named, text in _BLOCK.findall(page.read_text(encoding="utf-8"))
+        if named == kind
+    ]
+
+
+# make
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("Makefile", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+def make(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # Without what a surrounding make would hand on.
+    plain = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(["make", *arguments], cwd=checkout, env=plain, capture_output=True, text=True, check=False)
+
+
+def test_an_old_python_is_named_as_what_is_wrong(checkout: Path) -> None:
+    old = checkout / "python3.10"
+    old.write_text("#!/bin/sh\nexit 1\n")  # what the question after the version comes to there
+    old.chmod(0o755)
+    told = make(checkout, "demo", f"PYTHON={old}")
+    assert told.returncode != 0
+    assert "adk-confirm needs Python 3.11 or newer; say which one: make demo PYTHON=python3.12" in told.stdout
+    assert not (checkout / ".venv").exists()
+
+
+def test_an_environment_that_could_not_be_made_is_not_left_half_made(checkout: Path) -> None:
+    broken = checkout / "python3"
+    broken.write_text(  # says yes to the question after the version
+        '#!/bin/sh\n[ "$1" = -c ] && exit 0\n'
+        "mkdir -p .venv/bin && touch .venv/bin/python && chmod +x .venv/bin/python\n"
+        "echo 'install python3-venv' >&2; exit 1\n"
+    )
+    broken.chmod(0o755)
+    told = make(checkout, "setup", f"PYTHON={broken}")
+    assert told.returncode != 0
+    assert "install python3-venv" in told.stderr
+    assert not (checkout / ".venv").exists()
+
+
+def test_a_second_run_finds_what_the_first_has_made(checkout: Path) -> None:
+    assert make(checkout, "--question", "setup").returncode == 1
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / ".installed").touch()
+    assert make(checkout, "--question", "setup").returncode == 0
+    assert make(checkout, "--dry-run", "demo", "PORT=4040").stdout.strip() == "adk-confirm demo --port 4040".join(
+        [".venv/bin/", ""]
+    )
+
+
+@pytest.mark.slow
+def test_browser_tests_are_skipped_with_a_word_and_never_in_ci() -> None:
+    def without_a_browser(**env: str) -> str:
+        alone = {**{name: value for name, value in os.environ.items() if name != "CI"}, "PATH": "", **env}
+        command = (sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", "tests/sandbox/page/test_panel.py")
+        return subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False).stdout
+
+    assert "need Chromium or Chrome, which is not here; on Debian: apt-get install chromium" in without_a_browser()
+    assert "CI needs a Chromium" in without_a_browser(CI="true")
+
+
+# README and docs
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("toml"))
+def test_a_configuration_in_the_docs_can_be_read(page: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "adk-confirm.toml"
+    file.write_text(text, encoding="utf-8")
+    assert load_settings(file, {"ADK_CONFIRM_SECRET": "x" * 32}) is not None
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("python"))
+def test_python_in_the_docs_speaks_of_what_there_is(page: str, text: str) -> None:
+    names = [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom)
+        and node.module
+        and node.module.split(".")[0] in ("runtime", "bot", "blocks")
+        for alias in node.names
+    ]
+    for module, name in names:
+        assert hasattr(__import__(module, fromlist=[name]), name), f"{page}: {module} has no {name}"
+
+
+def test_the_readmes_agent_is_one() -> None:
+    [text] = [text for page, text in blocks("python") if page == "README.md"]
+    found: dict[str, object] = {}
+    exec(compile(text, "README.md", "exec"), found)
+    agent = found["agent"]
+    assert isinstance(agent, Agent)
+    assert [tool.name for tool in agent.tools if isinstance(tool, FunctionTool)] == ["reimburse", "request_time_off"]
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Its own and those of its subcommands."""
+    nested = [each for action in parser._actions for each in _subparsers(action)]
+    return {option for action in parser._actions for option in action.option_strings}.union(*map(options_of, nested))
+
+
+def _subparsers(action: argparse.Action) -> Iterable[argparse.ArgumentParser]:
+    return action.choices.values() if isinstance(action.choices, dict) else ()
+
+
+def test_commands_in_the_docs_are_there_with_their_options() -> None:
+    told = [
+        (page.name, command, re.findall(r"--[a-z-]+", rest))
+        for page in DOCS
+        for command, rest in _COMMAND.findall(page.read_text(encoding="utf-8"))
+        if command in COMMANDS
+    ]
+    assert {command for _, command, _ in told} >= {"serve", "api", "explain", "pause"}
+    for page, command, options in told:
+        parser = argparse.ArgumentParser()
+        cast("Command", importlib.import_module(COMMANDS[command].module)).configure(parser)
+        assert set(options) <= options_of(parser), f"{page}: adk-confirm {command}"
+
+
+def test_make_targets_in_the_docs_are_there() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = {
+        target for page in DOCS for target in re.findall(r"\bmake ([a-z-]+)\b(?=[` \n])", page.read_text("utf-8"))
+    }
+    wanted = {target for target in targets if target in ("demo", "test", "check", "setup", "test-slow", "bench")}
+    assert wanted >= {"demo", "test", "check"}
+    assert {target for target in wanted if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
