@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -16,6 +17,12 @@ _WAYS = {
     "shortcut": "shortcut",
     "message_action": "shortcut",
 }
+
+
+logging.getLogger("slack_bolt.AsyncApp").addFilter(
+    # Bolt finds SLACK_BOT_TOKEN in the environment by itself, and warns that it does without it: that is meant.
+    lambda record: not str(record.msg).startswith("As you gave `client` as well")
+)
 
 
 class AckMeter(Protocol):

@@ -1,5 +1,5 @@
 """The only module that knows OpenTelemetry's API. Who records and exports is set up outside, as for any program:
-`opentelemetry-instrument adk-confirm serve`."""
+`opentelemetry-instrument -- adk-confirm serve`."""
 
 from __future__ import annotations
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import select, text, update
 
 from bot.app import running
@@ -242,3 +244,15 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
     assert [line for line in whole if "bot_switches" not in line] == []
     assert any("bot_confirmations_unknown" in line for line in found)
     assert any("bot_confirmations_open" in line for line in found)
+
+
+async def test_the_docs_name_each_metric_that_there_is() -> None:
+    async with counting() as metrics:
+        page = (await metrics.page(""))[0].decode()
+    ours = {
+        (f"{family.name}_total" if family.type == "counter" else family.name): family.type
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("adk_confirm_") and not family.name.endswith("_created")
+    }
+    operations = (Path(__file__).parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(adk_confirm_\w+)` \| (\w+) \|", operations, re.MULTILINE)) == ours
