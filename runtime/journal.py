@@ -11,7 +11,7 @@ from runtime.database import Database, OutcomeUnknown
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
-from runtime.lookup import read_events
+from runtime.lookup import read_glimpses
 from runtime.records import Change, Invocation, Stored
 from runtime.sessions import LeaseLost, was_written, write
 from runtime.view import View
@@ -57,13 +57,11 @@ class Journal:
         self._change.turn = turn
 
     async def view(self, agent: str) -> View:
-        """What the agent's model is shown. Ask after a `flush`: a new view begins with what is written."""
-        view = self._live.views.get(agent)
-        if view is None:
-            view = View(agent)
-            for event in await self._database.read(read_events, self.stored.key):
+        """What the agent's model is shown. Ask after a `flush`: what a view has missed it reads as it is written."""
+        view = self._live.views.setdefault(agent, View(agent))
+        if view.seen < self._live.events:
+            for event in await self._database.read(read_glimpses, self.stored.key, view.seen):
                 view.add(event)
-            self._live.views[agent] = view
         return view
 
     async def flush(self, *, release: bool = False) -> None:

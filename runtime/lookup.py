@@ -10,6 +10,7 @@ from runtime.call import Call, CallState
 from runtime.database import Tx
 from runtime.records import CALL, Invocation, SessionId, Status, is_storable_id
 from runtime.tables import calls, events, invocations, requests, sessions
+from runtime.view import Glimpse
 from runtime.wire import Event
 
 
@@ -17,6 +18,12 @@ def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     """The events from number `after` on, oldest first."""
     rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
     return [Event.model_validate_json(row.body) for row in rows]
+
+
+def read_glimpses(tx: Tx, key: int, after: int) -> list[Glimpse]:
+    """The same for a model's view."""
+    rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
+    return [Glimpse.model_validate_json(row.body) for row in rows]
 
 
 _EVENTS = (

@@ -40,7 +40,7 @@ sessions = Table(
     Column("agent", String(256), nullable=False),  # who owns the conversation now
     Column("events", Integer, nullable=False),  # how many there are
     Column("turn", Integer, nullable=False),  # the number of the last turn
-    Column("version", Integer, nullable=False),  # grows with every write: a cache of that version is warm
+    Column("version", Integer, nullable=False),  # grows with every write
     Column("created", Double, nullable=False),
     Column("updated", Double, nullable=False),
     *lease_columns(),

@@ -15,14 +15,20 @@ MOST_EVENTS = 400_000
 
 @dataclass
 class Live:
-    """A session in memory, as of `stored.version`."""
+    """A session in memory. A view may be behind, by what others wrote: it is then read on from where it stands."""
 
     stored: Stored
     views: dict[str, View] = field(default_factory=dict)
+    events: int = field(init=False)  # those that are written, or about to be
+
+    def __post_init__(self) -> None:
+        self.events = self.stored.events
 
     def add(self, event: Event) -> None:
         for view in self.views.values():
-            view.add(event)
+            if view.seen == self.events:
+                view.add(event)
+        self.events += 1
 
 
 class Warm:
@@ -34,7 +40,7 @@ class Warm:
         self._events = 0
 
     def take(self, stored: Stored) -> Live:
-        """The session if it is still as we know it; else as cold as a new one. Put it back when its run went well."""
+        """The session as far as we know it: events are never changed. Put it back when its run went well."""
         live = self._kept.pop(stored.name, None)
         if live is not None:
             self._events -= live.stored.events
@@ -50,6 +56,6 @@ class Warm:
             self._events -= dropped.stored.events
 
 
-def _identity(stored: Stored) -> tuple[int, int, float]:
+def _identity(stored: Stored) -> tuple[int, float]:
     """A database may give the key of a deleted session to the next one."""
-    return stored.key, stored.version, stored.created
+    return stored.key, stored.created

@@ -100,6 +100,41 @@ async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
     ]
 
 
+async def test_two_that_take_turns_see_what_the_other_has_heard(store: str, app: str) -> None:
+    """As behind a load balancer: a session that is warm here goes on elsewhere, and comes back."""
+    database = await open_store(store)
+    try:
+        agents = [operator(SHIP_A, "Here.", "It is live.", "Bye."), operator("There.", "There again.")]
+        here, there = (Runner(agent, database, app_name=app) for agent in agents)
+        chat = Chat(here)
+        elsewhere = Chat(there, chat.session)
+        request = (await chat.say("Ship a")).request
+        await elsewhere.say("Who is it?")
+        await chat.say("And now?")
+        await elsewhere.say("And there?")
+        await chat.approve(request)
+        await chat.say("Bye")
+        assert isinstance(agents[0].model, ScriptedModel)
+        assert shown(agents[0].model.requests[-1]) == [
+            "user: Ship a",
+            "user: Who is it?",
+            "model: There.",
+            "user: And now?",
+            "model: Here.",
+            "user: And there?",
+            "model: There again.",
+            "user: The result of an earlier call has come in.",
+            'model calls deploy {"version":"a"}',
+            'user got deploy: {"result":"live"}',
+            "model: It is live.",
+            "user: Bye",
+        ]
+        for runner in (here, there):
+            await runner.close()
+    finally:
+        await database.close()
+
+
 # Deleting
 
 

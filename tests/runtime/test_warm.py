@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from runtime.records import SessionId, Stored
 from runtime.view import View
 from runtime.warm import Live, Warm
+from runtime.wire import Content, Event
 
 
 def stored(name: str = "s", *, key: int = 1, version: int = 1, events: int = 1, created: float = 1.0) -> Stored:
@@ -32,14 +33,36 @@ def warm(session: Stored) -> Live:
     return Live(session, {"a": View("a")})
 
 
-def test_a_session_is_warm_as_long_as_nobody_else_wrote_to_it() -> None:
+def test_a_session_stays_warm_and_another_of_its_name_is_not_it() -> None:
     kept = Warm()
     kept.put(warm(stored(version=3)))
     assert kept.take(stored(version=3)).views
     assert kept.take(stored(version=3)).views == {}, "it is taken, and not put back: its run may have failed"
-    for changed in ({"version": 4}, {"key": 2}, {"created": 2.0}):
+    for changed in ({"key": 2}, {"created": 2.0}):
         kept.put(warm(stored(version=3)))
         assert kept.take(replace(stored(version=3), **changed)).views == {}
+
+
+def test_a_view_that_missed_what_others_wrote_is_not_added_to() -> None:
+    def said(text: str) -> Event:
+        return Event(author="user", content=Content.of_text(text))
+
+    kept = Warm()
+    live = Live(stored(events=0), {"a": View("a")})
+    live.add(said("one"))
+    live.stored = stored(events=1)
+    kept.put(live)
+
+    live = kept.take(stored(events=2, version=2))  # another process wrote "two"
+    live.views["b"] = View("b")
+    live.add(said("three"))
+    behind = live.views["a"]
+    assert (behind.seen, live.events) == (1, 3)
+    behind.add(said("two"))
+    behind.add(said("three"))
+    live.add(said("four"))
+    assert [content.text for content in behind.contents] == ["one", "two", "three", "four"]
+    assert live.views["b"].contents == []
 
 
 def test_another_session_is_not_the_same_though_it_looks_like_it() -> None:
