@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.checking_slack import Finding, check_app_token, check_workspace
+from bot.checking_slack import Finding, check_app_token, check_credentials, check_workspace
 from bot.hosts import open_host
 from bot.identity import slack_client
 from bot.installations import Installations, Installed, installed
@@ -42,6 +42,7 @@ async def check_all(settings: Settings) -> list[Finding]:
     if settings.environment.bot_token is not None:
         found += [finding async for finding in check_workspace(slack_client(settings), settings)]
     elif settings.environment.several:
+        found += [finding async for finding in check_credentials(settings.environment)]
         found += [finding async for finding in _workspaces(settings)]
     return found
 

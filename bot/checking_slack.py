@@ -11,6 +11,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.installing_words import MEND, MEND_ANY
 from bot.people import ApproverKind
 from bot.policy import Policy
 from bot.sandbox.registration import SCOPES
@@ -45,6 +46,24 @@ async def check_app_token(environment: Environment) -> Finding:
     return await _asked("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
 
 
+async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
+    """Slack looks at who asks before it looks at the code, which is none."""
+    if environment.client_id is None or environment.client_secret is None:
+        return  # the settings' own problems say so
+    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
+    secret = environment.client_secret.get_secret_value()
+    try:
+        await client.oauth_v2_access(client_id=environment.client_id, client_secret=secret, code="none")
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        known = code == "invalid_code"
+        said = "Slack knows this client id and secret" if known else MEND.get(code, f"{MEND_ANY}: Slack says {code}")
+        yield Finding("credentials", ok=known, said=said)
+    except UNREACHABLE as error:
+        said = f"Slack could not be asked ({type(error).__name__}): run this again"
+        yield Finding("credentials", ok=False, said=said)
+
+
 async def check_workspace(
     client: AsyncWebClient, settings: Settings, team: str | None = None
 ) -> AsyncIterator[Finding]:
@@ -77,6 +96,8 @@ def _questions(
     named = {entry for one in policies for entry in (*one.approvers, *one.escalate_to, *one.barred)}
     for entry in sorted(named):
         match entry.kind:
+            case ApproverKind.GROUP if team is not None and team.startswith("E"):
+                pass  # in which of an organisation's workspaces it is, is known with the call
             case ApproverKind.GROUP:
                 yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), _members
             case ApproverKind.EMAIL:
