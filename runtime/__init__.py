@@ -14,7 +14,7 @@ from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, Not
 from runtime.mcp import HttpConnection, McpToolset, StdioConnection
 from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.scripted import ScriptedModel, call
-from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, Toolset
+from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
 from runtime.wire import (
     REQUEST_CONFIRMATION,
     ConfirmationRequest,
@@ -65,6 +65,7 @@ __all__ = [
     "Tool",
     "ToolConfirmation",
     "ToolContext",
+    "ToolOutcomeUnknown",
     "Toolset",
     "call",
     "original_call_from",

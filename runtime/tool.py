@@ -12,7 +12,7 @@ import functools
 import inspect
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -108,7 +108,8 @@ class FunctionTool:
 
     `require_confirmation` is a bool, or a predicate over the call's arguments (and the context, if it names it).
     `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
-    `verify=` is a function of the same arguments that says whether the effect happened.
+    `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds nobody
+    waits for it any more, and what came of it is unknown; without one its session waits as long as it takes.
     """
 
     def __init__(
@@ -119,10 +120,12 @@ class FunctionTool:
         hint: str | None = None,
         idempotent: bool = False,
         verify: Callable[..., object] | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.func = func
         self.hint = hint
         self.idempotent = idempotent
+        self.timeout = timeout
         for given in (func, verify):
             if given is not None and not callable(given):
                 raise BadTool(f"{given!r} cannot be called: a tool is made of functions.")
@@ -160,7 +163,7 @@ class FunctionTool:
             raise BadArguments(self.name, dict.fromkeys(unknown, f"is not an argument (there are: {known})"))
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
-        value = await _called(self._signature, self._signature.bind(args), context)
+        value = await self._in_time(_called(self._signature, self._signature.bind(args), context))
         result = as_json(value)
         # ADK shows the model a map as it is, and all else below `result`: also what only becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
@@ -169,6 +172,17 @@ class FunctionTool:
         if self._verify is None:
             return None
         return as_json(await self._asked(self._verify, args, context))
+
+    async def _in_time(self, running: Awaitable[object]) -> object:
+        try:
+            async with asyncio.timeout(self.timeout) as timer:
+                return await running
+        except TimeoutError as error:
+            if not timer.expired():
+                raise
+            raise ToolOutcomeUnknown(
+                f"{self.name} did not end within {self.timeout:g} s: nobody knows whether it took effect."
+            ) from error
 
     def _beside(self, function: Predicate, role: str) -> Signature:
         """A function of the tool's own arguments, all of them or some."""

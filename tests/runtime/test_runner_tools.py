@@ -358,6 +358,28 @@ async def test_a_call_whose_connection_broke_is_lost_or_for_people_to_settle(run
     assert log == ["sent"]
 
 
+@GATED
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_tool_that_hangs_is_let_go_if_it_has_a_time(run: MakeRunner, asynchronous: bool, gated: bool) -> None:
+    ended = threading.Event()
+
+    def hang() -> None:
+        ended.wait(60)
+
+    async def hang_asynchronously() -> None:
+        await asyncio.Event().wait()
+
+    tool = FunctionTool(hang_asynchronously if asynchronous else hang, require_confirmation=gated, timeout=0.05)
+    chat = Chat(run(Agent("worker", ScriptedModel(call(tool.name), "It hung."), tools=[tool])))
+    heard = await chat.say("Go")
+    if gated:
+        assert (await chat.approve(heard.request)).errors == ["OUTCOME_UNKNOWN"]
+    else:
+        error = f"{tool.name} did not end within 0.05 s: nobody knows whether it took effect."
+        assert heard.result(tool.name) == {"error": error}
+    ended.set()
+
+
 # State
 
 
