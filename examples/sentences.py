@@ -119,7 +119,7 @@ KINDS = (
     Kind(
         "lookup",
         "what runs as checkout?",
-        r"(?:who(?:'s|\s+is)|what|which|look\s+up)\b",
+        r"(?:who(?:'s|\s+is)\s+(?:currently\s+)?on|what\s+runs|(?:what|which)\s+version|look\s+up)\b",
         (
             r"\bwho(?:'s|\s+is)\s+(?:currently\s+)?(?P<topic>on[\s-]call)",
             r"\b(?:what|which)\s+version\s+(?:of|does)\s+(?P<topic>[\w-]+)",
