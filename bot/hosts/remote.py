@@ -85,7 +85,8 @@ class RemoteServer:
         if status in NO_SUCH_ENDPOINT:
             status, body = await self._ask("POST", _sessions(session), {"sessionId": session.id})
         if status >= HTTPStatus.BAD_REQUEST and await self.events(session) is None:
-            raise self._unreachable(_refusal("no session could be begun", status, body))
+            hint = "; check [agent] url: ADK Go serves its API below /api" if status in NO_SUCH_ENDPOINT else ""
+            raise self._unreachable(_refusal("no session could be begun", status, body) + hint)
 
     async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         body: JsonObject = {

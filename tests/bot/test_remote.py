@@ -290,6 +290,13 @@ async def test_a_session_that_can_not_be_read_is_none_only_if_it_is_not_listed(
     await server.close()
 
 
+async def test_an_address_below_which_there_is_no_api_says_what_to_check(ear: Ear) -> None:
+    server = RemoteServer(f"{ear.url}/ui", "clerk")
+    with pytest.raises(Unreachable, match=r"check \[agent\] url: ADK Go serves its API below /api"):
+        await server.create(OURS)
+    await server.close()
+
+
 async def test_a_run_of_no_events_is_null_in_go(ear: Ear) -> None:
     async def nothing(_: web.Request) -> web.Response:
         return web.json_response(None)
