@@ -10,13 +10,16 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import select, text
 
-from bot.departures import DEPARTURES
+from bot.departures import DEPARTURES, Removal, depart
+from bot.installations import serving
 from bot.ledger import SYSTEM
 from bot.row import State
 from bot.rows import SESSIONS, content_of, read_lines
 from bot.sandbox.call import Made
 from bot.sandbox.records import Channel
 from bot.sandbox.server import FakeSlack
+from bot.slack_calls import Workspace
+from bot.store import open_store
 from bot.tables import confirmations
 from runtime.database import Tx
 from tests.support.office import Office, office
@@ -262,3 +265,27 @@ async def test_where_it_is_not_installed_nobody_is_heard(
             assert slack.calls == []
             stranger = AsyncWebClient(slack.bot_token, base_url=slack.url)
             assert (await stranger.auth_test())["ok"]  # Slack has it installed, we do not
+
+
+async def test_a_removal_that_a_crash_left_half_done_is_finished_at_the_next_start(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with two(sqlite_stocked, tmp_path, monkeypatch) as (at, globex):
+        await globex.ask("reimburse 1700 for the offsite")
+        await at.rests()
+        await at.stops()
+
+        def removed(tx: Tx) -> None:
+            """All that is stored when a process dies right after it."""
+            one = serving(tx, Workspace("T0GLOBEX"))
+            assert one is not None
+            assert depart(tx, one, Removal(at=one.workspace, sentence="The app was uninstalled from Globex."))
+
+        database = await open_store(sqlite_stocked, at.slack.clock.now)
+        await database.run(removed)
+        assert await database.read(read_states) == ["waiting"]
+        await database.close()
+
+        await at.starts(POLICIES)
+        await comes_to(at, State.WITHDRAWN)
+        assert at.ran() == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,7 @@ async def test_check_says_what_is_wrong_with_key_and_credentials(
     sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with FakeSlack(distributed()) as slack:
-        ask = (slack, tmp_path, sqlite_stocked, monkeypatch, BOTHS)
+        ask = partial(checks, slack, tmp_path, sqlite_stocked, monkeypatch, BOTHS)
         async with office(sqlite_stocked, tmp_path / "log", monkeypatch, BOTHS, slack=slack, env=several(slack)) as at:
             assert (await install(at.bot, at.lead)).status == 200
         for changed, said in (
@@ -171,9 +172,9 @@ async def test_check_says_what_is_wrong_with_key_and_credentials(
             ({"ADK_CONFIRM_TOKEN_KEY": ""}, "ADK_CONFIRM_TOKEN_KEY: is not set"),
             ({"ADK_CONFIRM_TOKEN_KEY": Fernet.generate_key().decode()}, "install the app there again"),
         ):
-            assert await checks(*ask, **changed) == 1
+            assert await ask(**changed) == 1
             assert said in capsys.readouterr().out
-        await checks(*ask)
+        await ask()
         out = capsys.readouterr().out
         assert "Slack knows this client id and secret" in out
         assert "workspace Acme (T0ACME)" in out
