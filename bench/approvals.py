@@ -1,6 +1,6 @@
 """Full approval cycles a second: message → pause → approval → tool → final text. Ours against google-adk, in one run.
 
-    python -m bench.approvals [--cycles 200] [--history 0 5000] [--store 1000000]
+    python -m bench.approvals [--cycles 200] [--history 5000] [--store 1000000]
 
 Both sides get the same scripted answers and a store on disk; ours writes with synchronous=FULL. google-adk's figure
 is the faster of its two SQLite session services. Quote the ratios: they hold on a noisy machine, seconds do not.
