@@ -162,8 +162,8 @@ def _calls(clause: str) -> list[FunctionCall]:
 
 
 def _meant(clause: str) -> Kind | None:
-    """By how a wish begins, or by a word that is spelled much like one of the examples' first words."""
-    words = re.findall(r"[a-z]{4,}", clause.lower())
+    """By how a wish begins, or by a word that is spelled much like the one that an example begins with."""
+    words = re.findall(r"[a-z]{5,}", clause.lower())
     for kind in KINDS:
         alike = difflib.get_close_matches(kind.example.split()[0], words, n=1, cutoff=0.75)
         if alike or re.search(rf"\b{kind.begins}", clause, re.IGNORECASE):
