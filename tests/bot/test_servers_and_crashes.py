@@ -134,3 +134,29 @@ async def test_two_bots_run_one_thing_at_a_time_in_a_session(
     assert server.lingered(word) == ["begun", "ended"]
     ran = [line for line in server.ran() if line["tool"] == "deploy"]
     assert sorted(str(line["service"]) for line in ran) == ["a", "b", "c", "d"]
+
+
+async def test_a_bot_takes_over_from_one_that_was_killed_and_sends_nothing_again(
+    at: Staff, server: Foreign, postgres_url: str, tmp_path: Path
+) -> None:
+    word = server.holds()
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    target = agent(server, "90s")
+    async with (
+        serving(at.slack, postgres_url, one, POLICY, target=target) as first,
+        serving(at.slack, postgres_url, two, POLICY, target=target) as second,
+    ):
+        await first.starts()
+        card = await at.ask(f"please linger {word}")
+        await at.bob.clicks(card, "Approve")
+        await server.has_begun(word)
+        await second.starts()
+        await first.killed()
+
+        await at.bob.finds("Did linger happen?", at.deploys, thread=card, timeout=LONG)
+        assert server.lingered(word) == ["begun"]
+        server.go_on(word)
+        await at.ann.finds("linger is done", at.deploys, thread=card, timeout=LONG)
+    assert server.lingered(word) == ["begun", "ended"]

@@ -124,14 +124,26 @@ async def test_a_chat_waits_until_the_tool_is_done(at: Office, server: Foreign) 
 # Answered elsewhere
 
 
-async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign) -> None:
+@pytest.mark.parametrize(("confirmed", "verdict"), [(True, "approved"), (False, "denied")])
+async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign, confirmed: bool, verdict: str) -> None:
     card = await at.ask("please pay 1500")
-    await answered_by_others(server, at, card, confirmed=True)
+    await answered_by_others(server, at, card, confirmed=confirmed)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
 
-    await at.ann.finds("was approved outside this app", at.deploys, thread=card)
+    await at.ann.finds(f"was {verdict} outside this app", at.deploys, thread=card)
     alarmed = await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
     assert alarmed.buttons == ()
+    assert len(server.ran()) == confirmed
+
+
+async def test_what_was_approved_elsewhere_does_not_run_again_here(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    await answered_by_others(server, at, card, confirmed=True)
+    await at.bob.clicks(card, "Approve")
+
+    await at.ann.finds("was approved outside this app", at.deploys, thread=card)
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.rests()
     assert len(server.ran()) == 1
 
 
