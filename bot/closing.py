@@ -26,8 +26,8 @@ from bot.rows import lock_confirmation, now, save
 from bot.slack_calls import Workspace
 from bot.states import Change, Event
 from bot.tables import confirmations, grants, sessions
-from bot.versioned import NewerVersion
-from runtime.errors import StoreError
+from bot.versioned import NewerVersion, Unreadable
+from runtime.errors import ConfirmError
 
 if TYPE_CHECKING:
     from runtime.database import Database, Tx
@@ -77,8 +77,8 @@ class Closing:
                 after: str | None = ""
                 while after is not None:
                     after = await self._database.run(close_some, id_, after)
-        except StoreError as error:
-            log.warning("the store did not answer; what a workspace left open is closed later: %s", error)
+        except ConfirmError as error:
+            log.warning("what a workspace left open is closed later: %s", error)
 
     async def _until_stopped(self, other: Awaitable[object]) -> None:
         stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
@@ -110,8 +110,8 @@ def close_some(tx: Tx, id_: str, after: str, at_once: int = AT_ONCE) -> str | No
 def _close(tx: Tx, confirmation: str) -> None:
     try:
         session, row = lock_confirmation(tx, confirmation)
-    except NewerVersion:
-        return  # the replica that wrote it closes it
+    except (NewerVersion, Unreadable):
+        return  # whoever can read it closes it
     if not gone(tx, Workspace(row.asked.team, row.asked.enterprise)):
         return
     change = abandon(row, now(tx))

@@ -13,10 +13,12 @@ from bot.departures import Removal, arrive, depart, departed, gone
 from bot.installations import Installed, bots
 from bot.ledger import LineKind
 from bot.people import SLACK
+from bot.policy import Governs, Unfit
 from bot.row import OutcomeKind, State, VoteKind
 from bot.slack_calls import Workspace
 from bot.slack_trouble import NotInstalled
 from bot.tables import homes, switches
+from bot.workspaces import unfit
 from runtime.database import Database, Tx
 from runtime.lease import Lease
 from tests.support.deciding import ANNA, NOON, Desk, make_policy
@@ -102,6 +104,24 @@ async def test_a_workspace_that_left_is_gone_unless_its_organisation_serves_it(d
         assert not gone(tx, ACME)
 
     await database.run(leaves)
+
+
+async def test_with_several_installed_a_policy_that_names_none_governs_nothing(database: Database) -> None:
+    """Whoever finds a way past the pages that would not have let the second one in."""
+    nameless, theirs = (Governs(make_policy(**keys), 0) for keys in ({}, {"team": "T0ACME"}))
+
+    def look(tx: Tx) -> None:
+        installed(tx, "T0ACME")
+        assert unfit(tx, "1.2", ACME, nameless) is None
+        one = installed(tx, "T0GLOBEX")
+        assert unfit(tx, "1.2", ACME, nameless) is Unfit.WHOSE_POLICY
+        assert unfit(tx, "1.2", ACME, theirs) is None
+        assert unfit(tx, "another app", ACME, nameless) is None
+        depart(tx, one, Removal(at=one.workspace, sentence="gone"))
+        assert unfit(tx, "1.2", ACME, nameless) is None
+        assert unfit(tx, "1.2", Workspace("T0GLOBEX"), theirs) is Unfit.REMOVED
+
+    await database.run(look)
 
 
 async def test_the_same_event_again_and_one_from_before_remove_nothing(database: Database) -> None:

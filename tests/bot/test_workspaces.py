@@ -100,6 +100,30 @@ async def test_each_card_goes_to_its_own_workspace_with_its_own_token(
         assert [call["amount"] for call in at.ran()] == [1700, 1500]
 
 
+async def test_all_else_goes_with_the_same_token(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Home, lists, forms, direct messages, replies that are streamed, files."""
+    async with two(sqlite_stocked, tmp_path, monkeypatch) as (at, globex):
+        before = len(at.slack.calls)
+        card = await globex.ask(f"reimburse 1700 for {'the offsite ' * 400}")
+        await globex.approver.opens_home("reimburse", timeout=PATIENCE)
+        await globex.approver.commands("/approvals", "", globex.channel)
+        await globex.approver.finds("Waiting for you", globex.channel, timeout=PATIENCE)
+        await globex.approver.clicks(card, "Deny")
+        form = await globex.approver.gets_modal("Deny", timeout=PATIENCE)
+        await form.submits()
+        await globex.asker.finds("denied", globex.channel, thread=card, timeout=PATIENCE)
+        await globex.asker.says("what can you do?", None)
+        await globex.asker.finds("I can do this", timeout=PATIENCE)
+        await at.rests()
+
+        made = at.slack.calls[before:]
+        assert {"chat.postMessage", "chat.update", "views.open", "views.publish"} <= {one.method for one in made}
+        assert {one.team_id for one in made} == {"T0GLOBEX"}
+        assert [one.error for one in made if one.error and one.method != "assistant.threads.setStatus"] == []
+
+
 async def test_nobody_of_another_workspace_decides_not_even_one_whom_the_policy_names(
     sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,10 +185,11 @@ def read_tokens(tx: Tx) -> list[str]:
     return list(tx.execute(text("SELECT bot_token FROM bot_installed")).scalars())
 
 
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket"])
 async def test_uninstalling_closes_what_waits_there_and_nothing_else(
-    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, socket: bool
 ) -> None:
-    async with two(database_url, tmp_path, monkeypatch) as (at, globex):
+    async with two(database_url, tmp_path, monkeypatch, socket=socket) as (at, globex):
         theirs = await globex.ask("reimburse 1700 for the offsite")
         ours = await at.ask("reimburse 1500 for the team dinner")
 
