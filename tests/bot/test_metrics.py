@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -22,7 +23,7 @@ from bot.sandbox.server import FakeSlack
 from bot.states import Change
 from bot.store import open_store
 from bot.tables import confirmations
-from runtime.database import Tx
+from runtime.database import Database, Tx
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import AT_ONCE, Office, Opens, configured
 from tests.support.scraping import Scraped, scrape
@@ -244,6 +245,25 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
     assert [line for line in whole if "bot_switches" not in line] == []
     assert any("bot_confirmations_unknown" in line for line in found)
     assert any("bot_confirmations_open" in line for line in found)
+
+
+async def test_however_many_scrape_the_store_is_read_now_and_then() -> None:
+    """A read that takes two seconds is not repeated for forty."""
+    times = iter([0.0, 2.0, 3.0, 41.9, 42.0, 42.5])
+    reads: list[str] = []
+
+    class Counted(Database):
+        async def read(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+            reads.append(fn.__name__)
+            return await super().read(fn, *args, **kwargs)
+
+    database = await open_store(":memory:")
+    counted = Counted(database._engine, database._hub, database.url, read_only=False)
+    metrics = Metrics(counted, clock=lambda: next(times))
+    for so_far in (1, 1, 1, 2):
+        await metrics.page("")
+        assert len(reads) == so_far
+    await database.close()
 
 
 async def test_the_docs_name_each_metric_that_there_is() -> None:
