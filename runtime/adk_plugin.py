@@ -46,6 +46,7 @@ from runtime.adk_reading import (
     asked_about,
     asked_in,
     read_answer,
+    refuse_results,
     result_of,
     schema_of,
     times_answered,
@@ -117,6 +118,7 @@ class ConfirmationPlugin(BasePlugin):
     # Answers as they come
 
     def _check_answers(self, session: Session, message: types.Content) -> None:
+        refuse_results(session, message)
         for response in answers_in(message):
             confirmation, request = read_answer(response), response.id or ""
             about = asked(session, request)

@@ -114,6 +114,17 @@ def result_of(session: Session, call: Asked) -> dict[str, Any] | None:
     return None
 
 
+def refuse_results(session: Session, message: types.Content) -> None:
+    """Raises `Invalid` for somebody who gives a waiting call its result in place of the tool."""
+    for part in message.parts or ():
+        given = part.function_response
+        if given is None or given.name == REQUEST_CONFIRMATION or not given.id:
+            continue
+        about = asked_about(session, given.id)
+        if about is not None and not times_answered(session, about.request):
+            raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")
+
+
 def schema_of(tool: BaseTool) -> JsonObject | None:
     """The tool's parameters as JSON schema, whichever way it declares them."""
     declaration = tool._get_declaration()

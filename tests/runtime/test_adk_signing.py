@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ import pytest
 from google.adk.agents.invocation_context import InvocationContext
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
+from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
 from runtime.adk_plugin import ConfirmationPlugin
@@ -21,6 +21,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.signing import UNSIGNED, Verdict, announced
 from tests.support.foreign.alone import USER, Alone, ran, results
+from tests.support.foreign.tools import log as write
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -31,7 +32,6 @@ OTHER = "known to somebody else altogether"
 @pytest.fixture(autouse=True)
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
-    monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
 
 
 def verdict(at: Alone, asked: Asked, confirmed: bool = True, payload: JsonObject | None = None) -> Verdict:
@@ -116,29 +116,52 @@ async def test_a_signed_edit_and_a_signed_reason() -> None:
     assert [one["reason"] for one in results(said, "deploy")] == ["Not on a Friday"]
 
 
-async def test_an_answer_that_was_given_is_not_given_again_by_who_read_it(tmp_path: Path) -> None:
+class Lingering:
+    """A tool that takes as long as the test lets it take."""
+
+    def __init__(self) -> None:
+        self.begun, self.enough = asyncio.Event(), asyncio.Event()
+
+    async def linger(self, word: str) -> dict[str, object]:
+        """Takes its time."""
+        write("linger", begun=word)
+        self.begun.set()
+        await self.enough.wait()
+        write("linger", ended=word)
+        return {"word": word}
+
+
+async def test_an_answer_that_was_given_is_not_given_again_by_who_read_it() -> None:
     """It stands in the session, where others may read it. If its run broke off it would run the tool once more."""
-    os.mkfifo(tmp_path / "fifo-long")
-    at = Alone(ConfirmationPlugin(secret=SECRET))
+    at, lingering = Alone(ConfirmationPlugin(secret=SECRET)), Lingering()
+    at.root.tools = [FunctionTool(lingering.linger, require_confirmation=True)]
     asked = await at.asks("please linger long")
     right = verdict(at, asked)
     running = asyncio.create_task(at.answer(asked, signed(right)))
-    while not ran():
-        await asyncio.sleep(0.01)  # written by the tool, which then waits
+    await lingering.begun.wait()
     running.cancel()
     with suppress(asyncio.CancelledError):
         await running
-    (tmp_path / "fifo-long").open("w").close()  # for the thread in which it read
-    assert ran() == [{"tool": "linger", "begun": "long"}]
 
+    lingering.enough.set()
     with pytest.raises(RuntimeError, match="Not signed"):
         await at.answer(asked, signed(right))
-    assert len(ran()) == 1
+    assert ran() == [{"tool": "linger", "begun": "long"}]
 
-    again = asyncio.create_task(at.answer(asked, signed(replace(right, nth=1))))  # people decided so
-    await asyncio.to_thread((tmp_path / "fifo-long").write_text, "")
-    await again
-    assert [list(line.items())[1] for line in ran()] == [("begun", "long"), ("begun", "long"), ("ended", "long")]
+    await at.answer(asked, signed(replace(right, nth=1)))  # people decided so
+    assert [[*line][1] for line in ran()] == ["begun", "begun", "ended"]
+
+
+async def test_a_client_can_not_be_the_tool() -> None:
+    at = Alone(ConfirmationPlugin())
+    asked = await at.asks("please pay 1500")
+    before = await at.events()
+    result = types.FunctionResponse(id=asked.call_id, name="reimburse", response={"paid": 1500})
+    with pytest.raises(RuntimeError, match="waits for a decision"):
+        await at.tell(types.Part(function_response=result))
+    assert await at.events() == before
+    await at.answer(asked, {"confirmed": True})
+    assert len(ran()) == 1
 
 
 class Swallows(BasePlugin):
