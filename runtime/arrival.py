@@ -77,8 +77,8 @@ def look(tx: Tx, name: SessionId, incoming: Incoming, *, desk: bool) -> list[tup
     for foreign in incoming.foreign:
         if (call := call_asked_by(tx, stored.key, foreign)) is not None:
             raise Invalid(
-                f"Call {call.id} waits for an answer named adk_request_confirmation; a client cannot give the result "
-                f"of {call.tool} itself."
+                f"A client cannot give the result of {call.tool} itself: an answer about call {call.id} is named "
+                "adk_request_confirmation. Nothing was stored."
             )
     _check_way(stored, incoming, desk=desk)
     found = []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from pydantic import BaseModel
 
 from runtime.confirming import Answer, read_answer
 from runtime.context import as_json
@@ -12,6 +15,9 @@ from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.wire import REQUEST_CONFIRMATION, Content, FunctionResponse, Part
 
 log = logging.getLogger(__name__)
+
+Message = str | Answer | BaseModel | Mapping[str, object]
+"""Words, an answer, or a whole message: a `Content`, google-genai's own, or the JSON of one."""
 
 _ADKS_OWN = "__adk_internal_"
 
@@ -31,11 +37,11 @@ class Incoming:
         return next(p for p in parts or () if p.function_response and p.function_response.id == answer.id)
 
 
-def read_message(message: str | Content | None, state_delta: JsonObject | None = None) -> Incoming:
+def read_message(message: Message | None, state_delta: JsonObject | None = None) -> Incoming:
     """Raises `Invalid` for what nobody can act on; then nothing is stored."""
     if message is None:
         return Incoming(None, state_delta=state_delta)
-    content = _storable(Content.of_text(message) if isinstance(message, str) else message)
+    content = _storable(_as_content(message))
     responses = [p.function_response for p in content.parts or () if p.function_response]
     if not responses:
         return _words(content, state_delta)
@@ -55,6 +61,30 @@ def read_message(message: str | Content | None, state_delta: JsonObject | None =
         answers[answer.id] = answer
     foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, REQUEST_CONFIRMATION))
     return Incoming(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
+
+
+def _as_content(message: Message) -> Content:
+    match message:
+        case str():
+            return Content.of_text(message)
+        case Content():
+            return message
+        case Answer():
+            return message.as_content()
+    try:
+        if isinstance(message, BaseModel):
+            content = Content.model_validate_json(message.model_dump_json(by_alias=True, exclude_none=True))
+        else:
+            content = Content.model_validate(message)
+    except ValueError as error:
+        raise _no_message() from error
+    if content.parts is None:
+        raise _no_message()
+    return content
+
+
+def _no_message() -> Invalid:
+    return Invalid("A message is a text, an Answer, or a Content with its parts: this is none of them.")
 
 
 def _words(content: Content, state_delta: JsonObject | None) -> Incoming:

@@ -20,7 +20,7 @@ from runtime.database import Database
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
 from runtime.lookup import abandoned, active, unknown_since
-from runtime.message import Incoming, check_state, kept_metadata, read_message
+from runtime.message import Incoming, Message, check_state, kept_metadata, read_message
 from runtime.models import Models
 from runtime.records import OpenedBy, SessionId
 from runtime.recovery import Recovery, TakeUp
@@ -28,7 +28,7 @@ from runtime.run import Run
 from runtime.sequencer import Sequencer
 from runtime.store import bring_up_to_date, open_store
 from runtime.tool import Tool
-from runtime.wire import Content, Dialect, Event
+from runtime.wire import Dialect, Event
 from runtime.work import Setting
 
 __all__ = ["Run", "Runner", "Word"]
@@ -105,7 +105,7 @@ class Runner(AppSessions):
         *,
         user_id: str,
         session_id: str,
-        message: str | Content | None = None,
+        message: Message | None = None,
         state_delta: JsonObject | None = None,
         custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,
@@ -130,7 +130,7 @@ class Runner(AppSessions):
         *,
         user_id: str,
         session_id: str,
-        message: str | Content | None = None,
+        message: Message | None = None,
         state_delta: JsonObject | None = None,
         custom_metadata: JsonObject | None = None,
         invocation_id: str | None = None,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
+from google.genai import types
 
 from runtime import (
     Agent,
@@ -27,6 +29,7 @@ from runtime import (
     call,
 )
 from runtime.jsontypes import Json, JsonObject
+from runtime.message import Message, read_message
 from runtime.runner import Word
 from runtime.store import open_store
 from runtime.wire import Dialect
@@ -152,6 +155,29 @@ async def test_a_response_of_an_unknown_tool_is_dropped(run: MakeRunner, caplog:
     chat, _ = await asked(run)
     assert (await chat.respond("adk-x", {"result": 1}, name="elsewhere")).events == []
     assert "named 'elsewhere'" in caplog.text
+
+
+@pytest.mark.parametrize("as_what", ["Answer", "JSON", "snake case", "google-genai"])
+async def test_a_message_may_come_as_what_a_client_has_at_hand(run: MakeRunner, as_what: str) -> None:
+    chat, request = await asked(run)
+    answer = Answer(request.id, True)
+    given = {"id": request.id, "name": "adk_request_confirmation", "response": {"confirmed": True}}
+    messages: dict[str, Message] = {
+        "Answer": answer,
+        "JSON": answer.as_content().to_dict(),
+        "snake case": {"role": "user", "parts": [{"function_response": given}]},
+        "google-genai": types.UserContent(types.Part(function_response=types.FunctionResponse.model_validate(given))),
+    }
+    message = messages[as_what]
+    said = [e.text async for e in chat.runner.run(user_id=chat.user, session_id=chat.session, message=message)]
+    assert said[-1] == "It is live."
+    assert log == ["deployed a"]
+
+
+@pytest.mark.parametrize("message", [5, b"yes", ["yes"], Part(text="yes"), {"text": "yes"}, {"parts": "yes"}])
+def test_what_is_no_message_is_refused(message: Any) -> None:
+    with pytest.raises(Invalid, match="A message is a text, an Answer, or a Content with its parts"):
+        read_message(message)
 
 
 @pytest.mark.parametrize(
