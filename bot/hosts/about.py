@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from http import HTTPStatus
 from urllib.parse import quote
 
-from bot.hosts.foreign import About
 from bot.hosts.host import Unreachable
+from bot.hosts.server import About
 from runtime.jsontypes import Json, JsonObject
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]

@@ -7,7 +7,8 @@ All of google-adk's runs in a thread apart: a tool that blocks holds up its like
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING
 from sqlalchemy import make_url
 
 from bot.hosts.apart import Apart
-from bot.hosts.foreign import About, ForeignHost
+from bot.hosts.foreign import ForeignHost
 from bot.hosts.host import Failed, Host, Unreachable
+from bot.hosts.server import About
 from bot.row import SessionKey
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import Runner
     from google.adk.sessions.base_session_service import BaseSessionService
-    from google.adk.sessions.session import Session
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,8 @@ class AdkServer:
     patience = 5.0
     """What broke off here has ended. But nothing is tried again at once."""
 
-    def __init__(self, runner: Runner, own_sessions: BaseSessionService | None = None) -> None:
-        self.runner, self._own_sessions = runner, own_sessions
+    def __init__(self, runner: Runner) -> None:
+        self.runner = runner
         self._apart = Apart("google-adk")
 
     @property
@@ -71,10 +72,13 @@ class AdkServer:
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
-            found = await self._session(session)
+            found = await self.runner.session_service.get_session(
+                app_name=session.app, user_id=session.user, session_id=session.id
+            )
             return None if found is None else [_json(event) for event in found.events]
 
-        return await self._apart.call(read)
+        with _unreachable():
+            return await self._apart.call(read)
 
     async def create(self, session: SessionKey) -> None:
         async def created() -> None:
@@ -82,7 +86,8 @@ class AdkServer:
                 app_name=session.app, user_id=session.user, session_id=session.id
             )
 
-        await self._apart.call(created)
+        with _unreachable():
+            await self._apart.call(created)
 
     async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         async for event in self._apart.iterate(lambda: self._run(session, message, extra)):
@@ -115,18 +120,18 @@ class AdkServer:
 
     async def _close(self) -> None:
         await self.runner.close()
-        closing = getattr(self._own_sessions, "close", None)  # those on a database have it
+        closing = getattr(self.runner.session_service, "close", None)  # those on a database have it
         if closing is not None:
             await closing()
 
-    async def _session(self, session: SessionKey) -> Session | None:
-        try:
-            return await self.runner.session_service.get_session(
-                app_name=session.app, user_id=session.user, session_id=session.id
-            )
-        except Exception as error:
-            # Any database's own errors: nothing was changed by looking.
-            raise Unreachable(f"The agent's sessions can't be read: {type(error).__name__}: {error}") from error
+
+@contextmanager
+def _unreachable() -> Iterator[None]:
+    """Any database's own errors: nothing was changed by looking, or a session is there without a word in it."""
+    try:
+        yield
+    except Exception as error:
+        raise Unreachable(f"The agent's sessions can't be reached: {type(error).__name__}: {error}") from error
 
 
 def _json(event: Event) -> JsonObject:
@@ -138,17 +143,16 @@ def open_adk(target: object, name: str, store_url: str, clock: Callable[[], floa
     from google.adk.runners import Runner
 
     if isinstance(target, Runner):
-        runner, sessions = target, None
+        runner = target
         secret = _guard(runner.plugin_manager.plugins)
     else:
         app = _app(target, name)
         plugins = list(app.plugins)
         secret = _guard(plugins)
-        sessions = _sessions(store_url)
-        runner = Runner(app=app.model_copy(update={"plugins": plugins}), session_service=sessions)
+        runner = Runner(app=app.model_copy(update={"plugins": plugins}), session_service=_sessions(store_url))
     if _in_memory(runner.session_service):
         log.warning("%s: %s", name, IN_MEMORY)
-    return ForeignHost(AdkServer(runner, sessions), secret=secret, clock=clock)
+    return ForeignHost(AdkServer(runner), secret=secret, clock=clock)
 
 
 def _app(target: object, name: str) -> App:
@@ -197,7 +201,10 @@ def _sessions(store_url: str) -> BaseSessionService:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
         path = Path(url.database)
-        return SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
+        try:
+            return SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
+        except RuntimeError as error:
+            raise Invalid(f"The agent's sessions can't be opened: {error}") from error
     try:
         from google.adk.sessions.database_session_service import DatabaseSessionService
 

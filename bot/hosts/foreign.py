@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Protocol
 
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
@@ -28,6 +26,7 @@ from bot.hosts.host import (
     Words,
 )
 from bot.hosts.reading import Asking, Reading, Standing
+from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.row import SessionKey
 from bot.steps import Word
@@ -44,43 +43,13 @@ GONE = (
 
 ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
 
+NOT_KEPT = "The agent's server took the answer, and has not kept it."
+
 WORDS_WAIT = 30.0
 """Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
 
 SLACK_OF_CLOCKS = 1.0
 """By so much the server's clock may be behind ours when words are looked for by their time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class About:
-    """What a server is and takes, found out once."""
-
-    name: str
-    metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
-    invocation: bool = False  # takes `invocationId`
-    resumable: bool = False  # the app is; siblings may then be answered one by one
-    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
-    notes: tuple[str, ...] = ()
-
-
-class Server(Protocol):
-    """Where the sessions are: how to read one, and how to run an agent on it. Raises `Unreachable` and `Cut`."""
-
-    @property
-    def app(self) -> str: ...
-    @property
-    def patience(self) -> float: ...
-    async def about(self) -> About: ...
-    async def events(self, session: SessionKey) -> list[JsonObject] | None:
-        """The session's events; None if there is no such session."""
-        ...
-
-    async def create(self, session: SessionKey) -> None: ...
-    def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        """The run's events as they come, to the end. `extra`: what else belongs in the request."""
-        ...
-
-    async def close(self) -> None: ...
 
 
 class ForeignHost:
@@ -207,17 +176,26 @@ class ForeignHost:
                     yield said
         except Cut as cut:
             self._sent.update(dict.fromkeys(marks, began))
-            after = await self._after(cut, session)
-            now = {key: after.asking(key) for key in given}
-            if None in now.values():
-                raise Lost(GONE, may_have_run=True) from cut
-            if not all(one is not None and len(one.given) > given[key] for key, one in now.items()):
+            if not await self._arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
                     raise Refused(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise Cut(str(cut), self.server.patience) from cut
             if isinstance(cut, Failed):
                 yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
+        else:
+            if not await self._arrived(Cut(NOT_KEPT), session, given):
+                self._sent.update(dict.fromkeys(marks, began))
+                raise Cut(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
+
+    async def _arrived(self, cut: Cut, session: SessionKey, given: Mapping[str, int]) -> bool:
+        """Whether all the answers stand in the session, of which so many were `given` before. What the session says
+        counts, also of a run that ended well."""
+        after = await self._after(cut, session)
+        now = {key: after.asking(key) for key in given}
+        if None in now.values():
+            raise Lost(GONE, may_have_run=True) from cut
+        return all(one is not None and len(one.given) > given[key] for key, one in now.items())
 
     async def _explain(
         self, session: SessionKey, asking: Asking | None, answer: HostAnswer

@@ -12,8 +12,8 @@ import aiohttp
 from yarl import URL
 
 from bot.hosts.about import find_out
-from bot.hosts.foreign import About
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
+from bot.hosts.server import About
 from bot.row import SessionKey
 from runtime import tracing
 from runtime.jsontypes import Json, JsonObject

@@ -238,6 +238,19 @@ async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, stat
     assert isinstance(error.value, Refused) is not again
 
 
+async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> None:
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    ear.instead["/run_sse"] = streaming()
+    with pytest.raises(Cut, match="has not kept it") as error:
+        await visit.approve(request)
+    assert error.value.again_after == 30.0  # until then it may still turn up
+    with pytest.raises(Cut, match="may still arrive"):
+        await visit.approve(request)
+    await host.close()
+
+
 async def test_words_that_are_refused_are_not_said_for_ever(ear: Ear) -> None:
     async def refused(_: web.Request) -> web.Response:
         return web.Response(status=413, text="1 MB at most")

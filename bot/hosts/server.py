@@ -1,0 +1,43 @@
+"""A server that is not ours, in the terms of the foreign host: over REST, or google-adk in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bot.row import SessionKey
+from runtime.jsontypes import JsonObject
+from runtime.wire import Content
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a server is and takes, found out once."""
+
+    name: str
+    metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
+    invocation: bool = False  # takes `invocationId`
+    resumable: bool = False  # the app is; siblings may then be answered one by one
+    schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
+    notes: tuple[str, ...] = ()
+
+
+class Server(Protocol):
+    """Where the sessions are: how to read one, and how to run an agent on it. Raises `Unreachable` and `Cut`."""
+
+    @property
+    def app(self) -> str: ...
+    @property
+    def patience(self) -> float: ...
+    async def about(self) -> About: ...
+    async def events(self, session: SessionKey) -> list[JsonObject] | None:
+        """The session's events; None if there is no such session."""
+        ...
+
+    async def create(self, session: SessionKey) -> None: ...
+    def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
+        """The run's events as they come, to the end. `extra`: what else belongs in the request."""
+        ...
+
+    async def close(self) -> None: ...
