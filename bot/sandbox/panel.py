@@ -135,8 +135,8 @@ def _what_was_done(made: Delivery) -> str:
 
 
 def _how_it_was_taken(made: Delivery) -> str:
-    if made.acked_after is not None:
-        return f"{made.status} in {made.acked_after * 1000:.0f} ms"
+    if made.acked:  # how long it took is told a moment after what was answered
+        return _PENDING if made.acked_after is None else f"{made.status} in {made.acked_after * 1000:.0f} ms"
     if made.status is not None:
         return str(made.status)
     return made.reason.replace("_", " ") if made.reason else _PENDING

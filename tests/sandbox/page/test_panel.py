@@ -12,7 +12,8 @@ import pytest
 from playwright.async_api import expect
 
 from bot.ledger import Head, LineKind, append, purged
-from bot.sandbox.panel import Item, answer_message, ledger_line, request_event
+from bot.sandbox.delivery import Delivery
+from bot.sandbox.panel import Item, answer_message, delivered, ledger_line, request_event
 from runtime.jsontypes import JsonObject
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
@@ -109,6 +110,17 @@ async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: S
     await me.clicks("Approve: deploy")
     click = me.panel.locator(".travel", has_text="“Approve” by dana")
     await expect(click.locator(".travel-status.trouble")).to_have_text("connection failed")
+
+
+async def test_a_delivery_is_under_way_until_it_is_known_how_long_it_took() -> None:
+    made = Delivery("events_api", "app_mention", {}, time.time())
+    assert delivered(made).status == "…"
+    made.status = 200
+    assert delivered(made).status == "…"
+    made.acked_after = 0.012
+    assert delivered(made).status == "200 in 12 ms"
+    made.status, made.acked_after = 500, None
+    assert delivered(made).status == "500"
 
 
 async def test_each_kind_of_item_is_told_in_words() -> None:
