@@ -85,7 +85,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(error)}"), now)
     if not gated:
         return call
-    asked = Asked(request_id=scene.request_id(call), hint=_storable_text(tool.hint or default_hint(tool.name)))
+    asked = Asked(request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name))))
     return step(call, Ask(asked, Gate.STATIC), now)
 
 

@@ -113,6 +113,9 @@ class Part(Wire):
     tool_response: JsonObject | None = None
     media_resolution: JsonObject | None = None
     part_metadata: JsonObject | None = None
+    audio_transcription: JsonObject | None = None
+    media_processing: str | None = None
+    speech_metadata: JsonObject | None = None
 
 
 class Content(Wire):

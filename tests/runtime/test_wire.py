@@ -333,3 +333,16 @@ def test_files_and_nodes_have_their_names() -> None:
     part = Part(file_data=FileData(file_uri="gs://x"))
     assert part.to_dict() == {"fileData": {"fileUri": "gs://x"}}
     assert NodeInfo().to_dict() == {"path": ""}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"text": "Hm.", "audioTranscription": {"text": "Hm.", "finished": True}},
+        {"text": "Hm.", "speechMetadata": {"transcript": "Hm."}},
+        {"fileData": {"fileUri": "gs://a/b"}, "mediaProcessing": "MEDIA_PROCESSING_UNSPECIFIED"},
+        {"text": "Hm.", "partMetadata": {"a": 1}, "mediaResolution": {"level": "MEDIA_RESOLUTION_LOW"}},
+    ],
+)
+def test_what_a_newer_gemini_says_of_a_part_is_kept(part: Dict) -> None:
+    assert Part.model_validate(part).to_dict() == part
