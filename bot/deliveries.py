@@ -151,6 +151,11 @@ def unreachable(letter: Letter, error: Unreachable) -> Said:
     return Said(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 
+def on_its_way(letter: Letter) -> Said:
+    """What the thread is told while nobody knows whether a letter arrives."""
+    return Said(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
+
+
 def _may_lapse(letter: Letter) -> bool:
     if letter.confirmation is None:
         return False

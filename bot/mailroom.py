@@ -15,7 +15,7 @@ from typing import Protocol
 from bot import words
 from bot.attempts import StoredAttempts
 from bot.attend import NotNow
-from bot.deliveries import Deliveries, Exchange, unreachable
+from bot.deliveries import Deliveries, Exchange, on_its_way, unreachable
 from bot.desk import answered_elsewhere, open_request, out_of_reach, see
 from bot.following import following
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
@@ -131,6 +131,7 @@ class Mailroom:
             await self._deliveries.lost(letters, lost)
         except Cut as error:
             if error.again_after is not None:
+                await self._unless_gone(self._say(session, on_its_way(letters[0])))
                 raise NotNow(error.again_after, str(error)) from error
             # What it came to is read from the session; what the server said of it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)

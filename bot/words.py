@@ -87,6 +87,10 @@ def held_back(tool: str, others: Sequence[str]) -> str:
 
 
 UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."
+ON_ITS_WAY = (
+    "The connection to the agent's server broke off. What was sent is looked for there, and sent again only once it "
+    "can't arrive any more."
+)
 UNREACHABLE_APPROVED = "The agent's server does not answer right now. It is tried again until the approval lapses."
 """In the thread, below what can't be told to the agent."""
 

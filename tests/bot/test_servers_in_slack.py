@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from bot.ledger import LineKind
 from bot.rows import chain_of, read_lines
+from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
 from tests.support.foreign.rig import Foreign
@@ -197,6 +199,28 @@ async def test_what_can_not_begin_in_time_lapses(
         server.start()
         await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
         assert server.ran() == []
+
+
+async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_any_more(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken_off(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    log = tmp_path / "log"
+    monkeypatch.setenv("TOOL_LOG", str(log))
+    async with listening(Ear()) as ear:
+        target = f'url = "{ear.url}"\napp = "clerk"\ntimeout = "2s"'
+        async with office(sqlite_url, log, monkeypatch, target=target) as at:
+            card = await at.ask("please pay 1500")
+            ear.instead["/run_sse"] = broken_off
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("sent again only once it can't arrive any more", at.deploys, thread=card)
+            ear.instead.clear()
+            await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+            assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
 # Killed while it ran
