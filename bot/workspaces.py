@@ -208,6 +208,8 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
     if anew:
         log.info("%d tokens were sealed anew with the newest key: the older ones can go", anew)
     found = await database.read(installed, environment.client_id)
+    if not found:
+        log.warning("no workspace has installed the app yet: open /slack/install where this is reached")
     problems = missing_teams(settings.policies, [one.id for one in found])
     if problems:
         raise SettingsError(problems)

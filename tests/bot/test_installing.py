@@ -52,7 +52,7 @@ async def nothing_came_of_it(at: Office) -> bool:
 
 
 async def test_people_are_sent_to_slack_with_what_the_app_needs_and_no_more(at: Office) -> None:
-    begun = await begin(at.bot)
+    begun = await begin(at.bot.url)
     asked = parse_qs(urlsplit(begun.asked_at).query)
     assert begun.asked_at.startswith(f"{at.slack.base}/oauth/v2/authorize?")
     assert set(asked["scope"][0].split(",")) == SCOPES
@@ -63,7 +63,7 @@ async def test_people_are_sent_to_slack_with_what_the_app_needs_and_no_more(at: 
 
 
 async def test_a_state_is_good_once_in_its_own_browser_and_for_ten_minutes(at: Office) -> None:
-    begun = await begin(at.bot)
+    begun = await begin(at.bot.url)
     back = at.lead.allows(begun.asked_at)
 
     stolen = await begun.goes(back, cookie="slack-app-oauth-state=somebody-elses")
@@ -76,7 +76,7 @@ async def test_a_state_is_good_once_in_its_own_browser_and_for_ten_minutes(at: O
     again = await begun.goes(back)
     assert (again.status, "was finished before" in again.text) == (401, True)
 
-    late = await begin(at.bot)
+    late = await begin(at.bot.url)
 
     def ten_minutes_pass(tx: Tx) -> None:
         tx.execute(update(states).values(expire_at=_earlier(tx)))
@@ -90,7 +90,7 @@ def _earlier(tx: Tx) -> object:
 
 
 async def test_whoever_cancels_hears_that_nothing_changed(at: Office) -> None:
-    begun = await begin(at.bot)
+    begun = await begin(at.bot.url)
     page = await begun.goes(at.lead.cancels(begun.asked_at))
     assert (page.status, "Nobody allowed it at Slack, so nothing was changed" in page.text) == (200, True)
     hostile = await begun.goes(f"{BACK}?error=<script>alert(1)</script>")
@@ -101,7 +101,7 @@ async def test_whoever_cancels_hears_that_nothing_changed(at: Office) -> None:
 
 async def test_a_code_that_slack_does_not_know_or_has_seen(at: Office) -> None:
     for spoilt, sentence in (("made-up", "does not know the code"), ("", "Slack sent no code along")):
-        begun = await begin(at.bot)
+        begun = await begin(at.bot.url)
         state = parse_qs(urlsplit(begun.asked_at).query)["state"][0]
         page = await begun.goes(f"{BACK}?{f'code={spoilt}&' if spoilt else ''}state={state}")
         assert (page.status in (400, 401), sentence in page.text) == (True, True)
@@ -112,7 +112,7 @@ async def test_wrong_credentials_are_the_operators_business(
     opens: Opens, slack: FakeSlack, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opens(ACMES, env={**several(slack), "SLACK_CLIENT_SECRET": "not-this-one"}) as at:
-        page = await install(at.bot, at.lead)
+        page = await install(at.bot.url, at.lead)
         assert (page.status, "its log says what to mend" in page.text) == (500, True)
         assert "SLACK_CLIENT_SECRET is not the app's Client Secret" in caplog.text
         code = next(iter(slack.workspace.codes))
@@ -122,15 +122,15 @@ async def test_wrong_credentials_are_the_operators_business(
 
 async def test_slack_away_in_the_middle(at: Office) -> None:
     at.slack.faults.cuts("oauth.v2.access")
-    page = await install(at.bot, at.lead)
+    page = await install(at.bot.url, at.lead)
     assert (page.status, "Slack could not be reached" in page.text) == (502, True)
     assert await nothing_came_of_it(at)
-    assert (await install(at.bot, at.lead)).status == 200
+    assert (await install(at.bot.url, at.lead)).status == 200
 
 
 async def test_a_workspace_that_no_policy_is_for_gets_its_token_taken_back(at: Office) -> None:
     globex = Branch.of(at.slack, "Globex")
-    page = await install(at.bot, globex.approver)
+    page = await install(at.bot.url, globex.approver)
     assert (page.status, "None of this app&#x27;s policies is for your workspace" in page.text) == (400, True)
     assert "T0GLOBEX" in page.text
     assert await nothing_came_of_it(at)
@@ -142,15 +142,15 @@ async def test_a_workspace_that_no_policy_is_for_gets_its_token_taken_back(at: O
 async def test_policies_that_name_nobody_are_for_one_workspace_only(opens: Opens, slack: FakeSlack) -> None:
     globex = Branch.of(slack, "Globex")
     async with opens(ANYBODYS) as at:
-        assert (await install(at.bot, at.lead)).status == 200
-        page = await install(at.bot, globex.approver)
+        assert (await install(at.bot.url, at.lead)).status == 200
+        page = await install(at.bot.url, globex.approver)
         assert (page.status, "do not say which workspace each is for" in page.text) == (400, True)
-        assert (await install(at.bot, at.lead)).status == 200  # again, for a new scope
+        assert (await install(at.bot.url, at.lead)).status == 200  # again, for a new scope
 
 
 async def test_a_token_that_would_expire_is_not_taken(at: Office) -> None:
     at.slack.workspace.token_rotation = True
-    page = await install(at.bot, at.lead)
+    page = await install(at.bot.url, at.lead)
     assert (page.status, "token rotation off" in page.text) == (400, True)
     assert await nothing_came_of_it(at)
 

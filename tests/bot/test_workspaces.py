@@ -10,16 +10,13 @@ import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import select, text
 
-from bot.departures import DEPARTURES, Removal, depart
-from bot.installations import serving
+from bot.departures import DEPARTURES
 from bot.ledger import SYSTEM
 from bot.row import State
 from bot.rows import SESSIONS, content_of, read_lines
 from bot.sandbox.call import Made
 from bot.sandbox.records import Channel
 from bot.sandbox.server import FakeSlack
-from bot.slack_calls import Workspace
-from bot.store import open_store
 from bot.tables import confirmations
 from runtime.database import Tx
 from tests.support.office import Office, office
@@ -54,8 +51,8 @@ async def two(
         globex = Branch.of(slack, "Globex", shared_with=(slack.team,))
         options = {"slack": slack, "env": several(slack), "time_moves": True, "socket": socket}
         async with office(url, folder / "tools.log", monkeypatch, policies, **options) as at:  # type: ignore[arg-type]
-            assert (await install(at.bot, at.lead)).status == 200
-            assert (await install(at.bot, globex.approver)).status == 200
+            assert (await install(at.bot.url, at.lead)).status == 200
+            assert (await install(at.bot.url, globex.approver)).status == 200
             globex.invites()
             yield at, globex
 
@@ -158,7 +155,7 @@ async def test_an_organisation_installs_it_once_for_all_its_workspaces(
         slack.workspace.directory.set_group(south.team, "south", (south.approver.id,), id="S0SOUTH")
         options = {"slack": slack, "env": several(slack), "socket": socket}
         async with office(sqlite_stocked, tmp_path / "log", monkeypatch, ORGANISATION, **options) as at:  # type: ignore[arg-type]
-            page = await install(at.bot, north.approver, everywhere=True)
+            page = await install(at.bot.url, north.approver, everywhere=True)
             assert (page.status, "is installed in E0CORP" in page.text) == (200, True)
             north.invites()
             south.invites()
@@ -226,7 +223,7 @@ async def test_installing_it_again_takes_up_where_it_was_left(
 
         late = [made for made in at.slack.deliveries if made.what == "app_uninstalled"][-1]
         at.slack.clock.advance(60)
-        assert (await install(at.bot, globex.approver)).status == 200
+        assert (await install(at.bot.url, globex.approver)).status == 200
         await globex.asker.finds("the app was removed from this workspace", globex.channel, timeout=PATIENCE)
         await at.rests()
         assert "[Approve]" not in str(globex.asker.now(before))
@@ -290,27 +287,3 @@ async def test_where_it_is_not_installed_nobody_is_heard(
             assert slack.calls == []
             stranger = AsyncWebClient(slack.bot_token, base_url=slack.url)
             assert (await stranger.auth_test())["ok"]  # Slack has it installed, we do not
-
-
-async def test_a_removal_that_a_crash_left_half_done_is_finished_at_the_next_start(
-    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with two(sqlite_stocked, tmp_path, monkeypatch) as (at, globex):
-        await globex.ask("reimburse 1700 for the offsite")
-        await at.rests()
-        await at.stops()
-
-        def removed(tx: Tx) -> None:
-            """All that is stored when a process dies right after it."""
-            one = serving(tx, Workspace("T0GLOBEX"))
-            assert one is not None
-            assert depart(tx, one, Removal(at=one.workspace, sentence="The app was uninstalled from Globex."))
-
-        database = await open_store(sqlite_stocked, at.slack.clock.now)
-        await database.run(removed)
-        assert await database.read(read_states) == ["waiting"]
-        await database.close()
-
-        await at.starts(POLICIES)
-        await comes_to(at, State.WITHDRAWN)
-        assert at.ran() == []

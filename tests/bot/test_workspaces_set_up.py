@@ -110,7 +110,7 @@ async def test_no_token_stands_in_the_database_and_keys_can_change(
     old, new = KEY, Fernet.generate_key().decode()
     async with FakeSlack(distributed()) as slack:
         async with office(database_url, tmp_path / "log", monkeypatch, BOTHS, slack=slack, env=several(slack)) as at:
-            assert (await install(at.bot, at.lead)).status == 200
+            assert (await install(at.bot.url, at.lead)).status == 200
             token = slack.workspace.directory.installed_in("T0ACME")
             assert token is not None
             before = await at.bot.database.read(stored)
@@ -139,7 +139,7 @@ async def test_with_two_installed_a_policy_has_to_say_whose_it_is(
         globex = Branch.of(slack, "Globex")
         async with office(sqlite_stocked, tmp_path / "log", monkeypatch, BOTHS, slack=slack, env=several(slack)) as at:
             for person in (at.lead, globex.approver):
-                assert (await install(at.bot, person)).status == 200
+                assert (await install(at.bot.url, person)).status == 200
         with pytest.raises(SettingsError, match=r"policy\[1\].team: is missing; several workspaces are installed"):
             async with running(
                 configured(slack, sqlite_stocked, BOTHS.replace('team = "T0GLOBEX"', ""), env=several(slack))
@@ -165,7 +165,7 @@ async def test_check_says_what_is_wrong_with_key_and_credentials(
     async with FakeSlack(distributed()) as slack:
         ask = partial(checks, slack, tmp_path, sqlite_stocked, monkeypatch, BOTHS)
         async with office(sqlite_stocked, tmp_path / "log", monkeypatch, BOTHS, slack=slack, env=several(slack)) as at:
-            assert (await install(at.bot, at.lead)).status == 200
+            assert (await install(at.bot.url, at.lead)).status == 200
         for changed, said in (
             ({"SLACK_CLIENT_ID": "9.9"}, "SLACK_CLIENT_ID is not the app's Client ID"),
             ({"SLACK_CLIENT_SECRET": "no"}, "SLACK_CLIENT_SECRET is not the app's Client Secret"),

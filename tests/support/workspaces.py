@@ -1,7 +1,7 @@
 """Several workspaces in one Slack, and people who install the app in theirs, as a browser does it.
 
 async with office(url, log, monkeypatch, POLICIES, slack=slack, env=several(slack)) as at:
-    page = await install(at.bot, at.lead)
+    page = await install(at.bot.url, at.lead)
     assert "is installed in Acme" in page.text
 """
 
@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import aiohttp
 from cryptography.fernet import Fernet
 
-from bot.app import Bot
 from bot.sandbox.people import Person
 from bot.sandbox.records import Channel, Install, Team
 from bot.sandbox.registration import App
@@ -89,28 +88,29 @@ class Page:
 class Begun:
     """Somebody opened `/slack/install`: where Slack asks them, and what their browser keeps."""
 
-    bot: Bot
+    url: str
     asked_at: str
     cookie: str
 
     async def goes(self, back: str, *, cookie: str | None = None) -> Page:
         """Where Slack sends the browser, reached here without the public name."""
         headers = {"Cookie": self.cookie if cookie is None else cookie}
-        url = f"{self.bot.url}{urlsplit(back).path}?{urlsplit(back).query}"
+        url = f"{self.url}{urlsplit(back).path}?{urlsplit(back).query}"
         async with aiohttp.ClientSession() as browser, browser.get(url, headers=headers) as answer:
             return Page(answer.status, await answer.text())
 
 
-async def begin(bot: Bot) -> Begun:
+async def begin(url: str) -> Begun:
+    """`url`: where the bot is reached."""
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as browser,
-        browser.get(f"{bot.url}/slack/install", allow_redirects=False) as answer,
+        browser.get(f"{url}/slack/install", allow_redirects=False) as answer,
     ):
         assert answer.status == 302
-        return Begun(bot, answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0])
+        return Begun(url, answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0])
 
 
-async def install(bot: Bot, person: Person, *, everywhere: bool = False) -> Page:
+async def install(url: str, person: Person, *, everywhere: bool = False) -> Page:
     """From "install" to the last page."""
-    begun = await begin(bot)
+    begun = await begin(url)
     return await begun.goes(person.allows(begun.asked_at, everywhere=everywhere))
