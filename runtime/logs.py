@@ -12,11 +12,13 @@ import json
 import logging
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from traceback import extract_tb
+from types import TracebackType
 from typing import Literal
 
 from runtime.tracing import trace_id
@@ -58,6 +60,17 @@ def configure(form: Form = "text", level: Level = "info") -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())
+    sys.excepthook = _ended
+    threading.excepthook = lambda ended: _ended(ended.exc_type, ended.exc_value, ended.exc_traceback)
+
+
+def _ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """What nobody caught is told like any other failure: Python would print what it quotes."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error or kind(), trace)
+        return
+    exc_info = None if error is None else (kind, error, trace)
+    logging.getLogger("adk_confirm").critical("ended by what nobody caught", exc_info=exc_info)
 
 
 class Lines(logging.Formatter):

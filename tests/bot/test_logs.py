@@ -5,14 +5,21 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 from sqlalchemy import update
 
+from bot.checkpoints import PURPOSE, Anchor, checkpoint
+from bot.seal import Seal
 from bot.settings import SettingsError, parse_settings
 from bot.tables import confirmations
 from runtime.logs import JsonLines, Lines, about, configure
+from tests.support.deciding import NOON
+from tests.support.kill import ROOT
 from tests.support.office import Opens
 
 SECRETS = ("t0p-s3cret", "Z0RA")
@@ -155,6 +162,27 @@ def test_of_a_library_that_carries_our_words_the_opening_is_told(
     assert "Z0RA" in lines_of(Lines(), "my_agents.oncall", "Z0RA says %s", "hello"), "the user's own lines are theirs"
 
 
+def test_what_nobody_caught() -> None:
+    """In the process's main thread, and in another."""
+    script = """
+import threading
+from runtime.logs import configure
+configure()
+thread = threading.Thread(target=int, args=("Z0RA",)); thread.start(); thread.join()
+int("Z0RA")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Z0RA" not in ended.stderr
+    assert ended.stderr.count("CRITICAL adk_confirm: ended by what nobody caught\n  ValueError\n") == 2
+
+
+@pytest.mark.parametrize("formatter", [Lines(), JsonLines()], ids=["text", "json"])
+def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
+    point = checkpoint(None, {}, NOON, Seal("a secret that only tests know", PURPOSE))
+    assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).seals == {1: point.sealed}
+
+
 def test_ids_hold_for_what_is_inside() -> None:
     with about(session="s-1"), about(confirmation="c-1"):
         assert lines_of(Lines(), "bot.x", "hm") == "ERROR bot.x: hm [session s-1, confirmation c-1]"
@@ -174,6 +202,8 @@ def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None
     """At DEBUG, the SDKs write down what they send."""
     root = logging.Logger("root")
     monkeypatch.setattr(logging, "root", root)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # and put back
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(logging.Logger, "manager", logging.Manager(root))  # type: ignore[arg-type]  # a root all the same
     configure("json", "debug")
     assert logging.getLogger("bot.app").isEnabledFor(logging.DEBUG)

@@ -63,6 +63,13 @@ class Service:
         code = await self._process.wait()
         return Stopped(time.monotonic() - began, code, self._log.read_text())
 
+    async def dies(self) -> Stopped:
+        """By itself."""
+        assert self._process is not None
+        began = time.monotonic()
+        code = await self._process.wait()
+        return Stopped(time.monotonic() - began, code, self._log.read_text())
+
     async def ends(self) -> None:
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
