@@ -15,12 +15,13 @@ import hashlib
 import hmac
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -92,6 +93,18 @@ async def throughput(url: str, bodies: list[bytes], connections: int = 32) -> fl
         began = time.perf_counter()
         await asyncio.gather(*(one(session) for _ in range(connections)))
         return len(bodies) / (time.perf_counter() - began)
+
+
+async def measured(pid: int, url: str, bodies: list[bytes]) -> tuple[float, float]:
+    """Clicks a second, and what each cost its server: a machine that does other things besides changes the first."""
+    before, _ = usage(pid)
+    rate = await throughput(url, bodies)
+    after, _ = usage(pid)
+    return rate, (after - before) / len(bodies)
+
+
+def median(runs: list[tuple[float, float]], part: int) -> float:
+    return sorted(run[part] for run in runs)[len(runs) // 2]
 
 
 async def steady(url: str, bodies: list[bytes], rate: float = 100.0) -> list[float]:
@@ -202,10 +215,16 @@ async def process(*args: str, env: dict[str, str]) -> AsyncIterator[subprocess.P
         await asyncio.to_thread(started.wait, 15)
 
 
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [one.getsockname()[1] for one in held]
+
+
 async def answering(url: str, body: bytes) -> float:
     """Seconds until the first ack."""
     began = time.perf_counter()
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
         while True:
             try:
                 await send(session, url, body)
@@ -226,7 +245,7 @@ async def main() -> None:
     parser.add_argument("--clicks", type=int, default=2000)
     parser.add_argument("--waiting", type=int, default=0)
     options = parser.parse_args()
-    ports = {"slack": 39401, "bare": 39402, "ours": 39403}
+    ports = dict(zip(("slack", "bare", "ours"), free_ports(3), strict=True))
     api = f"http://127.0.0.1:{ports['slack']}/api/"
     with tempfile.TemporaryDirectory() as folder:
         async with process("-m", "bench.clicks", "slack", str(ports["slack"]), env={}) as fake:
@@ -248,19 +267,20 @@ async def _compare(options: argparse.Namespace, folder: str, ports: dict[str, in
     url, bare_url = (f"http://127.0.0.1:{ports[name]}/slack/events" for name in ("ours", "bare"))
     ours, theirs = [], []
     async with (
-        process("-m", "bench.clicks", "bare", str(ports["bare"]), env=env),
-        process("-m", "bot.cli", "serve", "--config", str(config), env=ours_env),
+        process("-m", "bench.clicks", "bare", str(ports["bare"]), env=env) as bolt,
+        process("-m", "bot.cli", "serve", "--config", str(config), env=ours_env) as bot,
     ):
         await answering(bare_url, bodies[0])
         await answering(url, bodies.pop())
         for _ in range(3):
-            theirs.append(await throughput(bare_url, bodies[: options.clicks]))
+            theirs.append(await measured(bolt.pid, bare_url, bodies[: options.clicks]))
             batch, bodies = bodies[: options.clicks], bodies[options.clicks :]
-            ours.append(await throughput(url, batch))
+            ours.append(await measured(bot.pid, url, batch))
         acks = await steady(url, bodies[:1000])
-    mine, bolt = sorted(ours)[1], sorted(theirs)[1]
-    print(f"ours                {mine:7.0f} clicks/s")
-    print(f"bare Bolt           {bolt:7.0f} clicks/s   ours / bare = {mine / bolt:.2f}")
+    for name, runs in (("ours", ours), ("bare Bolt", theirs)):
+        each = ", ".join(f"{rate:.0f}" for rate, _ in runs)
+        print(f"{name:10} {median(runs, 0):7.0f} clicks/s ({each}), {median(runs, 1) * 1000:.2f} ms of CPU each")
+    print(f"ours / bare = {median(ours, 0) / median(theirs, 0):.2f}")
     p50, p99 = (acks[int(len(acks) * part)] * 1000 for part in (0.5, 0.99))
     print(f"at 100 clicks/s     ack p50 {p50:.1f} ms, p99 {p99:.1f} ms")
 

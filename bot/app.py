@@ -38,6 +38,7 @@ from bot.mailroom import Mailroom
 from bot.metrics import Metrics
 from bot.opening import Openings
 from bot.operating import operator_handlers
+from bot.precedence import Precedence
 from bot.probes import add_probes
 from bot.readiness import Readiness, socket_probe, store_probe, task_probe
 from bot.seal import Seal
@@ -100,16 +101,17 @@ async def running(
         mailroom = Mailroom(database, host, cards, openings, rules)
         inbox = Inbox(database, sender, directory, settings.policies)
         homes, lists = Homes(database, sender, inbox), Lists(database, sender, inbox)
-        worker = Worker(database, mailroom, directory, cards, rules, others=[homes.kind])
+        clicks = Precedence()
+        worker = Worker(database, mailroom, directory, cards, rules, others=[homes.kind], clicks=clicks)
         asides = Asides(database, sender, rules, homes, lists)
-        listeners = Listeners(database, sender, directory, rules, lists, host.app)
+        listeners = Listeners(database, sender, directory, rules, lists, clicks, host.app)
         await stack.enter_async_context(
             serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory))
         )
         app = _bolt(settings, workspaces, metrics)
+        listeners.register(app)
         asides.register(app)
         Lifecycle(directory, workspaces).register(app)
-        listeners.register(app)
         site = make_site(app if settings.environment.signing_secret else None)
         add_probes(site, readiness, metrics)
         if isinstance(workspaces, SeveralWorkspaces):

@@ -45,7 +45,8 @@ MOST_DIGITS = 15
 NO_CARD = "This message is no card. Use this on the message that asks for an approval."
 
 _TICKED = {Action.APPROVE_TICKED: True, Action.DENY_TICKED: False}
-_BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
+ASIDE_ACTIONS = (Action.RETRY, *_TICKED)
+BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
 
 
 class Asides:
@@ -55,14 +56,13 @@ class Asides:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self, app: AsyncApp) -> None:
-        """Before the listeners of cards: Bolt asks its listeners in turn, and theirs take every action of ours."""
         app.event("app_home_opened")(self.home_opened)
         app.command(COMMAND)(self.approvals)
         app.shortcut(HISTORY)(self.history)
         app.action(Action.RETRY.value)(self.retry)
         for action in _TICKED:
             app.action(action.value)(self.ticked)
-        for callback in _BATCHES:
+        for callback in BATCHES:
             app.view(callback.value)(self.submit)
 
     async def drain(self) -> None:
@@ -129,7 +129,7 @@ class Asides:
     async def submit(self, body: Body, ack: AsyncAck) -> None:
         """Each is a vote of its own, stored before the ack; what became of each follows in the view."""
         view, voter = body["view"], person_of(body)
-        approve = _BATCHES[Callback(view["callback_id"])]
+        approve = BATCHES[Callback(view["callback_id"])]
         shown, target = _metadata(view.get("private_metadata"))
         rows = await self._database.read(_rows, parse_refs(shown) or ())
         values = view["state"]["values"]

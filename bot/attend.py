@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy import Column, Table, func, select, update
 
 from bot.departures import gone
+from bot.precedence import Precedence
 from bot.slack_calls import Workspace
 from bot.slack_trouble import Later, NotInstalled
 from runtime.database import Database, Tx, Waiter, for_update
@@ -28,6 +29,7 @@ MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 POLL = 5.0
 SKIPPED = 0.05
+WHILE_MANY_CLICK = 4
 
 
 class NotNow(ConfirmError):
@@ -66,8 +68,17 @@ class Kind:
 class Attendant:
     """Attends the rows of one kind until it is stopped."""
 
-    def __init__(self, database: Database, kind: Kind, *, poll: float = POLL, term: float = 30.0) -> None:
+    def __init__(
+        self,
+        database: Database,
+        kind: Kind,
+        *,
+        poll: float = POLL,
+        term: float = 30.0,
+        clicks: Precedence | None = None,
+    ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
+        self._clicks = clicks or Precedence()
         self._tasks: dict[asyncio.Task[None], str] = {}
         self._stopping = asyncio.Event()
 
@@ -95,7 +106,9 @@ class Attendant:
         return [f"{self._kind.table.name} {key}" for key in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        claimed, pause = await self._claim(self._kind.at_once - len(self._tasks))
+        await self._clicks.stand_back()
+        room = self._kind.at_once - len(self._tasks)
+        claimed, pause = await self._claim(min(room, WHILE_MANY_CLICK) if self._clicks.many else room)
         for key, token in claimed:
             task = asyncio.create_task(self._attend(key, token))
             self._tasks[task] = key

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from bot.row import Confirmation, State
 from bot.rows import Session, find_session, lock_session, session_confirmations
@@ -14,8 +14,19 @@ from bot.tables import chains, mail, sessions, spoken, switches
 from runtime.database import Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
+from runtime.prepared import Prepared
 
 ANSWERS = ("answer", "refusal")
+
+_LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.done_at.is_(None)).order_by(mail.c.id)
+_WAITING, _FIRST_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(1))
+_HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
+_REST = Prepared(
+    update(sessions)
+    .where(sessions.c.key == bindparam("key_"))
+    .values(due_at=bindparam("due_at_"), owed_since=None, failures=0, trouble=None)
+)
+_LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,7 @@ def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
 
     `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
     """
-    waiting = select(mail).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id)
-    rows = tx.execute(waiting if together else waiting.limit(1)).all()
+    rows = (_WAITING if together else _FIRST_WAITING).all(tx, session_=key)
     letters = [Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation) for row in rows]
     if not together or not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
@@ -106,11 +116,10 @@ def letter_done(tx: Tx, letter_id: int) -> None:
 def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
     """Nothing is owed to the session, unless something came meanwhile. `again`: it is looked at in so many seconds."""
     session = lock_session(tx, key)
-    head = tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0
-    busy = bool(next_letters(tx, key, together=together)) or session.told_seq < head
+    head = _HEAD.first(tx, chain_=key)
+    busy = bool(next_letters(tx, key, together=together)) or (head is not None and session.told_seq < head.seq)
     due_at = tx.now() if busy else None if again is None else tx.now() + again
-    rested = update(sessions).where(sessions.c.key == key)
-    tx.execute(rested.values(due_at=due_at, owed_since=None, failures=0, trouble=None))
+    _REST(tx, key_=key, due_at_=due_at)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
@@ -124,7 +133,7 @@ def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
 
 
 def last_told(tx: Tx, key: str) -> int:
-    seq: int = tx.execute(select(sessions.c.told_seq).where(sessions.c.key == key)).scalar_one()
+    seq: int = _LAST_TOLD.first(tx, key_=key).told_seq
     return seq
 
 

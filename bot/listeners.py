@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from blocks import verdict
 from blocks.ids import Action, Callback, Ref, parse_id
 from bot import forms
+from bot.asides import ASIDE_ACTIONS, BATCHES
 from bot.authorise import Facts
 from bot.clicks import Body, at_of, beside, once, person_of, read_click
 from bot.desk import Ballot, Cast, Known, hear, nothing_known, overheard
@@ -29,6 +30,7 @@ from bot.inboxes import Reader
 from bot.lists import Lists
 from bot.people import Person
 from bot.policy import Policies
+from bot.precedence import Precedence
 from bot.row import Confirmation, Edit, State, Vote, VoteKind
 from bot.rows import read_confirmation
 from bot.sender import Sender
@@ -72,15 +74,24 @@ class Submitted:
 
 class Listeners:
     def __init__(
-        self, database: Database, sender: Sender, directory: Directory, rules: Rules, lists: Lists, app_name: str
+        self,
+        database: Database,
+        sender: Sender,
+        directory: Directory,
+        rules: Rules,
+        lists: Lists,
+        clicks: Precedence,
+        app_name: str,
     ) -> None:
+        self._clicks = clicks
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._tasks: set[asyncio.Task[None]] = set()
 
     def register(self, app: AsyncApp) -> None:
-        app.action(re.compile(r"adk_confirm_\w+"))(self.click)  # first: Bolt asks its listeners in turn
-        app.view(re.compile(r"adk_confirm_\w+_view"))(self.submit)
+        """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
+        app.action(_but(r"adk_confirm_\w+", ASIDE_ACTIONS))(self.click)
+        app.view(_but(r"adk_confirm_\w+_view", BATCHES))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
 
@@ -124,7 +135,7 @@ class Listeners:
             voter=voter,
             target=target,
         )
-        await self._cast(ballot, self._known)
+        await self._cast(ballot, nothing_known if self._clicks.many else self._known)
         self._redraw(body, ballot, url)
 
     def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
@@ -194,6 +205,11 @@ class Listeners:
         task = asyncio.create_task(_logged(work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
+    """All of ours, except what `Asides` answers."""
+    return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
 
 _SAYS = {Callback.DENY: VoteKind.DENY, Callback.RUN_AGAIN: VoteKind.RUN_AGAIN}

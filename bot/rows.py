@@ -23,6 +23,7 @@ from bot.tables import chains, confirmations, grants, ledger, mail, sessions
 from runtime.database import Tx, for_update
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, canonical
+from runtime.prepared import Prepared
 from runtime.upsert import insert_if_absent
 
 SESSIONS = "bot:sessions"
@@ -55,28 +56,29 @@ class Session:
     told_seq: int
 
 
-# Built once: building a statement costs more than running it.
 _SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
-_LOCKED_SESSION = for_update(_SESSION)
+_FIND_SESSION, _LOCK_SESSION = Prepared(_SESSION), Prepared(for_update(_SESSION))
 _CONFIRMATION = select(confirmations.c.session, confirmations.c.body).where(confirmations.c.id == bindparam("id_"))
-_LOCKED_CONFIRMATION = for_update(_CONFIRMATION)
+_FIND_CONFIRMATION, _LOCK_CONFIRMATION = Prepared(_CONFIRMATION), Prepared(for_update(_CONFIRMATION))
 _SAVED = ("state", "outcome", "decided_at", "version", "due_at", "owed_since", "parked_at", "failures", "body")
-_SAVE = (
+_SAVE = Prepared(
     update(confirmations)
     .where(confirmations.c.id == bindparam("id_"))
     .values({name: bindparam(f"{name}_") for name in _SAVED})
 )
-_OWE = (
+_OWE = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
     .values(due_at=bindparam("due_at_"), parked_at=None, failures=0)
 )
-_HEAD = for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_")))
-_MOVE_HEAD = (
+_HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))))
+_MOVE_HEAD = Prepared(
     update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
 )
-_WRITE_LINE = insert(ledger)
-_KNOWN_MAIL = select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
+_WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.name}_") for column in ledger.c}))
+_KNOWN_MAIL = Prepared(
+    select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
+)
 _PUT_MAIL = insert(mail).inline()
 
 
@@ -94,14 +96,14 @@ def now(tx: Tx) -> datetime:
 
 
 def lock_session(tx: Tx, key: str) -> Session:
-    row = tx.execute(_LOCKED_SESSION, {"key_": key}).one_or_none()
+    row = _LOCK_SESSION.first(tx, key_=key)
     if row is None:
         raise NotFound(f"There is no session {key}.")
     return _session(row)
 
 
 def find_session(tx: Tx, key: str) -> Session | None:
-    row = tx.execute(_SESSION, {"key_": key}).one_or_none()
+    row = _FIND_SESSION.first(tx, key_=key)
     return None if row is None else _session(row)
 
 
@@ -126,17 +128,17 @@ def _people(stored: str) -> frozenset[Person]:
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
     """Both rows, in the order that everybody locks them in."""
-    found = tx.execute(_CONFIRMATION, {"id_": confirmation_id}).one_or_none()
+    found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     session, body = lock_session(tx, found.session), found.body
     if tx.dialect != "sqlite":  # there the writer is alone, and what it read stands
-        body = tx.execute(_LOCKED_CONFIRMATION, {"id_": confirmation_id}).one().body
+        body = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id).body
     return session, row_from_json(body)
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
-    found = tx.execute(_CONFIRMATION, {"id_": confirmation_id}).one_or_none()
+    found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     return None if found is None else row_from_json(found.body)
 
 
@@ -165,7 +167,7 @@ def save(tx: Tx, session: Session, change: Change, *, new: bool = False) -> Conf
             )
         )
     else:
-        tx.execute(_SAVE, {"id_": row.id, **{f"{name}_": value for name, value in values.items()}})
+        _SAVE(tx, id_=row.id, **{f"{name}_": value for name, value in values.items()})
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool)
     relist(tx, row, change.steps)
@@ -224,7 +226,7 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
         confirmation=confirmation,
         tool=tool,
     )
-    tx.execute(_MOVE_HEAD, {"chain_": chain, "seq_": line.seq, "hash_": line.hash})
+    _MOVE_HEAD(tx, chain_=chain, seq_=line.seq, hash_=line.hash)
     stored = {
         "chain": chain,
         "seq": line.seq,
@@ -239,17 +241,17 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
         "previous": line.previous,
         "hash": line.hash,
     }
-    tx.execute(_WRITE_LINE, stored)
+    _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     return line
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
-    head = tx.execute(_HEAD, {"chain_": chain}).one_or_none()
+    head = _HEAD.first(tx, chain_=chain)
     if head is None:
         # Another replica may begin it at this moment: then its line comes first, and this one continues it.
         begun = Head()
         tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
-        head = tx.execute(_HEAD, {"chain_": chain}).one()
+        head = _HEAD.first(tx, chain_=chain)
     return Head(head.seq, head.hash)
 
 
@@ -271,7 +273,7 @@ def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
     """False: it was there already."""
-    if tx.execute(_KNOWN_MAIL, {"session_": session, "mark_": mark}).first() is not None:
+    if _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None:
         return False
     letter = {
         "session": session,
@@ -289,7 +291,7 @@ def put_mail(
 
 def owe_session(tx: Tx, key: str) -> None:
     """The session has mail, or lines to tell."""
-    tx.execute(_OWE, {"key_": key, "due_at_": tx.now()})
+    _OWE(tx, key_=key, due_at_=tx.now())
     tx.notify(SESSIONS)
 
 

@@ -20,6 +20,7 @@ from bot.letters import paused, read_session
 from bot.mailroom import Mailroom
 from bot.people import Person
 from bot.policy import Policies
+from bot.precedence import Precedence
 from bot.row import Confirmation, Place, State, Vote
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation, session_in
 from bot.slack_json import texts
@@ -63,18 +64,19 @@ class Worker:
         *,
         others: Sequence[Kind] = (),
         poll: float = 5.0,
+        clicks: Precedence | None = None,
     ) -> None:
         self._database, self._people, self._cards, self._rules = database, people, cards, rules
         kinds = (
             Kind(
-                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 4, next_deadline),
+                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 16, next_deadline),
                 about=lambda key: about(confirmation=key),
             ),
             Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend, about=lambda key: about(session=session_in(key))),
             Kind(replies, replies.c.vote, REPLIES, self._reply),
             *others,
         )
-        self._attendants = [Attendant(database, kind, poll=poll) for kind in kinds]
+        self._attendants = [Attendant(database, kind, poll=poll, clicks=clicks) for kind in kinds]
 
     async def run(self) -> None:
         """Until `stop`; then as long as what was begun takes to end."""

@@ -106,7 +106,7 @@ class _Readers:
         try:
             raw.execute("BEGIN")
             return work(Tx(connection, "sqlite", self._clock))
-        except DBAPIError as error:
+        except (DBAPIError, sqlite3.Error) as error:
             raise in_words(error) from error
         finally:
             connection.rollback()

@@ -41,7 +41,7 @@ _TROUBLE = frozenset(
 
 def in_words(error: BaseException) -> BaseException:
     """The store's own trouble as a sentence; anything else as it is."""
-    original = error.orig if isinstance(error, DBAPIError) else None
+    original = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in _TROUBLE:
         trouble = StoreError(f"SQLite could not do this ({original}). Nothing of it was stored.")
         trouble.__cause__ = error

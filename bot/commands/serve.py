@@ -7,6 +7,7 @@ import asyncio
 import logging
 import os
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from runtime.tool import end_threads
 
 STOPPED, BROKEN = 0, 1
 _LAST_TOOLS = 0.2
+_TAKING_TURNS = 0.0005
+"""The store's thread gives the interpreter away with each statement and has to get it back from the event loop, up to
+Python's five milliseconds later each time: under many clicks that was most of what an ack took."""
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
     configure_logs(settings.log.format, settings.log.level)
     for warning in settings.warnings:
         log.warning("%s", warning)
+    sys.setswitchinterval(_TAKING_TURNS)
     code = asyncio.run(_until_stopped(settings))
     if not end_threads(patience=_LAST_TOOLS) or _threads_left():
         end_now(code)  # a tool that is still at it; its call is on record as running
