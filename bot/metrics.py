@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from bot.desk import Shown
 from bot.gauges import Gauges, read_gauges
 from bot.ledger import LineKind
+from bot.row import State
 from bot.states import Change
 from runtime.database import Database
 from runtime.errors import ConfirmError
@@ -71,48 +72,29 @@ class Metrics:
         registry.register(self._gauges)
         self._read_again, self._reading = float("-inf"), asyncio.Lock()
         self._tool, self._method, self._code = Bounded(MOST_TOOLS), Bounded(MOST_METHODS), Bounded(MOST_CODES)
-        self._decided = Counter("adk_confirm_decided", "Confirmations decided.", ("verdict", "tool"), registry=registry)
-        self._time_to_decision = Histogram(
-            "adk_confirm_time_to_decision_seconds",
-            "From the request to the decision.",
-            ("verdict",),
-            buckets=_PATIENT,
-            registry=registry,
+        self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
+        self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
+        self._not_acked = self._counter(
+            "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
         )
-        self._click_to_ack = Histogram(
-            "adk_confirm_click_to_ack_seconds",
-            "From when the bot has what somebody did in Slack until it acknowledges it.",
-            ("way",),
-            buckets=_QUICK,
-            registry=registry,
+        self._slack_errors = self._counter("slack_errors", "Calls that Slack did not do.", "method", "code")
+        self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack put off with a 429.", "method")
+        self._time_to_decision = self._seconds(
+            "time_to_decision", "From the request to the decision.", _PATIENT, "verdict"
         )
-        self._not_acked = Counter(
-            "adk_confirm_clicks_not_acked",
-            "What somebody did in Slack and the bot could not store: they were told so.",
-            ("way",),
-            registry=registry,
+        self._click_to_ack = self._seconds(
+            "click_to_ack", "From when the bot has what somebody did in Slack until it acknowledges it.", _QUICK, "way"
         )
-        self._click_to_card = Histogram(
-            "adk_confirm_click_to_card_seconds",
-            "From a stored click until every card of its confirmation shows it.",
-            buckets=_SLOWER,
-            registry=registry,
+        self._click_to_card = self._seconds(
+            "click_to_card", "From a stored click until every card of its confirmation shows it.", _SLOWER
         )
-        self._slack = Histogram(
-            "adk_confirm_slack_call_seconds", "Calls to Slack.", ("method",), buckets=_SLOWER, registry=registry
-        )
-        self._slack_errors = Counter(
-            "adk_confirm_slack_errors", "Calls that Slack did not do.", ("method", "code"), registry=registry
-        )
-        self._rate_limited = Counter(
-            "adk_confirm_slack_rate_limited",
-            "Calls that Slack put off with a 429.",
-            ("method",),
-            registry=registry,
-        )
-        self._outside = Counter(
-            "adk_confirm_outside_answers", "Answers to a request that did not come from here.", registry=registry
-        )
+        self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
+
+    def _counter(self, name: str, says: str, *labels: str) -> Counter:
+        return Counter(f"adk_confirm_{name}", says, labels, registry=self._registry)
+
+    def _seconds(self, name: str, says: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"adk_confirm_{name}_seconds", says, labels, buckets=buckets, registry=self._registry)
 
     def heard(self, fact: object) -> None:
         match fact:
@@ -127,7 +109,7 @@ class Metrics:
         for step in change.steps:
             if step.kind is LineKind.ELSEWHERE:
                 self._outside.inc()
-                if step.text != "waiting":
+                if step.text != State.WAITING:
                     continue  # it had been decided here
             verdict = VERDICTS.get(step.kind)
             if verdict is None:
