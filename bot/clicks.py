@@ -25,22 +25,32 @@ def person_of(body: Body) -> Person:
 
 
 def team_of(body: Body) -> str:
-    """The workspace that the app was installed in, which is not always the one of who clicked."""
-    team = body.get("team") or {}
-    installed = (body.get("view") or {}).get("app_installed_team_id")
-    return str(installed or team.get("id") or body["user"].get("team_id") or "")
+    """The workspace that the app was installed in, which is not always the one of who clicked; where an organisation
+    installed it, theirs."""
+    team, installed = body.get("team") or {}, _installed(body)
+    own = "" if installed.startswith("E") else installed
+    return str(own or team.get("id") or body["user"].get("team_id") or "")
 
 
 def at_of(body: Body) -> Workspace:
     """The same, with the organisation that it belongs to, if any."""
-    enterprise, team = body.get("enterprise") or {}, body.get("team") or {}
-    return Workspace(team_of(body), str(enterprise.get("id") or team.get("enterprise_id") or "") or None)
+    enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed(body)
+    everywhere = installed if installed.startswith("E") else ""
+    named = enterprise.get("id") or team.get("enterprise_id") or everywhere
+    return Workspace(team_of(body), str(named) if named else None)
+
+
+def _installed(body: Body) -> str:
+    """A view says where the app was installed: the id of a workspace, or of an organisation."""
+    return str((body.get("view") or {}).get("app_installed_team_id") or "")
 
 
 def told_at(body: Mapping[str, Any]) -> Workspace:
-    """Where an event or a command comes from; each names it in its own fields."""
-    authorized: Mapping[str, Any] = next(iter(body.get("authorizations") or ()), {})
-    named = (body.get("enterprise_id"), authorized.get("enterprise_id"), body.get("context_enterprise_id"))
+    """Where an event or a command comes from; each names it in its own fields. The context of a channel that companies
+    share may be another one's, so it is the last to be asked."""
+    authorized: Mapping[str, Any] | None = next(iter(body.get("authorizations") or ()), None)
+    context = body.get("context_enterprise_id") if authorized is None else authorized.get("enterprise_id")
+    named = (body.get("enterprise_id"), context)
     return Workspace(str(body.get("team_id") or ""), next((str(one) for one in named if one), None))
 
 

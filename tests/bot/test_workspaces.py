@@ -163,12 +163,17 @@ async def test_an_organisation_installs_it_once_for_all_its_workspaces(
             card = await south.ask("reimburse 1500 for the team dinner")
             await north.approver.says("hello", None)  # the same token speaks to people of another of its workspaces
             await north.approver.finds("I can do this", timeout=PATIENCE)
+            await south.approver.clicks(card, "Deny")
+            form = await south.approver.gets_modal("Deny", timeout=PATIENCE)
+            await form.submits()
+            await south.approver.gets_modal("You denied", timeout=PATIENCE)
+            card = await south.ask("reimburse 1600 for the team dinner")
             await south.approver.clicks(card, "Approve")
             await south.asker.finds("reimburse is done", south.channel, thread=card, timeout=PATIENCE)
 
-            assert (await at.bot.database.read(read_places)) == [("T0SOUTH", "E0CORP")]
+            assert set(await at.bot.database.read(read_places)) == {("T0SOUTH", "E0CORP")}
             slack.uninstalls(south.install)
-            await comes_to(at, State.APPROVED)
+            await comes_to(at, State.DENIED, State.APPROVED)
             await slack.settled()
             assert [line for line in await system_lines(at) if "uninstalled" in line or "revoked" in line]
             assert await at.bot.database.read(read_tokens) == []
