@@ -1,11 +1,11 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[adk,mcp,postgres]'
+RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[adk,mcp,oauth,otel,postgres]'
 
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 confirm && mkdir /data && chown confirm /data
-RUN --mount=type=bind,from=build,source=/wheels,target=/wheels pip install --no-cache-dir --no-index --find-links /wheels adk-confirm[adk,mcp,postgres]
+RUN --mount=type=bind,from=build,source=/wheels,target=/wheels pip install --no-cache-dir --no-index --find-links /wheels 'adk-confirm[adk,mcp,oauth,otel,postgres]'
 USER confirm
 # The configuration is mounted at /data/adk-confirm.toml, your agent's package beside it.
 WORKDIR /data

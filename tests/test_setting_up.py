@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
@@ -17,7 +19,8 @@ from typing import cast
 import pytest
 
 from bot.cli import COMMANDS, Command
-from bot.settings import load_settings
+from bot.settings import Environment, load_settings
+from bot.vault import KEY
 from runtime import Agent, FunctionTool
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -95,6 +98,18 @@ def test_browser_tests_are_skipped_with_a_word_and_never_in_ci() -> None:
 
     assert "need Chromium or Chrome, which is not here; on Debian: apt-get install chromium" in without_a_browser()
     assert "CI needs a Chromium" in without_a_browser(CI="true")
+
+
+# Containers
+
+
+def test_the_container_holds_every_extra_and_gets_every_variable() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    found = re.findall(r"\[([a-z,]+)\]'", (ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert found == [",".join(sorted(extras))] * 2
+    wanted = {*re.findall(r'"([A-Z][A-Z_]{5,})"', inspect.getsource(Environment.read)), KEY} - {"SLACK_API_URL"}
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    assert {name for name in wanted if not re.search(rf"^      {name}: ", compose, re.MULTILINE)} == set()
 
 
 # README and docs
