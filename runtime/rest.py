@@ -19,10 +19,10 @@ from runtime.jsontypes import Json
 from runtime.rest_answers import as_events, as_json, as_lines, as_model, as_models, told_plainly
 from runtime.rest_bodies import (
     MOST_BYTES,
-    CreateSession,
-    RunAgent,
-    SettleCall,
-    UpdateSession,
+    CreateSessionRequest,
+    RunAgentRequest,
+    SettleCallRequest,
+    UpdateSessionRequest,
     check_history,
     check_id,
     check_message,
@@ -31,6 +31,7 @@ from runtime.rest_bodies import (
     read_optional,
 )
 from runtime.rest_guard import Guard, cors_headers
+from runtime.rest_openapi import openapi
 from runtime.rest_page import app_info, page_routes
 from runtime.runner import Run, Runner
 from runtime.wire import SessionRecord
@@ -80,6 +81,7 @@ class Api:
         return [
             web.get("/health", self.health),
             web.get("/version", self.version),
+            web.get("/openapi.json", self.described),
             web.get("/list-apps", self.list_apps),
             web.get("/apps/{app}/app-info", self.app_info),
             web.post("/apps/{app}/users/{user}/sessions", self.create_session),
@@ -111,6 +113,9 @@ class Api:
         python = ".".join(str(number) for number in sys.version_info[:3])
         return as_json({"version": _version(), "language": "python", "language_version": python})
 
+    async def described(self, _: web.Request) -> web.Response:
+        return as_json(openapi(_version()))
+
     async def list_apps(self, request: web.Request) -> web.Response:
         names = sorted(self._runners)
         if request.query.get("detailed", "").lower() not in ("true", "1"):
@@ -124,7 +129,7 @@ class Api:
 
     async def create_session(self, request: web.Request) -> web.Response:
         runner, user = self._of_user(request)
-        body = await read_optional(request, CreateSession) or CreateSession()
+        body = await read_optional(request, CreateSessionRequest) or CreateSessionRequest()
         name = (body.session_id or "").strip()
         if name:
             check_id(name, "body", "sessionId")
@@ -149,7 +154,7 @@ class Api:
 
     async def update_session(self, request: web.Request) -> web.Response:
         runner, user, session_id = self._of_session(request)
-        body = await read_body(request, UpdateSession)
+        body = await read_body(request, UpdateSessionRequest)
         return as_model(await runner.update_state(user_id=user, session_id=session_id, delta=body.state_delta))
 
     async def delete_session(self, request: web.Request) -> web.Response:
@@ -170,7 +175,7 @@ class Api:
         """People's word on a call that ran when its process died; answered like `/run`."""
         runner, user, session_id = self._of_session(request)
         call_id = check_id(request.match_info["call"], "path", "call_id")
-        body = await read_body(request, SettleCall)
+        body = await read_body(request, SettleCallRequest)
         await self._refuse_the_desks(runner, user, session_id)
         return await as_events(
             await runner.settle(user_id=user, session_id=session_id, call_id=call_id, word=body.word)
@@ -179,10 +184,10 @@ class Api:
     # Talking
 
     async def run(self, request: web.Request) -> web.Response:
-        return await as_events(await self._start(await read_body(request, RunAgent), streaming=False))
+        return await as_events(await self._start(await read_body(request, RunAgentRequest), streaming=False))
 
     async def run_sse(self, request: web.Request) -> web.StreamResponse:
-        body = await read_body(request, RunAgent)
+        body = await read_body(request, RunAgentRequest)
         run = await self._start(body, streaming=body.streaming)
         response = web.StreamResponse(
             headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
@@ -196,7 +201,7 @@ class Api:
             log.info("a caller left session %s; its run goes on", body.session_id)
         return response
 
-    async def _start(self, body: RunAgent, *, streaming: bool) -> Run:
+    async def _start(self, body: RunAgentRequest, *, streaming: bool) -> Run:
         if body.app_name is None:
             raise Invalid("There is no appName: say which app shall answer.")
         runner = self.runner(body.app_name)

@@ -36,17 +36,17 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 Body = TypeVar("Body", bound=Wire)
 
 
-class CreateSession(Wire):
+class CreateSessionRequest(Wire):
     session_id: str | None = None
     state: JsonObject | None = None
     events: list[Event] | None = None
 
 
-class UpdateSession(Wire):
+class UpdateSessionRequest(Wire):
     state_delta: JsonObject
 
 
-class RunAgent(Wire):
+class RunAgentRequest(Wire):
     """The body of `/run` and `/run_sse`. What ADK's own page sends beyond this (`functionCallEventId`) is ignored."""
 
     app_name: str | None = None
@@ -59,7 +59,7 @@ class RunAgent(Wire):
     invocation_id: str | None = None
 
 
-class SettleCall(Wire):
+class SettleCallRequest(Wire):
     word: Literal["it happened", "it did not", "run again"]
 
 

@@ -40,7 +40,9 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
 
     async def structure(request: web.Request) -> web.Response:
         root = runner_of(request.match_info["app"]).agent
-        return as_json({"name": request.match_info["app"], "root_agent": _node(root)})
+        told: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
+        # An answer goes on with the invocation that asked, and the model waits until all of a turn are given.
+        return as_json({**told, "resumability_config": {"is_resumable": True}})
 
     async def no_yaml(request: web.Request) -> web.Response:
         runner_of(request.match_info["app"])

@@ -7,6 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from bot.hosts.about import find_out
+from runtime.jsontypes import Json
 from tests.support.served import browsing
 from tests.support.twins.client import Client
 from tests.support.twins.ours import our_server
@@ -41,6 +43,28 @@ async def test_what_there_is(quick: Client) -> None:
     assert await quick.request("GET", "/list-apps?relative_path=./") == (200, ["clerk", "front", "keeper"])
     _, listed = await quick.request("GET", "/list-apps?detailed=true")
     assert [app["rootAgentName"] for app in listed["apps"]] == ["clerk", "front", "keeper"]
+
+
+async def test_what_may_be_asked_is_described_and_there(quick: Client) -> None:
+    status, told = await quick.request("GET", "/openapi.json")
+    assert status == 200
+    assert told["components"]["schemas"]["RunAgentRequest"]["properties"].keys() == {
+        "appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta", "customMetadata", "invocationId",
+    }  # fmt: skip
+    for path, operations in told["paths"].items():
+        for method, operation in operations.items():
+            names = {parameter["name"]: "none" for parameter in operation["parameters"]}
+            status, body = await quick.request(method.upper(), path.format(**names))
+            assert (status, body) not in [(404, {"detail": "Not Found"}), (405, {"detail": "Method Not Allowed"})]
+
+
+async def test_our_own_bot_finds_out_what_it_can_rely_on(quick: Client) -> None:
+    async def get(path: str) -> tuple[int, Json]:
+        return await quick.request("GET", path)
+
+    about = await find_out("clerk", get)
+    assert (about.metadata, about.invocation, about.resumable) == (True, True, True)
+    assert "deploy" in about.schemas
 
 
 async def test_what_an_app_consists_of(quick: Client) -> None:
