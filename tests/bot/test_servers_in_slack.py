@@ -13,6 +13,7 @@ from aiohttp import web
 
 from bot.ledger import LineKind
 from bot.rows import chain_of, read_lines
+from bot.sandbox.seen import Seen
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of
@@ -226,38 +227,35 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
 # Killed while it ran
 
 
-@pytest.mark.parametrize(("button", "told"), [("It happened", "it happened"), ("It did not", "it did not happen")])
-async def test_killed_while_it_ran_people_say_what_happened(
-    at: Office, server: Foreign, button: str, told: str
-) -> None:
+async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
+    """The word that it lingers over, and the card that asks what became of it."""
     word = server.holds()
     card = await at.ask(f"please linger {word}")
     await at.bob.clicks(card, "Approve")
     await server.has_begun(word)
     server.kill()
     server.start()
+    return word, await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
 
-    unknown = await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+
+@pytest.mark.parametrize(("button", "told"), [("It happened", "it happened"), ("It did not", "it did not happen")])
+async def test_killed_while_it_ran_people_say_what_happened(
+    at: Office, server: Foreign, button: str, told: str
+) -> None:
+    word, unknown = await killed_in_the_tool(at, server)
     await at.bob.clicks(unknown, button, sure=True)
-    heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=card)
+    heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=unknown.thread)
     assert told in heard
-    settled = await at.ann.finds("linger is settled by hand", at.deploys, thread=card)
+    settled = await at.ann.finds("linger is settled by hand", at.deploys, thread=unknown.thread)
     assert settled.buttons == ()
     assert server.lingered(word) == ["begun"]
 
 
 async def test_killed_while_it_ran_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
-    word = server.holds()
-    card = await at.ask(f"please linger {word}")
-    await at.bob.clicks(card, "Approve")
-    await server.has_begun(word)
-    server.kill()
-    server.start()
-
-    unknown = await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+    word, unknown = await killed_in_the_tool(at, server)
     assert server.lingered(word) == ["begun"]
     server.go_on(word)
     await at.cyd.clicks(unknown, "Run again", sure=True)
-    await at.ann.finds("linger runs again, attempt 2", at.deploys, thread=card)
-    await at.ann.finds("linger is done", at.deploys, thread=card, timeout=LONG)
+    await at.ann.finds("linger runs again, attempt 2", at.deploys, thread=unknown.thread)
+    await at.ann.finds("linger is done", at.deploys, thread=unknown.thread, timeout=LONG)
     assert server.lingered(word) == ["begun", "begun", "ended"]

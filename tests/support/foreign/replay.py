@@ -122,23 +122,12 @@ class Replay:
 
     async def run(self, request: web.Request) -> web.Response:
         try:
-            key, parts = await self._read(request)
-        except Refused as refused:
-            return web.Response(status=400, text=str(refused))
-        if key not in self._sessions.all:
-            return web.Response(status=404, text="session not found")
-        try:
-            return web.json_response([event async for event in self._events(key, parts)])
+            return web.json_response([event async for event in self._events(*await self._read(request))])
         except Refused as refused:
             return web.Response(status=500, text=str(refused))
 
     async def run_sse(self, request: web.Request) -> web.StreamResponse:
-        try:
-            key, parts = await self._read(request)
-        except Refused as refused:
-            return web.Response(status=400, text=str(refused))
-        if key not in self._sessions.all:
-            return web.Response(status=404, text="session not found")
+        key, parts = await self._read(request)
         stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await stream.prepare(request)
         try:
@@ -149,9 +138,16 @@ class Replay:
         return stream
 
     async def _read(self, request: web.Request) -> tuple[str, list[Plain]]:
+        """What is refused before it runs."""
         body = await request.json()
-        self.taken(body)
-        return _key(body["appName"], body["userId"], body["sessionId"]), body["newMessage"]["parts"]
+        try:
+            self.taken(body)
+        except Refused as refused:
+            raise web.HTTPBadRequest(text=str(refused)) from refused
+        key = _key(body["appName"], body["userId"], body["sessionId"])
+        if key not in self._sessions.all:
+            raise web.HTTPNotFound(text="session not found")
+        return key, body["newMessage"]["parts"]
 
     # A run
 
