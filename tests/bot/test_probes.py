@@ -51,6 +51,7 @@ async def test_a_store_that_another_version_has_changed(open_office: Opens) -> N
     assert "store: the bot tables are at revision 9999, and this version knows" in said
 
 
+@pytest.mark.slow
 async def test_a_socket_that_was_cut(open_office: Opens) -> None:
     async with open_office(socket=True) as at:
         refused = at.slack.faults.fails("apps.connections.open", times=None)
