@@ -112,6 +112,22 @@ async def test_a_command_answers_only_who_typed_it(scene: Scene, visits: Visits)
     await me.presses("Enter")
     await me.sees("/approve is not a valid command.")
     await expect(me.chat.get_by_role("combobox")).to_have_value("/approve everything")
+    await me.goes_to("general")
+    await me.does_not_see("/approve is not a valid command.")
+
+
+async def test_a_newcomer_is_told_what_to_say_where_the_app_hears_it(scene: Scene, visits: Visits) -> None:
+    scene.slack.channel("quiet", scene.dana, with_app=False)
+    me = await visits()
+    await me.chat.get_by_role("button", name="@adk-confirm deploy checkout 2.14.0").click()
+    await expect(me.chat.get_by_role("combobox")).to_have_value("@adk-confirm deploy checkout 2.14.0")
+    await me.goes_to("adk-confirm")
+    await me.page.get_by_role("tab", name="Messages").click()
+    await me.chat.get_by_role("button", name="deploy checkout 2.14.0", exact=True).click()
+    await expect(me.chat.get_by_role("combobox")).to_have_value("deploy checkout 2.14.0")
+    await me.goes_to("quiet")
+    await me.sees("adk-confirm is not in here.", within=me.chat)
+    await expect(me.chat.locator(".try")).to_have_count(0)
 
 
 async def test_messages_of_ones_own_are_edited_and_deleted(scene: Scene, visits: Visits) -> None:
