@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from aiohttp import web
 from pydantic import SecretStr
@@ -41,6 +43,7 @@ from bot.operating import operator_handlers
 from bot.precedence import Precedence
 from bot.probes import add_probes
 from bot.readiness import Readiness, socket_probe, store_probe, task_probe
+from bot.reloading import Reloading, ended
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
@@ -70,11 +73,16 @@ class Bot:
 
 @asynccontextmanager
 async def running(
-    settings: Settings, *, clock: Callable[[], float] | None = None, limits: Limits | None = None
+    settings: Settings,
+    *,
+    file: Path | None = None,
+    clock: Callable[[], float] | None = None,
+    limits: Limits | None = None,
 ) -> AsyncIterator[Bot]:
     """The bot, from the first event it can hear to the last row it attends. Raises a sentence if it can't start.
 
-    A `clock` replaces every clock there is, so that a day can pass in no time; `limits` are those of calls to Slack.
+    `file`: where the settings come from; its policies are taken again when it changes. A `clock` replaces every clock
+    there is, so that a day can pass in no time; `limits` are those of calls to Slack.
     """
     stop, readiness = Stop(), Readiness()
     async with AsyncExitStack() as stack:
@@ -87,6 +95,7 @@ async def running(
         host = await open_host(settings.agent, database, clock, store_url=settings.store_url)
         stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
         rules = Rules(settings.policies, Seal(_secret(settings), "call"))
+        reloading = None if file is None else Reloading(file, os.environ, rules)
         workspaces = await open_workspaces(settings, database)
         sender = Sender(
             workspaces.client_for,
@@ -97,16 +106,16 @@ async def running(
         )
         directory = Directory(sender, patience=(limits or Limits()).lookups, clock=clock or time.monotonic)
         cards = Cards(sender, directory, StoredAttempts(database), Voice(database, sender, clock or time.monotonic))
-        openings = Openings(database, directory, settings.policies, workspaces.unfit)
+        openings = Openings(database, directory, rules, workspaces.unfit)
         mailroom = Mailroom(database, host, cards, openings, rules)
-        inbox = Inbox(database, sender, directory, settings.policies)
+        inbox = Inbox(database, sender, directory, rules)
         homes, lists = Homes(database, sender, inbox), Lists(database, sender, inbox)
         clicks = Precedence()
         worker = Worker(database, mailroom, directory, cards, rules, others=[homes.kind], clicks=clicks)
         asides = Asides(database, sender, rules, homes, lists)
         listeners = Listeners(database, sender, directory, rules, lists, clicks, host.app)
         await stack.enter_async_context(
-            serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory))
+            serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory, reloading))
         )
         app = _bolt(settings, workspaces, metrics)
         listeners.register(app)
@@ -126,6 +135,8 @@ async def running(
         checkpointing = _checkpointing(settings, database, sender, workspaces)
         sealing = asyncio.create_task(checkpointing.run(), name="adk-confirm-checkpoints")
         readiness.watch("worker", task_probe(attending))
+        if reloading is not None:
+            stack.push_async_callback(ended, asyncio.create_task(reloading.run(), name="adk-confirm-reloading"))
         readiness.started()
         try:
             yield Bot(url, database, host, app, attending)

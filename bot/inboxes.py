@@ -19,14 +19,14 @@ from bot.grants import Grant
 from bot.inbox import home_view
 from bot.letters import paused
 from bot.people import Approver, ApproverKind, Person
-from bot.policy import CallFacts, Policies
+from bot.policy import CallFacts
 from bot.row import Confirmation, Place, Vote, VoteKind
 from bot.rows import chain_of, find_session, now
 from bot.sender import Sender
 from bot.slack_calls import Workspace
 from bot.slack_trouble import SlackTrouble
 from bot.viewing import Links
-from bot.voting import claim_of
+from bot.voting import Rules, claim_of
 from runtime.database import Database, Tx
 
 SHOWN = 20
@@ -68,8 +68,8 @@ class _Page:
 
 
 class Inbox:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, policies: Policies) -> None:
-        self._database, self._sender, self._directory, self._policies = database, sender, directory, policies
+    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: Rules) -> None:
+        self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 
     async def home(self, reader: Reader, version: int) -> Composed:
         """The Home tab."""
@@ -153,7 +153,7 @@ class Inbox:
         if not row.unknown and at >= row.deadline:
             return False
         vote = Vote(id="looking", kind=kind, voter=reader.person, revision=row.revision.number, stored_at=at)
-        facts = await self._directory.facts(row, vote, self._policies, speakers)
+        facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
 
     # How it looks

@@ -12,11 +12,12 @@ from bot.directory import Directory, NotWritable
 from bot.hosts.host import HostRequest
 from bot.letters import Letter
 from bot.people import Person, Unresolved
-from bot.policy import CallFacts, Governs, Policies, Unfit, Ungoverned, may_show_in
+from bot.policy import CallFacts, Governs, Unfit, Ungoverned, may_show_in
 from bot.row import Place
 from bot.rows import Session, session_confirmations
 from bot.slack_calls import Workspace
 from bot.tables import mail
+from bot.voting import Rules
 from runtime.database import Database, Tx
 
 Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
@@ -24,8 +25,8 @@ Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 
 
 class Openings:
-    def __init__(self, database: Database, directory: Directory, policies: Policies, unfit: Unfits) -> None:
-        self._database, self._directory, self._policies, self._unfit = database, directory, policies, unfit
+    def __init__(self, database: Database, directory: Directory, rules: Rules, unfit: Unfits) -> None:
+        self._database, self._directory, self._rules, self._unfit = database, directory, rules, unfit
 
     async def prepare(self, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
@@ -41,7 +42,7 @@ class Openings:
             app=session.session.app,
             enterprise=session.enterprise,
         )
-        found = self._policies.resolve(call)
+        found = self._rules.policies.resolve(call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
             found = Ungoverned(unfit, found.index)
@@ -59,7 +60,7 @@ class Openings:
             return None
         barred: set[Person] = set()
         at = Workspace(session.team, session.enterprise)
-        for entry in dict.fromkeys((*found.policy.barred, *self._policies.barred(call))):
+        for entry in dict.fromkeys((*found.policy.barred, *self._rules.policies.barred(call))):
             people = await self._directory.members(entry, at, call)
             if isinstance(people, Unresolved):
                 return None

@@ -22,6 +22,7 @@ from bot.people import OPERATOR
 from bot.policy import Policies, Policy
 from bot.purging import purge
 from bot.reapplying import reapply_all
+from bot.reloading import Reloading, same_policies
 from bot.row import VoteKind
 from bot.rows import read_confirmation
 from bot.seal import Seal
@@ -90,7 +91,9 @@ def rules_of(settings: Settings) -> Rules:
 # What
 
 
-def operator_handlers(database: Database, rules: Rules, people: Asking) -> Mapping[str, Handler]:
+def operator_handlers(
+    database: Database, rules: Rules, people: Asking, reloading: Reloading | None = None
+) -> Mapping[str, Handler]:
     """The service's side of each command, for `serve_control`."""
 
     async def pause_(_: JsonObject) -> JsonObject:
@@ -107,8 +110,10 @@ def operator_handlers(database: Database, rules: Rules, people: Asking) -> Mappi
 
     async def reapply(arguments: JsonObject) -> JsonObject:
         policies, dry_run = _policies(arguments), arguments.get("dry_run") is True
+        if reloading is not None:
+            await reloading.look()  # before what waits comes under the file, what is new does
         done = await reapply_command(database, people, policies, dry_run=dry_run)
-        return {**done, "restart": not dry_run and _fingerprints(policies) != _fingerprints(rules.policies)}
+        return {**done, "restart": not dry_run and not same_policies(policies, rules.policies)}
 
     async def purge_(arguments: JsonObject) -> JsonObject:
         return await purge_command(database, datetime.fromisoformat(_text(arguments, "before")))
@@ -184,10 +189,6 @@ def _policies(arguments: JsonObject) -> Policies:
     if not isinstance(frozen, list):
         raise Invalid("The command brought no policies.")
     return Policies(tuple(Policy.thaw(one) for one in frozen))
-
-
-def _fingerprints(policies: Policies) -> list[str]:
-    return [policy.fingerprint for policy in policies.entries]
 
 
 def _text(arguments: JsonObject, name: str) -> str:

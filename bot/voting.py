@@ -28,9 +28,12 @@ from bot.steps import FieldChange, Step, Word
 from runtime.errors import Invalid
 
 
-@dataclass(frozen=True)
+@dataclass
 class Rules:
-    """What counting needs beside the row: the file's policies, to hold an edit against, and the seal for its result."""
+    """What counting needs beside the row: the file's policies, to hold an edit against, and the seal for its result.
+
+    `policies` are those of the file as it is now: whoever needs them looks here each time (`reloading.py` puts them).
+    """
 
     policies: Policies
     seal: Seal

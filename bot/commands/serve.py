@@ -39,15 +39,15 @@ def run(args: argparse.Namespace) -> int:
     for warning in settings.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_TAKING_TURNS)
-    code = asyncio.run(_until_stopped(settings))
+    code = asyncio.run(_until_stopped(settings, args.config))
     if not end_threads(patience=_LAST_TOOLS) or _threads_left():
         end_now(code)  # a tool that is still at it; its call is on record as running
     return code
 
 
-async def _until_stopped(settings: Settings) -> int:
+async def _until_stopped(settings: Settings, file: Path) -> int:
     told = _told_to_stop()
-    async with running(settings) as bot:
+    async with running(settings, file=file) as bot:
         print(f"Listening at {bot.url}.", flush=True)
         await asyncio.wait({told, bot.work}, return_when=asyncio.FIRST_COMPLETED)
         if not told.done():

@@ -42,7 +42,10 @@ REVOCATION_WAITS = (
 )
 NOTHING_WAITS = "Nothing waits."
 NOTHING_TO_REAPPLY = "Every waiting confirmation is under the policies as the file has them."
-RESTART = "The service still has the file as it was when it started: restart it, so that new calls fall under this one."
+RESTART = (
+    "The service has other policies than this file, so new calls fall under those: let it read this file (--config), "
+    "and look into its log for what it says of it."
+)
 LEFT = "{count} left as they were: mend what is said above, then run this again."
 ANCHOR_UNREADABLE = "{path} can't be read as an anchor: {why}. Name the file that keeps the checkpoint lines."
 OUTPUT_UNWRITABLE = "{path} can't be written: {why}. Name another file with --output."

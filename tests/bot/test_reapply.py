@@ -165,12 +165,12 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 
 
-async def test_a_running_service_is_told_to_be_restarted(at: Backoffice) -> None:
+async def test_a_service_that_has_another_file_is_said(at: Backoffice) -> None:
     if at.database.dialect != "sqlite":
         return  # there the command does not meet the replicas
     await at.asks()
     said = await edited(at, "quorum = 2", "quorum = 1")
-    assert said.splitlines()[-1].startswith("The service still has the file as it was when it started: restart it")
+    assert said.splitlines()[-1].startswith("The service has other policies than this file")
 
 
 async def test_alone_without_a_token_no_vote_is_touched(at: Backoffice) -> None:

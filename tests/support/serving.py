@@ -59,7 +59,7 @@ async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
         return time.time() + ahead
 
     settings = load_settings(Path(path), os.environ)
-    async with running(settings, clock=clock if ahead else None, limits=AT_ONCE) as bot:
+    async with running(settings, file=Path(path), clock=clock if ahead else None, limits=AT_ONCE) as bot:
         print(f"Listening at {bot.url}.", flush=True)
         await asyncio.Event().wait()
 
