@@ -57,7 +57,11 @@ def configure(form: Form = "text", level: Level = "info") -> None:
     """`level` is for our own lines; others are heard from a warning on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines() if form == "text" else JsonLines())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    root = logging.getLogger()
+    for other in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(other)  # whoever was here before, such as a tracer's launcher: each line is written once
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
     for name in OURS:
         logging.getLogger(name).setLevel(level.upper())
     sys.excepthook = _ended

@@ -210,6 +210,7 @@ def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # and put back
     monkeypatch.setattr(threading, "excepthook", threading.excepthook)
     monkeypatch.setattr(logging.Logger, "manager", logging.Manager(root))  # type: ignore[arg-type]  # a root all the same
+    root.addHandler(logging.StreamHandler())  # a launcher's
     configure("json", "debug")
     assert logging.getLogger("bot.app").isEnabledFor(logging.DEBUG)
     assert not logging.getLogger("slack_sdk.web").isEnabledFor(logging.INFO)
