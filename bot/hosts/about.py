@@ -68,6 +68,7 @@ async def _tolerant(get: Get, path: str) -> Json:
     try:
         return await _found(get, path)
     except Unreachable:
+        await get("/list-apps")  # if it is the server that is gone, nothing was found out
         return None
 
 

@@ -194,6 +194,23 @@ async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: 
     await server.close()
 
 
+@pytest.mark.parametrize("gone", [False, True], ids=["only this is closed", "the server is gone"])
+async def test_what_describes_the_app_may_be_closed(ear: Ear, gone: bool) -> None:
+    async def closing(_: web.Request) -> web.Response:
+        if gone:
+            ear.instead["/list-apps"] = closing
+        return web.Response(status=403)
+
+    ear.instead["/dev/apps/clerk/build_graph"] = closing
+    server = ear.server()
+    if gone:
+        with pytest.raises(Unreachable):
+            await server.about()
+    else:
+        assert not (await server.about()).resumable
+    await server.close()
+
+
 async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:
     long = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "ü" * 2**20}]}}, ensure_ascii=False)
     ear.instead["/run_sse"] = streaming("data: ", long[:1000], long[1000:], "\r\n\r\n")
