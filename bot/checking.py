@@ -102,7 +102,7 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         return
     database = await Database.open(":memory:")  # an agent in this process wants one; nothing is put there
     try:
-        host = await _in_time(open_host(agent, database))
+        host = await _in_time(open_host(agent, database, store_url=settings.store_url))
         try:
             about = await _in_time(host.capabilities())
         finally:

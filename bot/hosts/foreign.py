@@ -79,7 +79,10 @@ class ForeignHost:
 
     async def look(self, session: SessionKey) -> Look:
         about = await self.server.about()
-        return (await self._read(session)).look(self._running.get(session, {}), about.schemas)
+        before = self._running.get(session, {})
+        found = await self._read(session)
+        # What ran when this was asked for may have ended by now, and what was read is from before that, or from after.
+        return found.look({**self._running.get(session, {}), **before}, about.schemas)
 
     # Words
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bot.checking import check_all
+from bot.settings import parse_settings
 from tests.support.foreign.alone import ran
 from tests.support.office import Office, office
 
@@ -74,6 +76,16 @@ async def test_after_a_restart_sessions_in_memory_are_said_to_be_gone(
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.ann.finds("sessions in memory are gone with the process", at.deploys, thread=card)
         assert ran() == []
+
+
+@pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])
+async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: bool, tmp_path: Path) -> None:
+    store = {"DATABASE_URL": f"sqlite:///{tmp_path / 'bot.db'}"}
+    found = await check_all(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store))
+    about = [finding for finding in found if finding.what == "agent"]
+    assert all(finding.ok for finding in about)
+    assert any("kept in memory" in finding.said for finding in about) is in_memory
+    assert [*tmp_path.glob("*.db")] == []  # it looks, and leaves nothing behind
 
 
 async def test_while_a_tool_blocks_others_decide(

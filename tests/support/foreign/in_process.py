@@ -8,6 +8,7 @@ from typing import Any
 
 from google.adk.apps.app import App
 from google.adk.runners import Runner
+from google.adk.sessions.database_session_service import DatabaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 
@@ -46,6 +47,7 @@ MADE: dict[str, Callable[[], object]] = {
     "stalling": _stalling,
     "office": lambda: app("office"),
     "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),
+    "kept": lambda: Runner(app=app("clerk"), session_service=DatabaseSessionService(os.environ["SESSIONS"])),
     "guarded": lambda: App(
         name="guarded", root_agent=agent("clerk"), plugins=[ConfirmationPlugin(secret=SECRET, name="theirs")]
     ),
