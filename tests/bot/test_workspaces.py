@@ -12,12 +12,13 @@ from sqlalchemy import select, text
 
 from bot.departures import DEPARTURES
 from bot.ledger import SYSTEM
-from bot.row import State
+from bot.letters import read_session
+from bot.row import SessionKey, State
 from bot.rows import SESSIONS, content_of, read_lines
 from bot.sandbox.call import Made
 from bot.sandbox.records import Channel
 from bot.sandbox.server import FakeSlack
-from bot.tables import confirmations
+from bot.tables import confirmations, sessions
 from runtime.database import Tx
 from tests.support.office import Office, office
 from tests.support.workspaces import Branch, distributed, install, several
@@ -44,12 +45,18 @@ shared_channels = true
 
 @asynccontextmanager
 async def two(
-    url: str, folder: Path, monkeypatch: pytest.MonkeyPatch, policies: str = POLICIES, *, socket: bool = False
+    url: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policies: str = POLICIES,
+    *,
+    socket: bool = False,
+    target: str = "examples.oncall:agent",
 ) -> AsyncIterator[tuple[Office, Branch]]:
     """Acme and Globex, both with the app."""
     async with FakeSlack(distributed()) as slack:
         globex = Branch.of(slack, "Globex", shared_with=(slack.team,))
-        options = {"slack": slack, "env": several(slack), "time_moves": True, "socket": socket}
+        options = {"slack": slack, "env": several(slack), "time_moves": True, "socket": socket, "target": target}
         async with office(url, folder / "tools.log", monkeypatch, policies, **options) as at:  # type: ignore[arg-type]
             assert (await install(at.bot.url, at.lead)).status == 200
             assert (await install(at.bot.url, globex.approver)).status == 200
@@ -63,6 +70,11 @@ def posts(at: Office, channel: Channel) -> list[Made]:
 
 def read_states(tx: Tx) -> list[str]:
     return list(tx.execute(select(confirmations.c.state).order_by(confirmations.c.created)).scalars())
+
+
+def read_session_at(tx: Tx, team: str) -> SessionKey:
+    key = tx.execute(select(sessions.c.key).where(sessions.c.team == team)).scalar_one()
+    return read_session(tx, key).session
 
 
 async def comes_to(at: Office, *wanted: State) -> None:
@@ -195,9 +207,13 @@ async def test_uninstalling_closes_what_waits_there_and_nothing_else(
         theirs = await globex.ask("reimburse 1700 for the offsite")
         ours = await at.ask("reimburse 1500 for the team dinner")
 
+        session = await at.bot.database.read(read_session_at, "T0GLOBEX")
+        assert len((await at.bot.host.look(session)).requests) == 1
+
         at.slack.uninstalls(globex.install)
         await comes_to(at, State.WITHDRAWN, State.WAITING)
         await at.rests()
+        assert (await at.bot.host.look(session)).requests == ()  # the agent was told, with nobody there to read more
 
         told = await system_lines(at)
         assert [line.partition(" by ")[0] for line in told[:2]] == [
@@ -215,6 +231,29 @@ async def test_uninstalling_closes_what_waits_there_and_nothing_else(
         await at.ann.finds("reimburse is done", at.deploys, thread=ours, timeout=PATIENCE)
         assert [call["amount"] for call in at.ran()] == [1500]
         assert "[Approve]" in str(globex.asker.now(theirs))  # nobody can change it any more
+
+
+async def test_what_runs_when_the_app_is_removed_comes_to_its_end(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    async with two(sqlite_stocked, tmp_path, monkeypatch, target="tests.support.lab:agent") as (at, globex):
+        card = await globex.ask('work {"on": "the roof"}')
+        await globex.approver.clicks(card, "Approve")
+        await globex.asker.finds("is running", globex.channel, timeout=PATIENCE)
+
+        at.slack.uninstalls(globex.install)
+        await at.slack.settled()
+        gate.touch()
+        with at.bot.database.waiter(SESSIONS) as waiter:
+            while await at.bot.database.read(read_outcomes) != ["done"]:
+                await waiter.wait(0.2)
+        assert [line["tool"] for line in at.ran()] == ["begins", "work"]
+
+
+def read_outcomes(tx: Tx) -> list[str | None]:
+    return list(tx.execute(select(confirmations.c.outcome)).scalars())
 
 
 async def test_installing_it_again_takes_up_where_it_was_left(
