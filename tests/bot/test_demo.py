@@ -22,6 +22,7 @@ from bot.sandbox.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 LINUX, MAC = "linux", "darwin"
+START = 50.0
 
 
 @asynccontextmanager
@@ -34,7 +35,10 @@ async def demo(cwd: Path, **env: str) -> AsyncIterator[tuple[str, asyncio.subpro
     )  # fmt: skip
     assert process.stdout is not None
     try:
-        said = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C ends it.\n\n"), PATIENCE)
+        try:
+            said = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C ends it.\n\n"), START)
+        except asyncio.IncompleteReadError as ended_before:
+            raise AssertionError(ended_before.partial.decode()) from None
         yield said.decode(), process
     finally:
         if process.returncode is None:

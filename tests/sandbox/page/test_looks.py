@@ -168,7 +168,9 @@ async def test_everything_has_a_name_and_can_be_read(scene: Scene, visits: Visit
     assert await audit(me.page) == []
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    "dark", [pytest.param(False, id="light"), pytest.param(True, id="dark", marks=pytest.mark.slow)]
+)
 async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
     me = await visits(width=360, height=740, dark=dark, touch=True)
     await expect(me.nav).to_be_hidden()
