@@ -38,6 +38,7 @@ COMMANDS: dict[str, Entry] = {
     "reapply": Entry("bot.commands.reapply", "bring what waits under the policies as the file has them now"),
     "withdraw": Entry("bot.commands.withdraw", "take back a confirmation that waits"),
     "revoke": Entry("bot.commands.revoke", "end a grant: calls like it ask again"),
+    "retry": Entry("bot.commands.retry", "try again what stopped being tried"),
     "pause": Entry("bot.commands.pause", "let no call begin until you resume"),
     "resume": Entry("bot.commands.resume", "let what was paused go on"),
 }

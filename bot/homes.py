@@ -18,7 +18,7 @@ from blocks.home import inbox
 from bot.attend import Kind
 from bot.inboxes import Inbox, Reader
 from bot.people import Person
-from bot.rows import SESSIONS
+from bot.rows import HOMES, SESSIONS
 from bot.sender import Sender
 from bot.slack_calls import Workspace
 from bot.slack_trouble import Gone
@@ -30,9 +30,6 @@ from runtime.lease import Lease
 from runtime.upsert import insert_if_absent
 
 log = logging.getLogger(__name__)
-
-HOMES = "bot:homes"
-"""Topic: a Home tab may be due."""
 
 KEPT_FOR = 3600.0
 PAUSE = 3.0

@@ -29,6 +29,7 @@ from bot.seal import Seal
 from bot.settings import Settings
 from bot.store import HISTORY
 from bot.voting import Rules
+from bot.waiting import unpark
 from runtime.database import Database, Tx
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import Json, JsonObject
@@ -115,6 +116,10 @@ def operator_handlers(
         done = await reapply_command(database, people, policies, dry_run=dry_run)
         return {**done, "restart": not dry_run and not same_policies(policies, rules.policies)}
 
+    async def retry(arguments: JsonObject) -> JsonObject:
+        name = arguments.get("name")
+        return await retry_command(database, name if isinstance(name, str) else None)
+
     async def purge_(arguments: JsonObject) -> JsonObject:
         return await purge_command(database, datetime.fromisoformat(_text(arguments, "before")))
 
@@ -124,6 +129,7 @@ def operator_handlers(
         "withdraw": withdraw,
         "revoke": revoke,
         "reapply": reapply,
+        "retry": retry,
         "purge": purge_,
     }
 
@@ -151,6 +157,14 @@ async def revoke_command(database: Database, rules: Rules, name: str) -> JsonObj
     if done.refusal is not None:
         raise Conflict(f"Confirmation {found} has no grant in force: there is nothing to revoke.")
     return {"id": found, "counted": done.settled}
+
+
+async def retry_command(database: Database, name: str | None) -> JsonObject:
+    """What stopped being tried is tried again."""
+    found = await database.run(unpark, name)
+    if name is not None and not found:
+        raise NotFound(f"Nothing that begins with {name} stopped being tried. `adk-confirm pending` shows what did.")
+    return {"again": [one.to_json() for one in found]}
 
 
 def cast_as_operator(tx: Tx, name: str, kind: VoteKind, rules: Rules) -> tuple[str, Cast]:

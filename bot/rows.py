@@ -29,6 +29,7 @@ from runtime.upsert import insert_if_absent
 SESSIONS = "bot:sessions"
 CONFIRMATIONS = "bot:confirmations"
 REPLIES = "bot:replies"
+HOMES = "bot:homes"
 """Topics: something of this kind may be due."""
 
 

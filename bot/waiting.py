@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Column, Row, Table, or_, select, tuple_
+from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
 
 from bot.authorise import may_decide
 from bot.ledger import stamp
 from bot.pausing import PAUSED
 from bot.row import Confirmation, OutcomeKind, State, VoteKind
 from bot.row_json import row_from_json
-from bot.rows import moment, now
+from bot.rows import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.tables import confirmations, homes, replies, sessions, switches
 from bot.versioned import NewerVersion, Unreadable
 from runtime.database import Database, Tx
@@ -131,6 +131,9 @@ _ATTENDED: Mapping[str, tuple[Table, Column[str]]] = {
 }
 
 
+_TOPICS = {"session": SESSIONS, "confirmation": CONFIRMATIONS, "reply": REPLIES, "home": HOMES}
+
+
 def read_parked(tx: Tx) -> list[Parked]:
     return [
         Parked(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
@@ -141,6 +144,17 @@ def read_parked(tx: Tx) -> list[Parked]:
             .order_by(table.c.parked_at)
         )
     ]
+
+
+def unpark(tx: Tx, name: str | None) -> list[Parked]:
+    """Tried again from now on, as if nothing had failed yet: what begins like that, or all of it."""
+    found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
+    again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
+    for one in found:
+        table, key = _ATTENDED[one.kind]
+        tx.execute(update(table).where(key == one.name).values(again))
+        tx.notify(_TOPICS[one.kind])
+    return found
 
 
 def read_paused(tx: Tx) -> datetime | None:

@@ -41,6 +41,8 @@ REVOCATION_WAITS = (
     "`adk-confirm audit show {id}` tells what it came to."
 )
 NOTHING_WAITS = "Nothing waits."
+NOTHING_TO_RETRY = "Nothing stopped being tried."
+TRIED_AGAIN = "{kind} {name} is tried again. It had stopped because: {trouble}"
 NOTHING_TO_REAPPLY = "Every waiting confirmation is under the policies as the file has them."
 RESTART = (
     "The service has other policies than this file, so new calls fall under those: let it read this file (--config), "

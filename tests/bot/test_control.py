@@ -324,6 +324,7 @@ def test_a_store_that_is_not_there(
         "pending",
         "pause",
         "resume",
+        "retry",
         "reapply",
         "withdraw abcdef",
         "audit verify",

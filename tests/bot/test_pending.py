@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from bot.attend import Kind, claim_due
 from bot.due import tick
 from bot.moments import spelled
 from bot.row import OutcomeKind, VoteKind
 from bot.rows import lock_confirmation, now, save
 from bot.tables import confirmations, sessions
 from runtime.database import Tx
+from runtime.lease import Lease
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 
@@ -139,3 +141,35 @@ async def test_what_a_newer_version_wrote_is_out_of_reach(at: Backoffice) -> Non
     said = await at.command("pending")
     assert said.lines[0].startswith(other)
     assert said.lines[-1].startswith(f"confirmation {deploy} is out of reach: A stored confirmation is of version 99;")
+
+
+async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice) -> None:
+    deploy = await at.asks("deploy")
+    await at.is_told()
+    assert (await at.command("retry")).out == "Nothing stopped being tried.\n"
+
+    def park(tx: Tx) -> None:
+        when = {"parked_at": tx.now(), "failures": 20, "due_at": None, "trouble": "The channel is archived."}
+        tx.execute(update(confirmations).values(when))
+        tx.execute(update(sessions).values(when))
+
+    await at.database.run(park)
+    refused = await at.refusal("retry", "nonsense")
+    assert refused == "Nothing that begins with nonsense stopped being tried. `adk-confirm pending` shows what did."
+    assert (await at.command("retry", deploy[:8])).lines == [
+        f"confirmation {deploy} is tried again. It had stopped because: The channel is archived."
+    ]
+    at.clock.passes(hours=1)
+    kind = Kind(confirmations, confirmations.c.id, "bot:confirmations", attend=_never)
+    ((again, _),), _ = await at.database.run(claim_due, kind, 10, 30.0)
+    assert again == deploy
+    parked = json.loads((await at.command("pending", "--json")).out)["parked"]
+    assert [one["kind"] for one in parked] == ["session"]
+    assert (await at.command("retry")).lines == [
+        f"session {at.key} is tried again. It had stopped because: The channel is archived."
+    ]
+    assert json.loads((await at.command("pending", "--json")).out)["parked"] == []
+
+
+async def _never(key: str, lease: Lease) -> None:
+    raise AssertionError("it is only claimed")
