@@ -8,12 +8,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection,
 
 from runtime.context import as_json
 from runtime.errors import ConfirmError, words_of
-from runtime.execute import was_cancelled
 from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.records import is_storable_id
 from runtime.wire import REQUEST_CONFIRMATION, Content, Part, new_call_id
 
 log = logging.getLogger(__name__)
+
+_CLEANING_UP = 1.0
+_END = object()  # after a model's last piece
 
 
 async def ask(
@@ -21,21 +23,64 @@ async def ask(
 ) -> ModelResponse:
     """The whole answer; `show` gets the partial ones. Raises `ModelFailure` for one that is none, or that does not come
     within `patience` of the piece before."""
-    answering = model.generate(request)
-    if not isinstance(answering, AsyncIterator):
-        raise _no_answer(model, f"returned {type(answering).__name__}")
+    pieces: asyncio.Queue[object] = asyncio.Queue()
+    answering = asyncio.create_task(_answer(model, request, pieces), name="adk-confirm-model")
     whole = ModelResponse()
     try:
-        while (response := await _next(answering, patience)) is not None:
+        while (response := await _next(pieces, patience)) is not _END:
             if not isinstance(response, ModelResponse):
                 raise _no_answer(model, f"yielded {type(response).__name__}")
             if response.partial:
                 show(response)
             else:
                 whole = response
+        failure = await answering
     finally:
-        if isinstance(answering, AsyncGenerator):
-            await answering.aclose()
+        await _let_go(answering)
+    if isinstance(failure, asyncio.CancelledError):
+        raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from failure
+    if failure is not None:
+        raise failure
+    return _checked(whole)
+
+
+async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[object]) -> BaseException | None:
+    """Runs in a task of its own, since a model may hang even when it is told to stop. Its failure is what it returns:
+    a task that raises `SystemExit` would end its loop."""
+    try:
+        answering: object = model.generate(request)
+        if not isinstance(answering, AsyncIterator):
+            return _no_answer(model, f"returned {type(answering).__name__}")
+        try:
+            async for response in answering:
+                pieces.put_nowait(response)
+        finally:
+            if isinstance(answering, AsyncGenerator):
+                await answering.aclose()
+    except BaseException as error:  # noqa: BLE001  (handed to who asked)
+        return error
+    finally:
+        pieces.put_nowait(_END)
+    return None
+
+
+async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
+    try:
+        async with asyncio.timeout(patience):
+            return await pieces.get()
+    except TimeoutError:
+        raise ModelFailure("MODEL_TIMEOUT", f"The model did not answer within {patience:g} s. Try again.") from None
+
+
+async def _let_go(answering: asyncio.Task[BaseException | None]) -> None:
+    """A model may clean up, and is asked twice to come to an end; then it is left alone."""
+    for _ in range(2):
+        if not answering.done():
+            answering.cancel()
+            await asyncio.wait({answering}, timeout=_CLEANING_UP)
+
+
+def _checked(whole: ModelResponse) -> ModelResponse:
     parts = (whole.content.parts if whole.content else None) or []
     if whole.error_code or not any(_says_something(part) for part in parts):
         nothing = "The model answered with nothing. Try again."
@@ -51,20 +96,6 @@ def _no_answer(model: Model, what: str) -> ModelFailure:
     return ModelFailure(
         "BAD_MODEL", f"generate() of {type(model).__name__} {what}: it must be an async generator of ModelResponses."
     )
-
-
-async def _next(answering: AsyncIterator[ModelResponse], patience: float) -> ModelResponse | None:
-    try:
-        async with asyncio.timeout(patience) as timer:
-            return await anext(answering, None)
-    except TimeoutError:
-        if not timer.expired():
-            raise  # its own, which may say more
-        raise ModelFailure("MODEL_TIMEOUT", f"The model did not answer within {patience:g} s. Try again.") from None
-    except asyncio.CancelledError as error:
-        if was_cancelled():
-            raise
-        raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from error
 
 
 def why(error: BaseException, agent: str) -> tuple[str, str]:

@@ -51,6 +51,17 @@ class Hangs:
             self.closed += 1
 
 
+class NeverLetsGo:
+    """Hangs, and hangs again when it is told to stop."""
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.Event().wait()
+        yield ModelResponse()
+
+
 class Silent:
     async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
         for piece in list[ModelResponse]():
@@ -98,8 +109,12 @@ class NoGenerator:
 
 
 class NoResponses:
-    async def generate(self, _: ModelRequest) -> AsyncIterator[str]:
-        yield "hello"
+    def __init__(self, said: object) -> None:
+        self.said = said
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[object]:
+        yield self.said
+        await asyncio.Event().wait()
 
 
 class BareIterator:
@@ -158,9 +173,11 @@ class Switch:
             "returned coroutine: it must be an async generator",
             marks=pytest.mark.filterwarnings("ignore:coroutine 'NoGenerator.generate' was never awaited"),
         ),
-        (lambda: NoResponses(), "BAD_MODEL", "yielded str: it must be an async generator"),
+        (lambda: NoResponses(None), "BAD_MODEL", "yielded NoneType"),
+        (lambda: NoResponses("hello"), "BAD_MODEL", "yielded str: it must be an async generator"),
         (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is no line"),  # type: ignore[arg-type]  # that is the point
         (lambda: Hangs(), "MODEL_TIMEOUT", "0.2 s"),
+        (lambda: NeverLetsGo(), "MODEL_TIMEOUT", "0.2 s"),
         (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "0.2 s"),
     ],
 )
