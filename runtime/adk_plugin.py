@@ -239,7 +239,7 @@ def _secrets(given: str | Sequence[str] | None) -> tuple[str, ...]:
 def _usable(name: str) -> str:
     """One that is none lets nothing through: `adk api_server` goes on without a plugin that can't be made."""
     try:
-        return checked_secret(os.environ[name])
+        return checked_secret(os.environ[name], name)
     except Invalid as error:
-        log.error("%s: %s Until then every answer is refused.", name, error)
+        log.error("%s Until then every answer is refused.", error)
         return token_hex()

@@ -88,10 +88,10 @@ class Verdict:
         return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
 
 
-def checked_secret(secret: str) -> str:
+def checked_secret(secret: str, name: str = "The plugin's secret") -> str:
     """Signatures stand in the session, where others may read them: a short secret could be found by trying."""
     if len(secret) < SHORTEST:
-        raise Invalid(f"The plugin's secret must have {SHORTEST} characters or more; `openssl rand -hex 32` makes one.")
+        raise Invalid(f"{name} must have {SHORTEST} characters or more; `openssl rand -hex 32` makes one.")
     return secret
 
 

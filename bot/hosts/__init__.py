@@ -41,7 +41,9 @@ def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:
         headers["Authorization"] = f"Bearer {_from_environment(agent.token_env, 'token_env')}"
     secret = None
     if agent.secret_env is not None:
-        secret = checked_secret(_from_environment(agent.secret_env, "secret_env"))
+        secret = checked_secret(
+            _from_environment(agent.secret_env, "secret_env"), f"[agent] secret_env: {agent.secret_env}"
+        )
     assert agent.app is not None
     server = RemoteServer(url, agent.app, headers=headers, timeout=agent.timeout.total_seconds())
     return ForeignHost(server, secret=secret, clock=clock)

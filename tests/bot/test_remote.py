@@ -114,6 +114,12 @@ async def test_a_token_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch
         await open_host(Agent(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
 
 
+async def test_a_secret_that_could_be_found_by_trying_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+    monkeypatch.setenv("PLUGIN_SECRET", "too short")
+    with pytest.raises(Invalid, match=r"secret_env: .* 16 characters or more"):
+        await open_host(Agent(url="http://adk", app="clerk", secret_env="PLUGIN_SECRET"), store)
+
+
 @pytest.mark.parametrize("status", [404, 405])
 async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int) -> None:
     async def no_streams(_: web.Request) -> web.Response:

@@ -99,16 +99,19 @@ class TestWhole:
 
     def test_a_remote_agent(self) -> None:
         settings = parse(
-            '[agent]\nurl = "http://adk:8000/"\napp = "hr"\ntimeout = "1h"\ntoken_env = "ADK_TOKEN"\n'
+            '[agent]\nurl = "http://adk:8000/"\napp = "hr"\ntimeout = "1h"\n'
+            'token_env = "ADK_TOKEN"\nsecret_env = "PLUGIN_SECRET"\n'
             '[agent.headers]\nX-Team = "a"\n' + policy("")
         )
         agent = settings.agent
         assert agent is not None
         assert (agent.url, agent.app, agent.timeout) == ("http://adk:8000", "hr", timedelta(hours=1))
         assert agent.headers == {"X-Team": "a"}
-        (problem,) = serving_problems(settings, SECRETS)
-        assert str(problem) == "agent.token_env: the environment has no ADK_TOKEN; set it, or remove this"
-        assert serving_problems(settings, {**SECRETS, "ADK_TOKEN": "t"}) == ()
+        assert [*map(str, serving_problems(settings, SECRETS))] == [
+            "agent.token_env: the environment has no ADK_TOKEN; set it, or remove this",
+            "agent.secret_env: the environment has no PLUGIN_SECRET; set it, or remove this",
+        ]
+        assert serving_problems(settings, {**SECRETS, "ADK_TOKEN": "t", "PLUGIN_SECRET": "s"}) == ()
 
 
 WRONG = [
