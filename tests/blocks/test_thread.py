@@ -24,7 +24,9 @@ from blocks.verdict import (
 from blocks.view import Face
 from tests.blocks import inert, limits, samples, strategies
 
-some = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+some = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 SENTENCES = [
     "⏳ deploy needs approval in C0DEPLOYS · Card",
     "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
