@@ -124,7 +124,7 @@ async def running(
         site = make_site(app if settings.environment.signing_secret else None)
         add_probes(site, readiness, metrics)
         if isinstance(workspaces, SeveralWorkspaces):
-            Installing(settings.environment, database, workspaces, settings.policies).register(site)
+            Installing(settings.environment, database, workspaces, rules).register(site)
         url = await _open_doors(stack, settings, site, stop)
         if settings.environment.app_token is not None:
             await _connect(stack, settings.environment.app_token, app, stop, readiness)

@@ -31,10 +31,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot import installing_words as words
 from bot.installations import STATE_LIVES, States, installed
-from bot.policy import Policies
 from bot.sandbox.registration import SCOPES
 from bot.settings import Environment
 from bot.slack_trouble import trouble_from
+from bot.voting import Rules
 from bot.workspaces import SeveralWorkspaces
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
@@ -77,9 +77,9 @@ class _Client(AsyncWebClient):
 
 
 class _Flow(AsyncOAuthFlow):
-    def __init__(self, client: AsyncWebClient, settings: AsyncOAuthSettings, database: Database, policies: Policies):
+    def __init__(self, client: AsyncWebClient, settings: AsyncOAuthSettings, database: Database, rules: Rules):
         super().__init__(client=client, logger=log, settings=settings)
-        self._database, self._policies = database, policies
+        self._database, self._rules = database, rules
 
     async def store_installation(self, request: AsyncBoltRequest, installation: Installation) -> None:  # noqa: ARG002  (Bolt's)
         why = await self._why_not(installation)
@@ -98,7 +98,7 @@ class _Flow(AsyncOAuthFlow):
         everywhere = bool(installation.is_enterprise_install)
         id_ = (installation.enterprise_id if everywhere else installation.team_id) or ""
         others = {one.id for one in await self._database.read(installed, self.client_id)} - {id_}
-        named = {policy.team for policy in self._policies.entries}
+        named = {policy.team for policy in self._rules.policies.entries}
         if others and None in named:
             return words.WHOSE.format(id=id_)
         own = {None, id_, installation.enterprise_id} if not everywhere else named
@@ -120,7 +120,7 @@ class Installing:
     """The two pages, for a site to serve."""
 
     def __init__(
-        self, environment: Environment, database: Database, workspaces: SeveralWorkspaces, policies: Policies
+        self, environment: Environment, database: Database, workspaces: SeveralWorkspaces, rules: Rules
     ) -> None:
         assert environment.client_id is not None
         assert environment.client_secret is not None
@@ -141,7 +141,7 @@ class Installing:
             logger=log,
         )
         client = _Client(base_url=environment.api_url, retry_handlers=[], logger=_quiet)
-        self._flow = _Flow(client, settings, database, policies)
+        self._flow = _Flow(client, settings, database, rules)
 
     def register(self, site: web.Application) -> None:
         site.router.add_get(INSTALL, self._install, allow_head=False)

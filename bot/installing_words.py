@@ -41,8 +41,8 @@ WHOSE = (
     'it to name them: team = "{id}" in those for yours. Then install it again.'
 )
 NOT_FOR_YOU = (
-    'None of this app\'s policies is for your workspace. Ask whoever runs it to write one with team = "{id}", and to '
-    "restart it. Then install it again."
+    'None of this app\'s policies is for your workspace. Ask whoever runs it to write one with team = "{id}". '
+    "Then install it again."
 )
 
 STORE = f"What Slack answered could not be stored just now. Wait a minute, then: {_AGAIN}"

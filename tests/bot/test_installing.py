@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from functools import partial
@@ -13,11 +14,13 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import func, select, update
 
+from bot.app import running
 from bot.installations import bots, states
 from bot.sandbox.registration import SCOPES
 from bot.sandbox.server import FakeSlack
+from bot.settings import load_settings
 from runtime.database import Tx
-from tests.support.office import Office, Opens, office
+from tests.support.office import Office, Opens, config, environment, office
 from tests.support.workspaces import BACK, Branch, begin, distributed, install, several
 
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
@@ -137,6 +140,24 @@ async def test_a_workspace_that_no_policy_is_for_gets_its_token_taken_back(at: O
     token = next(token for token, one in at.slack.workspace.directory.installs.items() if one.team_id == "T0GLOBEX")
     with pytest.raises(SlackApiError, match="account_inactive"):
         await AsyncWebClient(token, base_url=at.slack.url).auth_test()
+
+
+async def test_a_policy_that_is_written_for_it_lets_it_in(
+    slack: FakeSlack, sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a restart."""
+    globex, file = Branch.of(slack, "Globex"), tmp_path / "adk-confirm.toml"
+    env = environment(slack, sqlite_stocked, env=several(slack))
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "tools.log"))
+    file.write_text(config(ACMES))
+    async with running(load_settings(file, env), file=file) as bot:
+        assert (await install(bot.url, globex.approver)).status == 400
+        file.write_text(config(ACMES + ANYBODYS + 'team = "T0GLOBEX"\n'))
+        async with asyncio.timeout(30):
+            while (await install(bot.url, globex.approver)).status == 400:
+                pass  # the file is looked at every second
 
 
 async def test_policies_that_name_nobody_are_for_one_workspace_only(opens: Opens, slack: FakeSlack) -> None:
