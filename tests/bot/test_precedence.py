@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 
 from bot.precedence import MANY, Precedence
 
@@ -42,13 +43,11 @@ async def test_a_click_that_failed_is_through_too() -> None:
 
 
 def test_many_are_told_from_a_few() -> None:
-    precedence = Precedence()
-    clicks = [precedence.given() for _ in range(MANY)]
-    for click in clicks[:-1]:
-        click.__enter__()
-    assert not precedence.many
-    clicks[-1].__enter__()
-    assert precedence.many
-    for click in clicks:
-        click.__exit__(None, None, None)
-    assert not precedence.many
+    precedence, told = Precedence(), list[bool]()
+    with ExitStack() as clicks:
+        for _ in range(MANY):
+            told.append(precedence.many)
+            clicks.enter_context(precedence.given())
+        told.append(precedence.many)
+    told.append(precedence.many)
+    assert told == [*[False] * MANY, True, False]

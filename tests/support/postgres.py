@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -78,7 +78,7 @@ class PostgresServer:
         self.psql(f"DROP DATABASE {name} WITH (FORCE)")
 
     @contextmanager
-    def stocked(self, fill: Callable[[str], Awaitable[None]]) -> Iterator[str]:
+    def stocked(self, fill: Callable[[str], Coroutine[None, None, None]]) -> Iterator[str]:
         """A database as `fill` lays it out, with empty tables. The next one is the same, if it was left as it was."""
         if self._stocked is None:
             name = self._create()
