@@ -11,12 +11,13 @@ from typing import TypeVar
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.checking_slack import Finding, check_app_token, check_credentials, check_workspace
+from bot.environment import Environment
 from bot.hosts import open_host
 from bot.identity import slack_client
 from bot.installations import Installations, Installed, installed
 from bot.people import Approver, ApproverKind
 from bot.policy_checks import team_problems
-from bot.settings import Environment, Settings
+from bot.settings import Settings
 from bot.slack_calls import Workspace
 from bot.store import HISTORY
 from bot.vault import Vault

@@ -11,11 +11,12 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.environment import Environment
 from bot.installing_words import MEND, MEND_ANY
 from bot.people import ApproverKind
 from bot.policy import Policy
 from bot.sandbox.registration import SCOPES
-from bot.settings import Environment, Settings
+from bot.settings import Settings
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 

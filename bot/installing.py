@@ -30,9 +30,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot import installing_words as words
+from bot.environment import Environment
 from bot.installations import STATE_LIVES, States, installed
 from bot.sandbox.registration import SCOPES
-from bot.settings import Environment
 from bot.slack_trouble import trouble_from
 from bot.voting import Rules
 from bot.workspaces import SeveralWorkspaces

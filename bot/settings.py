@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,17 +23,15 @@ from pydantic import (
 )
 
 from bot.durations import Duration
+from bot.environment import Environment, environment_warnings, installing_problems
 from bot.policy import Policies, Policy
 from bot.policy_checks import policy_problems, policy_warnings, team_problems
 from bot.problems import Problem, SettingsError, from_pydantic
-from bot.vault import HOW_TO_MAKE_ONE, BadKey, Vault
-from bot.vault import KEY as TOKEN_KEY
 from runtime.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
 
 DEFAULT_FILE = "adk-confirm.toml"
-SLACK = "https://slack.com/api/"
 
 
 class _Table(BaseModel):
@@ -158,48 +156,6 @@ _TABLES: Mapping[str, type[BaseModel]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Environment:
-    """What is not for a file: tokens and secrets, kept out of every `repr`."""
-
-    bot_token: SecretStr | None = None
-    app_token: SecretStr | None = None
-    signing_secret: SecretStr | None = None
-    api_url: str = SLACK
-    database_url: str | None = field(default=None, repr=False)
-    secret: SecretStr | None = None
-    client_id: str | None = None
-    client_secret: SecretStr | None = None
-    token_key: SecretStr | None = None
-    redirect_uri: str | None = None
-
-    @property
-    def several(self) -> bool:
-        """Whether workspaces install the app by themselves; else it serves the one whose token is set."""
-        return self.bot_token is None and (self.client_id is not None or self.client_secret is not None)
-
-    @classmethod
-    def read(cls, env: Mapping[str, str]) -> Environment:
-        def hidden(name: str) -> SecretStr | None:
-            return SecretStr(env[name]) if env.get(name) else None
-
-        problems = _environment_problems(env)
-        if problems:
-            raise SettingsError(problems)
-        return cls(
-            bot_token=hidden("SLACK_BOT_TOKEN"),
-            app_token=hidden("SLACK_APP_TOKEN"),
-            signing_secret=hidden("SLACK_SIGNING_SECRET"),
-            api_url=(env.get("SLACK_API_URL") or SLACK).rstrip("/") + "/",
-            database_url=env.get("DATABASE_URL") or None,
-            secret=hidden("ADK_CONFIRM_SECRET"),
-            client_id=env.get("SLACK_CLIENT_ID") or None,
-            client_secret=hidden("SLACK_CLIENT_SECRET"),
-            token_key=hidden(TOKEN_KEY),
-            redirect_uri=env.get("SLACK_REDIRECT_URI") or None,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Settings:
     """`warnings` do not keep anything from starting; they are printed."""
 
@@ -251,7 +207,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     if problems:
         raise SettingsError(problems)
     environment = Environment.read(env)
-    warnings = (*policy_warnings(file.policy), *_secret_warning(environment), *_unused_warning(environment))
+    warnings = (*policy_warnings(file.policy), *environment_warnings(environment))
     return Settings(
         agent=file.agent,
         store_url=_checked_store(environment.database_url) or file.store.url,
@@ -278,7 +234,10 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
             if name is not None and not env.get(name)
         ]
     if slack.several:
-        problems += _installing_problems(settings)
+        problems += installing_problems(slack)
+        if settings.audit.channel is not None and settings.audit.team is None:
+            what = 'is missing; of the workspaces that install the app, say whose it is, as "T0ACME"'
+            problems.append(Problem("audit.team", what))
     elif slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
     if slack.app_token is None and slack.signing_secret is None:
@@ -287,58 +246,12 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     return tuple(problems)
 
 
-def _installing_problems(settings: Settings) -> Iterator[Problem]:
-    """What it takes to be installed in several workspaces."""
-    slack = settings.environment
-    for name, value in (("SLACK_CLIENT_ID", slack.client_id), ("SLACK_CLIENT_SECRET", slack.client_secret)):
-        if value is None:
-            yield Problem(name, "is not set; it stands among the app's credentials, under Basic Information")
-    if slack.token_key is None:
-        yield Problem(TOKEN_KEY, f"is not set; it seals the workspaces' tokens. Make one: {HOW_TO_MAKE_ONE}")
-    else:
-        try:
-            Vault(slack.token_key.get_secret_value())
-        except BadKey as error:
-            yield Problem(TOKEN_KEY, str(error))
-    if settings.audit.channel is not None and settings.audit.team is None:
-        yield Problem("audit.team", 'is missing; of the workspaces that install the app, say whose it is, as "T0ACME"')
-
-
-def _environment_problems(env: Mapping[str, str]) -> list[Problem]:
-    problems: list[Problem] = []
-    for name, prefix, wanted in (("SLACK_BOT_TOKEN", "xapp-", "xoxb-…"), ("SLACK_APP_TOKEN", "xoxb-", "xapp-…")):
-        if (env.get(name) or "").startswith(prefix):
-            problems.append(Problem(name, f"must be the {wanted} token; this is the {prefix}… one"))
-    if (url := env.get("SLACK_API_URL")) and not re.match(r"https?://\S+$", url):
-        problems.append(Problem("SLACK_API_URL", f'must be an address such as "{SLACK}", not "{url}"'))
-    if (url := env.get("SLACK_REDIRECT_URI")) and not re.match(r"https?://\S+$", url):
-        what = f'must be an address such as "https://your.host/slack/oauth_redirect", not "{url}"'
-        problems.append(Problem("SLACK_REDIRECT_URI", what))
-    if (secret := env.get("ADK_CONFIRM_SECRET")) and len(secret) < 16:
-        problems.append(Problem("ADK_CONFIRM_SECRET", "must have at least 16 characters, better 32 random ones"))
-    return problems
-
-
 def _checked_store(url: str | None) -> str | None:
     try:
         return _store_url(url) if url else None
     except ValueError as error:
         shape = str(error).split(", not ", 1)[0]  # the address itself may hold a password
         raise SettingsError([Problem("DATABASE_URL", shape)]) from error
-
-
-def _secret_warning(environment: Environment) -> tuple[Problem, ...]:
-    if environment.secret is not None:
-        return ()
-    what = "is not set: SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN seals in its place; a new one of those breaks old seals"
-    return (Problem("ADK_CONFIRM_SECRET", what),)
-
-
-def _unused_warning(environment: Environment) -> tuple[Problem, ...]:
-    if environment.bot_token is None or environment.client_id is None:
-        return ()
-    what = "is not used: SLACK_BOT_TOKEN is for one workspace. To let several install the app, remove that"
-    return (Problem("SLACK_CLIENT_ID", what),)
 
 
 def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from bot import settings
+from bot.environment import Environment
 from bot.policy import CallFacts, Governs
-from bot.settings import Environment, parse_settings
+from bot.settings import parse_settings
 from bot.vault import KEY
 from runtime.jsontypes import JsonObject
 from runtime.target import load_agent

@@ -19,7 +19,8 @@ from typing import cast
 import pytest
 
 from bot.cli import COMMANDS, Command
-from bot.settings import Environment, load_settings
+from bot.environment import Environment
+from bot.settings import load_settings
 from bot.vault import KEY
 from runtime import Agent, FunctionTool
 
