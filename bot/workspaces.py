@@ -150,10 +150,17 @@ class SeveralWorkspaces:
             return
         sentence = f"Slack does not accept the app's token for {{place}} any more ({trouble.code})."
         if await self._database.run(self._give_up, at, token, sentence):
+            log.warning("%s", sentence.format(place=at.team or at.enterprise))
             raise NotInstalled(at.team, at.enterprise)
 
     async def removed(self, removal: Removal) -> bool:
-        return await self._database.run(self._depart, removal)
+        new = await self._database.run(self._depart, removal)
+        if new:
+            log.warning(
+                "%s What belonged there is stopped.",
+                removal.sentence.format(place=removal.at.team or removal.at.enterprise),
+            )
+        return new
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
         return await self._database.read(unfit, self._client_id, at, found)
