@@ -32,6 +32,8 @@ SELECT coalesce(string_agg(relation || ' ' || name || ' ' || kind, ', ' ORDER BY
   SELECT attrelid::regclass::text AS relation, attname::text AS name, atttypid::regtype::text AS kind
     FROM pg_attribute WHERE attrelid IN (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)
   UNION SELECT tgrelid::regclass::text, tgname::text, tgenabled::text FROM pg_trigger
+  UNION SELECT 'bot_version', version_num, '' FROM bot_version
+  UNION SELECT 'runtime_version', version_num, '' FROM runtime_version
 ) AS found
 """
 EMPTIED = """
