@@ -325,7 +325,7 @@ WHY = {
     Why.BOT: "Bots can't decide.",
     Why.DELETED: "This account is deactivated and can't decide.",
     Why.CANNOT_ASK: "We could not find out whether you may decide, so your word does not count. Try again in a minute.",
-    Why.NOT_ASKER: "Only the person who asked can withdraw it. You can deny it instead.",
+    Why.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
     Why.OLDER_REVISION: "It was edited meanwhile: this is revision {revision} now. Look at it again, then decide.",
     Why.TOO_LATE: "You are too late: it is {state} already.",
     Why.ALREADY_VOTED: "Your word counts already.",
@@ -336,7 +336,7 @@ WHY = {
     Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
     Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
 }
-UNRESOLVED_ENTRY = "Slack could not tell who {entry} is."
+UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"
 DECIDED = "decided"
 

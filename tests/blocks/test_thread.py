@@ -162,7 +162,7 @@ def test_an_endless_history_shows_the_latest_and_says_so() -> None:
         ),
         (
             VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.CANNOT_ASK, unresolved="group:S0ONCALL"),
-            "Slack could not tell who group:S0ONCALL is. We could not find out",
+            "group:S0ONCALL could not be looked up. We could not find out",
         ),
     ],
 )
