@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# One more than there are cores: tests wait a lot, for databases and for processes.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup dev demo check test test-slow bench clean
@@ -31,10 +33,10 @@ check: dev
 	@$(BIN)/mypy
 
 test: dev
-	@$(BIN)/pytest -m "not slow" -n auto --dist loadfile
+	@$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-slow: dev
-	@$(BIN)/pytest -m slow --timeout 600
+	@$(BIN)/pytest -m slow --timeout 600 -n 2 --dist loadfile
 
 bench: dev
 	@$(BIN)/python -m bench.approvals

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +24,18 @@ if TYPE_CHECKING:  # environments of older libraries run some tests, and have no
 # The same examples everywhere and every time; a loaded machine is no finding.
 settings.register_profile("adk-confirm", derandomize=True, deadline=None)
 settings.load_profile("adk-confirm")
+
+
+@pytest.fixture(autouse=True)
+def _logs_as_they_were() -> Iterator[None]:
+    """A command that ran in this process has set up its logs, on a stderr that is the test's own."""
+    root, excepthook = logging.getLogger(), sys.excepthook
+    level = root.level
+    yield
+    for handler in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(handler)
+    root.setLevel(level)
+    sys.excepthook = excepthook
 
 
 @pytest.fixture(scope="session")
@@ -76,10 +90,15 @@ def blank_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest) -> str:
+def either_url(request: pytest.FixtureRequest) -> str:
     """An empty store, its schemas up to date."""
     url: str = request.getfixturevalue("sqlite_stocked" if request.param == "sqlite" else "postgres_stocked")
     return url
+
+
+@pytest.fixture
+def database_url(either_url: str) -> str:
+    return either_url
 
 
 @pytest.fixture

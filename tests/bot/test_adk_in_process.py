@@ -326,6 +326,7 @@ async def killed(function: Callable[[str], Awaitable[None]], store: str, point: 
         await process.gone()
 
 
+@pytest.mark.slow
 async def test_killed_before_an_answer_it_waits(log: Path, store: str) -> None:
     await killed(waiting, store, "asked")
     async with visiting("clerk", store) as visit:
@@ -334,6 +335,7 @@ async def test_killed_before_an_answer_it_waits(log: Path, store: str) -> None:
         assert ran(log) == [{"tool": "deploy", "service": "search"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", [Word.HAPPENED, Word.RUN_AGAIN])
 async def test_killed_in_a_tool_nobody_knows(word: Word, log: Path, tmp_path: Path, store: str) -> None:
     os.mkfifo(tmp_path / "fifo-long")

@@ -37,7 +37,7 @@ FAULTS: dict[str, Break] = {
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=0.25)) as ready:
+    async with outgoing(Limits(time_limit=1.0)) as ready:
         yield ready
 
 

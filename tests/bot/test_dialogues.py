@@ -11,6 +11,11 @@ from tests.support.office import Office, office
 
 
 @pytest.fixture
+def database_url(either_url: str) -> str:
+    return either_url
+
+
+@pytest.fixture
 async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
     async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
         yield opened

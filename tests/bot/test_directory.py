@@ -27,7 +27,7 @@ ONCALL = Approver.parse("group:S0ONCALL")
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=0.2)) as ready:
+    async with outgoing(Limits(time_limit=0.6)) as ready:
         ready.open(make_policy(approvers=["group:S0ONCALL"]))
         yield ready
 

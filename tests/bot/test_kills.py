@@ -25,6 +25,9 @@ ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 async def at(tmp_path: Path) -> AsyncIterator[Staff]:
     async with FakeSlack() as slack:
@@ -104,7 +107,6 @@ async def test_killed_right_after_it_was_stored(at: Staff, bot: Serving, stored:
     await lives_through_a_kill(at, bot)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("nth", range(1, 28))
 async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -> None:
     """All of them in turn, whatever they are; where the tool had been begun, people are asked."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 import bot.attempts
 import bot.installations
 import bot.tables
 import runtime.tables
 from bot.store import open_store
 from tests.support.schema import drift
+
+
+@pytest.fixture
+def database_url(either_url: str) -> str:
+    return either_url
 
 
 async def test_both_packages_tables(database_url: str) -> None:

@@ -22,7 +22,7 @@ MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=0.25)) as ready:
+    async with outgoing(Limits(time_limit=1.0)) as ready:
         yield ready
 
 

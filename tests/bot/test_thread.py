@@ -19,7 +19,7 @@ from tests.support.outgoing import Outgoing, outgoing
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=0.25)) as ready:
+    async with outgoing(Limits(time_limit=1.0)) as ready:
         ready.open(make_policy(quorum=2))
         yield ready
 

@@ -121,7 +121,7 @@ async def outgoing(limits: Limits | None = None) -> AsyncIterator[Outgoing]:
     database = await open_store(":memory:")
     try:
         async with FakeSlack() as slack:
-            yield await _set_up(slack, database, limits or Limits(time_limit=2.0))
+            yield await _set_up(slack, database, limits or Limits(time_limit=10.0))
     finally:
         await database.close()
 
