@@ -19,6 +19,9 @@ from tests.support.deciding import ANNA, BEN
 ROOT = Path(__file__).parents[2]
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture
 async def at(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -23,6 +23,8 @@ from tests.support.deciding import make_policy
 from tests.support.kill import child
 from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:

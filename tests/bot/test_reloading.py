@@ -11,6 +11,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from bot.sandbox.server import FakeSlack
 from tests.support.kill import ROOT
 from tests.support.office import Staff, config, environment
@@ -23,6 +25,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 quorum = {quorum}
 barred = [{barred}]
 """
+pytestmark = pytest.mark.slow
 
 
 @dataclass

@@ -21,8 +21,9 @@ MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
 
 
 @pytest.fixture
-async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=1.0)) as ready:
+async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
+    quick = "hang" in request.node.name or "late" in request.node.name
+    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
         yield ready
 
 

@@ -3,6 +3,7 @@ database, each with an app of its own, which saves a database and its migration 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from itertools import count
@@ -25,13 +26,25 @@ def shared_postgres(postgres: PostgresServer) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a store for runners, on either database."""
+def _store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'runner.db'}"
+        file = tmp_path / "runner.db"
+        shutil.copyfile(request.getfixturevalue("sqlite_stock"), file)
+        return f"sqlite:///{file}"
     url: str = request.getfixturevalue("shared_postgres")
     return url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def either_store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of a store for runners, on either database."""
+    return _store(request, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The same where the database hardly matters: on PostgreSQL in CI."""
+    return _store(request, tmp_path)
 
 
 @pytest.fixture

@@ -29,6 +29,11 @@ from tests.support.dialogue import Chat, Heard, heard
 from tests.support.kill import child, here
 
 
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
 class Log:
     """Written by all processes at once: each line is one append, and stays if its process dies."""
 

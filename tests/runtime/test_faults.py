@@ -35,6 +35,11 @@ TERM = 0.4
 
 
 @pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
+@pytest.fixture
 async def database(store: str) -> AsyncIterator[Database]:
     opened = await open_store(store)
     yield opened

@@ -33,7 +33,7 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     await watch.stop()
 
 
-@pytest.fixture(params=["stdio", "http"])
+@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.slow)])
 async def connection(
     request: pytest.FixtureRequest, watched: Watched, unused_tcp_port: int
 ) -> AsyncIterator[Connection]:

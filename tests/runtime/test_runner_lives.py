@@ -34,6 +34,11 @@ from tests.support.watched import Watched
 log: list[str] = []
 
 
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
 @pytest.fixture(autouse=True)
 def _empty_log() -> None:
     log.clear()

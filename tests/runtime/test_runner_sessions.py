@@ -26,6 +26,11 @@ from tests.support.dialogue import Chat, shown
 log: list[str] = []
 
 
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
 @pytest.fixture(autouse=True)
 def _empty_log() -> None:
     log.clear()
