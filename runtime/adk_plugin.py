@@ -105,7 +105,7 @@ class ConfirmationPlugin(BasePlugin):
     async def _take_turn(self, invocation_context: InvocationContext) -> None:
         if not await self._turns.take(_key(invocation_context), invocation_context):
             return
-        # While this run waited the session went on: what was loaded before is not what it is now.
+        # It was loaded before this run had its turn, and may have gone on since, whether there was a wait or not.
         session = invocation_context.session
         fresh = await invocation_context.session_service.get_session(
             app_name=session.app_name, user_id=session.user_id, session_id=session.id

@@ -25,12 +25,10 @@ class Turns:
         self._holders: dict[Hashable, _Holder] = {}
 
     async def take(self, key: Hashable, run: object) -> bool:
-        """Returns when it is this run's turn; whether it had to wait for it."""
+        """Returns when it is this run's turn; whether it was not yet."""
         here, task = (asyncio.get_running_loop(), key), asyncio.current_task()
-        waited = False
         while (holder := self._holders.get(here)) is not None and holder.run is not run and not holder.gone(task):
             await holder.left.wait()
-            waited = True
         if holder is not None and holder.run is run:
             return False
         if holder is not None:
@@ -38,7 +36,7 @@ class Turns:
         mine = self._holders[here] = _Holder(run, task)
         if task is not None:
             task.add_done_callback(lambda _: self._end(here, mine))
-        return waited
+        return True
 
     def leave(self, key: Hashable, run: object) -> None:
         here = (asyncio.get_running_loop(), key)

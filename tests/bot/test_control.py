@@ -255,8 +255,7 @@ async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
 
 async def test_a_service_that_dies_meanwhile(path: Path) -> None:
     async with child(serves_and_stops, str(path)) as process:
-        await process.reached("listening")
-        process.go_on()
+        await process.next_lines(1)
         answer = asyncio.create_task(ask(path, "wait", {}))
         await process.reached("at work")
         process.kill()
@@ -270,7 +269,7 @@ async def serves_and_stops(path: str) -> None:
         return arguments
 
     async with serve_control(Path(path), {"wait": wait}):
-        await asyncio.to_thread(here, "listening")
+        print("listening", flush=True)
         await asyncio.Event().wait()
 
 
