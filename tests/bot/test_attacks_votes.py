@@ -12,11 +12,6 @@ ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\
 TWO = f"{ONE}quorum = 2\n"
 
 
-@pytest.fixture
-def database_url(either_url: str) -> str:
-    return either_url
-
-
 @pytest.mark.parametrize("quorum", [1, 5])
 async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> None:
     policy = f'[[policy]]\ntools = ["*"]\napprovers = ["group:S0CROWD"]\nquorum = {quorum}\n'

@@ -31,11 +31,6 @@ SEAL = Seal(SECRET, PURPOSE)
 
 
 @pytest.fixture
-def database_url(either_url: str) -> str:
-    return either_url
-
-
-@pytest.fixture
 async def at(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> AsyncIterator[Backoffice]:

@@ -45,6 +45,9 @@ LEASE = 0.4
 LOST = "The process stopped while this tool ran; its result is lost."
 
 
+pytestmark = pytest.mark.slow
+
+
 class Log:
     def __init__(self, path: str) -> None:
         self.path = Path(path)

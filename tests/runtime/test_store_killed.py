@@ -11,6 +11,8 @@ from runtime.database import Database, Tx
 from tests.support.group import together
 from tests.support.kill import child, here
 
+pytestmark = pytest.mark.slow
+
 
 def create(tx: Tx) -> None:
     tx.execute(text("CREATE TABLE notes (words TEXT)"))

@@ -13,7 +13,7 @@ from blocks.ids import Action
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 
 

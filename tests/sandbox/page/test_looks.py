@@ -17,7 +17,7 @@ from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import drawn
 from tests.support.audit import audit
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 MARKUP = (
     "*bold* _slanted_ ~gone~ `code` 2*3*4 snake_case_name &lt;b&gt; &amp;amp; <https://example.com|a link> <@U0DANA> "

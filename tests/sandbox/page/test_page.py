@@ -13,7 +13,7 @@ from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import FIRST_WORDS
 
-pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 
 async def test_ask_refused_edit_second_vote_done(scene: Scene, visits: Visits) -> None:
