@@ -106,7 +106,7 @@ async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_aft
         assert made.acked
         await slow.reached()
 
-        await at.later(minutes=10)
+        await at.later(minutes=10, meanwhile=True)
         await at.cyd.clicks(card, "Approve")  # too late, though nobody has said so yet
         slow.release()
 

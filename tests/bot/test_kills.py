@@ -253,7 +253,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = cards(at)
     assert card.buttons == ()
-    assert "work runs again, attempt 2, decided by @cyd" in at.ann.sees(at.deploys)
+    await at.ann.finds("work runs again, attempt 2, decided by @cyd", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
 

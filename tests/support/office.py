@@ -99,8 +99,13 @@ class Office(Staff):
         """The bot is told to stop, and does."""
         await self._running.aclose()
 
-    async def later(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0) -> None:
-        """So much time passes, for Slack and, in an office whose time moves, for the bot."""
+    async def later(self, *, seconds: float = 0, minutes: float = 0, hours: float = 0, meanwhile: bool = False) -> None:
+        """So much time passes, for Slack and, in an office whose time moves, for the bot.
+
+        What is on its way arrives first, else the jump would take the lease from whoever attends to it just now;
+        unless the time is to pass `meanwhile`."""
+        if not meanwhile:
+            await self.rests()
         self.slack.clock.advance(seconds + 60 * minutes + 3600 * hours)
         await self.bot.database.run(wake)
 
