@@ -202,12 +202,13 @@ async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str
             kind = value.strip()
         elif name == "data":
             data.append(value.removeprefix(" "))
-        elif not line and data:
-            yield kind, "\n".join(data)
+        elif not line:
+            if any(data):  # a message without data is none: adk-rs ends its streams with `event: done`
+                yield kind, "\n".join(data)
             kind, data = "", []
-        elif line and (not colon or name not in SSE_FIELDS):
+        elif not colon or name not in SSE_FIELDS:
             yield "error", line  # plain words amid the stream: so early versions of ADK Go tell of a failure
-    if data:
+    if any(data):
         yield kind, "\n".join(data)
 
 

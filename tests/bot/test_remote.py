@@ -186,6 +186,14 @@ async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str
     assert len(heard) == 2
 
 
+async def test_a_message_without_data_is_none(ear: Ear) -> None:
+    """adk-rs ends its streams with one."""
+    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n")
+    heard: list[JsonObject] = []
+    await run(ear.server(), heard)
+    assert len(heard) == 1
+
+
 @pytest.mark.parametrize("path", ["/list-apps", "/openapi.json"])
 async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: Ear, path: str) -> None:
     async def bad_gateway(_: web.Request) -> web.Response:

@@ -49,15 +49,10 @@ async def at(kind: Kind, running: Running) -> AsyncIterator[Scene]:
         await host.close()
 
 
-NOT_THERE = ("mcp", "sub_agent")  # what a server lacks of these can't be tried
-
-
 def cases() -> Iterator[object]:
     """Fast are those with our replays, and those with one real server that need no restart of it."""
     for kind in KINDS:
         for name in SCENES:
-            if name in NOT_THERE and name in kind.lacks:
-                continue
             fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out"))
             marks = [] if fast else [pytest.mark.slow, pytest.mark.timeout(600)]
             yield pytest.param(kind, name, marks=marks, id=f"{kind.name}-{name}")
@@ -86,18 +81,21 @@ def test_a_machine_without_node_is_no_excuse_in_ci(
 def table() -> str:
     """What works with which server, as these tests have it."""
     notes: list[str] = []
-    rows = []
-    for name, (title, _) in SCENES.items():
-        cells = []
-        for kind in KINDS:
-            lack = kind.lacks.get(name)
-            if lack is not None and lack not in notes:
-                notes.append(lack)
-            cells.append("yes" if lack is None else f"no [{notes.index(lack) + 1}]")
-        rows.append(f"| {title} | {' | '.join(cells)} |")
+
+    def told(word: str, note: str | None) -> str:
+        if note is None:
+            return word
+        if note not in notes:
+            notes.append(note)
+        return f"{word} [{notes.index(note) + 1}]"
+
+    def cell(kind: Kind, name: str) -> str:
+        return told("no", kind.lacks[name]) if name in kind.lacks else told("yes", kind.how.get(name))
+
+    rows = [f"| {title} | {' | '.join(cell(kind, name) for kind in KINDS)} |" for name, (title, _) in SCENES.items()]
     head = f"| | {' | '.join(kind.title for kind in KINDS)} |\n|---|{'---|' * len(KINDS)}"
-    told = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
-    return f"{head}\n" + "\n".join(rows) + f"\n\n{told}\n"
+    numbered = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
+    return f"{head}\n" + "\n".join(rows) + f"\n\n{numbered}\n"
 
 
 def test_the_table_in_the_documents_is_this_one() -> None:

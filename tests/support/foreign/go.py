@@ -11,7 +11,8 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from tests.support.foreign.replay import Refused, Replay, request_about, response_to, serve
+from tests.support.foreign.kept import request_about, response_to
+from tests.support.foreign.replay import Refused, Replay, serve
 from tests.support.foreign.wishes import Plain
 
 REQUEST = {"appName", "userId", "sessionId", "newMessage", "streaming", "stateDelta"}
@@ -66,6 +67,9 @@ class Go(Replay):
 
     def failed(self, call: Plain, error: Exception) -> Plain:  # noqa: ARG002
         return {"error": str(error)}
+
+    def from_mcp(self, result: Plain) -> Plain:
+        return {"output": result["structuredContent"]}
 
 
 if __name__ == "__main__":

@@ -88,7 +88,27 @@ def agent(name: str) -> Any:
     if name == "front":
         payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
         return LlmAgent(name="front", model=model("front"), sub_agents=[payer])
-    return LlmAgent(name=name, model=model(name), tools=own_tools())
+    outside = {"before_tool_callback": asks_for_it} if os.environ.get("MCP") and not mcp_gate() else {}
+    return LlmAgent(name=name, model=model(name), tools=own_tools(), **outside)
+
+
+def mcp_gate() -> dict[str, Any]:
+    """What an MCP toolset is told so that its tools ask; early versions know no such thing."""
+    from google.adk.tools.mcp_tool import McpToolset
+
+    name = "require_confirmation"
+    return {name: True} if name in inspect.signature(McpToolset).parameters else {}
+
+
+def asks_for_it(tool: Any, args: dict[str, Any], tool_context: Any) -> dict[str, Any] | None:
+    """The gate of an MCP tool that has none of its own."""
+    if tool.name != "delete_file":
+        return None
+    confirmation = tool_context.tool_confirmation
+    if confirmation is None:
+        tool_context.request_confirmation(hint="May it be deleted?")
+        return {"error": "This tool call requires confirmation, please approve or reject."}
+    return None if confirmation.confirmed else {"error": "This tool call is rejected."}
 
 
 def own_tools() -> list[Any]:
@@ -113,7 +133,7 @@ def own_tools() -> list[Any]:
 
         program, *arguments = json.loads(command)
         there = StdioServerParameters(command=program, args=arguments, env=dict(os.environ))
-        made.append(McpToolset(connection_params=StdioConnectionParams(server_params=there), require_confirmation=True))
+        made.append(McpToolset(connection_params=StdioConnectionParams(server_params=there), **mcp_gate()))
     return made
 
 

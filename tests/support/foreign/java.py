@@ -1,5 +1,6 @@
 """ADK Java's server as its sources have it (`dev/…/web/controller`): milliseconds, no space after `data:`, a session
 that exists is not created again, a tool that failed says no more than that, and a failed run just ends the stream.
+An MCP tool asks by a callback of its agent, since `McpTool` has no gate.
 
 `python -m tests.support.foreign.java`
 """
@@ -12,7 +13,8 @@ from collections.abc import Iterable
 
 from aiohttp import web
 
-from tests.support.foreign.replay import Replay, request_about, response_to, serve
+from tests.support.foreign.kept import request_about, response_to
+from tests.support.foreign.replay import Replay, serve
 from tests.support.foreign.wishes import Plain
 
 
@@ -38,6 +40,9 @@ class Java(Replay):
 
     def failed(self, call: Plain, error: Exception) -> Plain:  # noqa: ARG002
         return {"status": "error", "message": "An internal error occurred."}
+
+    def from_mcp(self, result: Plain) -> Plain:
+        return {**result, "text_output": [json.loads(part["text"]) for part in result["content"]]}
 
     def as_message(self, event: Plain) -> str:
         return f"data:{json.dumps(event)}\n\n"

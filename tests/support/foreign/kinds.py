@@ -22,7 +22,7 @@ MCP = json.dumps([sys.executable, "-m", "tests.support.foreign.mcp_files"])
 @dataclass(frozen=True)
 class Kind:
     """`keeps`: its sessions outlive it. `quick`: it starts at once, being our replay. `usual`: the real one of the fast
-    tests. `lacks`: what it can't do, by the name of the scene."""
+    tests. `lacks`: what it can't do, by the name of the scene. `how`: what it takes there, where that is not plain."""
 
     name: str
     title: str
@@ -30,6 +30,7 @@ class Kind:
     quick: bool = False
     usual: bool = False
     lacks: dict[str, str] = field(default_factory=dict)
+    how: dict[str, str] = field(default_factory=dict)
 
     @property
     def waits(self) -> bool:
@@ -53,7 +54,7 @@ class Kind:
 
     @contextmanager
     def served(self, room: Path) -> Iterator[Foreign]:
-        env = {} if "mcp" in self.lacks else {"MCP": MCP}
+        env = {"MCP": MCP}
         if self.keeps:
             env["SESSIONS"] = str(room / "sessions.json") if self.quick else f"sqlite:///{room / 'adk.db'}"
         if self.name.endswith("-resumable"):
@@ -66,15 +67,19 @@ class Kind:
 
 LOST = "its sessions are in memory: what waits is lost when it restarts, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
-NO_GATE = "its MCP tools can't be made to ask"
-NOT_REPLAYED = dict.fromkeys(("mcp", "sub_agent"), "our replay has no such thing")
+NO_GATE = "its MCP tools have no gate: {} asks for them"
 
 KINDS = (
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
     Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True),
-    Kind("adk-1.14", "google-adk 1.14, in memory", lacks={"mcp": NO_GATE, **IN_MEMORY}),
+    Kind(
+        "adk-1.14",
+        "google-adk 1.14, in memory",
+        lacks=IN_MEMORY,
+        how={"mcp": NO_GATE.format("a `before_tool_callback` of the agent")},
+    ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks=IN_MEMORY),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True),
     Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True),
@@ -83,11 +88,26 @@ KINDS = (
         "@google/adk 2, in memory",
         lacks={
             "payload": "it refuses an answer to a tool that asks by itself",
-            "mcp": NO_GATE,
             **IN_MEMORY,
         },
+        how={
+            "mcp": NO_GATE.format("a `FunctionTool` of the agent's own, put before each,")
+            + "; what a callback or `SecurityPlugin` asks, it takes no answer to"
+        },
     ),
-    Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, lacks=NOT_REPLAYED),
-    Kind("adk-java", "ADK Java, replayed", keeps=True, quick=True, lacks=NOT_REPLAYED),
-    Kind("adk-rust", "adk-rs, replayed", keeps=True, quick=True, lacks=NOT_REPLAYED),
+    Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True),
+    Kind(
+        "adk-java",
+        "ADK Java, replayed",
+        keeps=True,
+        quick=True,
+        how={"mcp": NO_GATE.format("a callback of the agent, before the tool,")},
+    ),
+    Kind(
+        "adk-rust",
+        "adk-rs, replayed",
+        keeps=True,
+        quick=True,
+        how={"sub_agent": "each run begins with its root agent, which has to hand over to the other again"},
+    ),
 )

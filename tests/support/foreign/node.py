@@ -15,7 +15,11 @@ MIKRO = ("core", "reflection", "knex", "mariadb", "mssql", "mysql", "postgresql"
 PACKAGE = {
     "private": True,
     "type": "module",
-    "dependencies": {"@google/adk": "2.0.0", "@google/adk-devtools": "2.0.0"},
+    "dependencies": {
+        "@google/adk": "2.0.0",
+        "@google/adk-devtools": "2.0.0",
+        "@modelcontextprotocol/sdk": "1.32.2",  # for MCP tools it wants the official one beside it
+    },
     # All of one version: they do not work together otherwise, and are not all published at once.
     "overrides": {f"@mikro-orm/{name}": "6.6.16" for name in MIKRO},
 }

@@ -1,7 +1,7 @@
 """ADK servers as their documents and sources describe them, replayed where the real ones can't run.
 
-What they have in common is here: sessions, the agent that `wishes` describes, tools. What each ADK writes in its own
-way is in `rust`, `go` and `java`. They run a call as often as they are told to, as ADK does.
+What they have in common is here: REST, the agents that `wishes` describes, tools. What each ADK does in its own way is
+in `rust`, `go` and `java`. They run a call as often as they are told to, as ADK does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -20,35 +19,22 @@ from uuid import uuid4
 from aiohttp import web
 
 from tests.support.foreign import tools
-from tests.support.foreign.wishes import Plain, reply
+from tests.support.foreign.kept import Sessions, answered, asked_in, key_of, response_to, shown
+from tests.support.foreign.mcp_calls import called_over_mcp
+from tests.support.foreign.wishes import TRANSFER, Plain, reply
 
-ASK = "adk_request_confirmation"
+APPS = ["clerk", "front"]
+"""Each is called as its root agent; `front` has a sub-agent."""
+
 TOOLS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (tools.reimburse, tools.deploy, tools.linger, tools.break_down, tools.lookup, tools.request_time_off)
 }
+"""All others are the MCP server's."""
 
 
 class Refused(Exception):
     """What came was not taken."""
-
-
-class Sessions:
-    """All sessions by (app, user, id), written down after each event where they are to outlive the process."""
-
-    def __init__(self, file: str | None = None) -> None:
-        self._file = Path(file) if file else None
-        stored = self._file is not None and self._file.exists()
-        self.all: dict[str, list[Plain]] = json.loads(self._file.read_text()) if self._file and stored else {}
-
-    def add(self, key: str, event: Plain) -> Plain:
-        self.all[key].append(event)
-        if self._file is not None:
-            self._file.write_text(json.dumps(self.all))
-        return event
-
-    def of(self, owner: str) -> list[str]:
-        return [key.removeprefix(owner) for key in self.all if key.startswith(owner)]
 
 
 class Replay:
@@ -80,9 +66,13 @@ class Replay:
         """The result of a tool that raised."""
         raise NotImplementedError
 
-    def answers_by(self) -> str:
-        """Whether an answer carries the id of the "request" or of the "call"."""
-        return "request"
+    def from_mcp(self, result: Plain) -> Plain:
+        """What an MCP server's result is to the agent."""
+        raise NotImplementedError
+
+    def starts_with(self, root: str, owner: str | None, spoke_last: str | None) -> str:
+        """The agent that a run begins with. `owner`: whose call is answered, if one is."""
+        return owner or spoke_last or root
 
     def as_message(self, event: Plain) -> str:
         return f"data: {json.dumps(event)}\n\n"
@@ -104,20 +94,20 @@ class Replay:
         ]
 
     async def list_apps(self, _: web.Request) -> web.Response:
-        return web.json_response(["clerk"])
+        return web.json_response(APPS)
 
     async def listed(self, request: web.Request) -> web.Response:
-        ids = self._sessions.of(_key(**request.match_info, session=""))
+        ids = self._sessions.of(key_of(**request.match_info, session=""))
         return web.json_response([{"id": one, "events": []} for one in ids])
 
     async def get(self, request: web.Request) -> web.Response:
-        events = self._sessions.all.get(_key(**request.match_info))
+        events = self._sessions.all.get(key_of(**request.match_info))
         if events is None:
             return self.no_session()
         return web.json_response({"id": request.match_info["session"], "events": events})
 
     async def create(self, request: web.Request) -> web.Response:
-        self._sessions.all.setdefault(_key(**request.match_info), [])
+        self._sessions.all.setdefault(key_of(**request.match_info), [])
         return web.json_response({"id": request.match_info["session"], "events": []})
 
     async def run(self, request: web.Request) -> web.Response:
@@ -144,7 +134,7 @@ class Replay:
             self.taken(body)
         except Refused as refused:
             raise web.HTTPBadRequest(text=str(refused)) from refused
-        key = _key(body["appName"], body["userId"], body["sessionId"])
+        key = key_of(body["appName"], body["userId"], body["sessionId"])
         if key not in self._sessions.all:
             raise web.HTTPNotFound(text="session not found")
         return key, body["newMessage"]["parts"]
@@ -152,45 +142,60 @@ class Replay:
     # A run
 
     async def _events(self, key: str, parts: list[Plain]) -> AsyncIterator[Plain]:
-        invocation = f"e-{uuid4()}"
-        asked = self._asked(key)
-        answers = [part["functionResponse"] for part in parts if "functionResponse" in part]
-        for answer in answers:
-            if answer["id"] not in asked:
-                raise Refused(f"no request {answer['id']}")
-        if parts:
-            self._add(key, "user", invocation, parts)
-        for answer in answers:
-            call = asked[answer["id"]]
-            result = await self._confirmed(call, answer["response"])
-            yield self._add(key, "clerk", invocation, [response_to(call, result)])
-        if answers and self._waits(key):
-            return
-        said = reply(self._shown(key), "clerk")
-        for part in said:
-            if "functionCall" in part:
-                part["functionCall"]["id"] = f"call-{uuid4()}"
-        yield self._add(key, "clerk", invocation, said)
-        for part in said:
-            if "functionCall" in part:
-                async for event in self._called(key, invocation, part["functionCall"]):
-                    yield event
+        invocation, asked = f"e-{uuid4()}", self._asked(key)
+        given = [part["functionResponse"] for part in parts if "functionResponse" in part]
+        answers = {one["id"]: one["response"] for one in given}
+        for id_ in answers:
+            if id_ not in asked:
+                raise Refused(f"no request {id_}")
+        said = [event["author"] for event in self._sessions.all[key] if event["author"] != "user"]
+        self._add(key, "user", invocation, parts)
+        owner = next((asked[id_][0] for id_ in answers), None)
+        agent = self.starts_with(key.partition("/")[0], owner, said[-1] if said else None)
+        async for event in self._turn(key, agent, invocation, answers):
+            yield event
 
-    async def _called(self, key: str, invocation: str, call: Plain) -> AsyncIterator[Plain]:
-        if call["name"] == "lookup":
-            yield self._add(key, "clerk", invocation, [response_to(call, tools.lookup(**call["args"]))])
-            async for event in self._events(key, []):
+    async def _turn(self, key: str, agent: str, invocation: str, answers: dict[str, Plain]) -> AsyncIterator[Plain]:
+        """An agent runs its own calls that were answered; then its model is asked what to do."""
+        asked = self._asked(key)
+        own = [id_ for id_ in answers if asked[id_][0] == agent]
+        for id_ in own:
+            call = asked[id_][1]
+            result = await self._confirmed(call, answers.pop(id_))
+            yield self._add(key, agent, invocation, [response_to(call, result)])
+        if own and not asked.keys() <= answered(self._sessions.all[key]):
+            return
+        said = reply(shown(self._sessions.all[key]), agent)
+        calls = [part["functionCall"] for part in said if "functionCall" in part]
+        for call in calls:
+            call["id"] = f"call-{uuid4()}"
+        yield self._add(key, agent, invocation, said)
+        for call in calls:
+            async for event in self._called(key, agent, invocation, call, answers):
+                yield event
+
+    async def _called(
+        self, key: str, agent: str, invocation: str, call: Plain, answers: dict[str, Plain]
+    ) -> AsyncIterator[Plain]:
+        if call["name"] in (TRANSFER, "lookup"):
+            to: str = call["args"].get("agent_name", agent)
+            actions = {"transferToAgent": to} if call["name"] == TRANSFER else {}
+            result = {"result": None} if call["name"] == TRANSFER else tools.lookup(**call["args"])
+            yield self._add(key, agent, invocation, [response_to(call, result)], actions=actions)
+            async for event in self._turn(key, to, invocation, answers):
                 yield event
             return
         confirmation: Plain = {"hint": f"May {call['name']} run?", "confirmed": False}
         if call["name"] == "request_time_off":
             confirmation["payload"] = {"approved_days": 0}
         for parts, more in self.asking(call, confirmation):
-            yield self._add(key, "clerk", invocation, parts, **more)
+            yield self._add(key, agent, invocation, parts, **more)
 
     async def _confirmed(self, call: Plain, given: Plain) -> Plain:
         if given.get("confirmed") is not True:
             return self.denied(call)
+        if call["name"] not in TOOLS:
+            return self.from_mcp(await called_over_mcp(call["name"], call["args"]))
         tool, arguments = TOOLS[call["name"]], dict(call["args"])
         if "tool_context" in inspect.signature(tool).parameters:
             confirmation = SimpleNamespace(confirmed=True, payload=given.get("payload"))
@@ -209,62 +214,9 @@ class Replay:
         event = {"id": str(uuid4()), "author": author, "invocationId": invocation, **self.stamped()}
         return self._sessions.add(key, {**event, "content": {"role": role, "parts": parts}, **more})
 
-    def _parts(self, key: str) -> list[Plain]:
-        return [part for event in self._sessions.all[key] for part in event["content"]["parts"]]
-
-    def _asked(self, key: str) -> dict[str, Plain]:
-        """The calls that were asked about, by the id that an answer has."""
-        requests = [part.get("functionCall") or part.get("functionResponse") or {} for part in self._parts(key)]
-        asked = {}
-        for one in requests:
-            told = one.get("args") or one.get("response") or {}
-            if one.get("name") == ASK and "originalFunctionCall" in told:
-                call = told["originalFunctionCall"]
-                asked[one["id"] if self.answers_by() == "request" else call["id"]] = call
-        return asked
-
-    def _waits(self, key: str) -> bool:
-        """Whether a call of the last turn has no answer yet."""
-        answered = {p["functionResponse"]["id"] for p in self._parts(key) if _is_answer(p)}
-        return any(id_ not in answered for id_ in self._asked(key))
-
-    def _shown(self, key: str) -> list[Plain]:
-        """What a model sees: no requests, no answers, and of the responses to a call the last."""
-        last = {part["functionResponse"]["id"]: part for part in self._parts(key) if _is_result(part)}
-        shown = []
-        for event in self._sessions.all[key]:
-            parts = [part for part in event["content"]["parts"] if not _is_confirming(part)]
-            kept = [part for part in parts if not _is_result(part) or last[part["functionResponse"]["id"]] is part]
-            if kept:
-                shown.append({**event["content"], "parts": kept})
-        return shown
-
-
-def _is_answer(part: Plain) -> bool:
-    response = part.get("functionResponse", {})
-    return response.get("name") == ASK and "confirmed" in response["response"]
-
-
-def _is_result(part: Plain) -> bool:
-    return "functionResponse" in part and not _is_confirming(part)
-
-
-def _is_confirming(part: Plain) -> bool:
-    return any(part.get(kind, {}).get("name") == ASK for kind in ("functionCall", "functionResponse"))
-
-
-def response_to(call: Plain, result: Plain) -> Plain:
-    return {"functionResponse": {"id": call["id"], "name": call["name"], "response": result}}
-
-
-def request_about(call: Plain, confirmation: Plain) -> Plain:
-    """The part that asks, in the dialect of all but adk-rs: a call with an id of its own."""
-    arguments = {"originalFunctionCall": call, "toolConfirmation": confirmation}
-    return {"functionCall": {"id": f"adk-{uuid4()}", "name": ASK, "args": arguments}}
-
-
-def _key(app: str, user: str, session: str) -> str:
-    return f"{app}/{user}/{session}"
+    def _asked(self, key: str) -> dict[str, tuple[str, Plain]]:
+        """Whose calls were asked about, and the calls, by the ids of the requests."""
+        return {id_: (event["author"], call) for event in self._sessions.all[key] for id_, call in asked_in(event)}
 
 
 def serve(kind: type[Replay]) -> None:

@@ -1,4 +1,5 @@
-"""adk-rs as its documents describe it: a request is a response that will continue, with the call's own id.
+"""adk-rs as its documents and sources describe it: a request is a response that will continue, with the call's own id,
+and every run begins with the root agent, also where a sub-agent's call is answered.
 
 `python -m tests.support.foreign.rust`
 """
@@ -8,13 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from tests.support.foreign.replay import ASK, Replay, serve
+from tests.support.foreign.kept import ASK
+from tests.support.foreign.replay import Replay, serve
 from tests.support.foreign.wishes import Plain
 
 
 class Rust(Replay):
-    def answers_by(self) -> str:
-        return "call"
+    def starts_with(self, root: str, owner: str | None, spoke_last: str | None) -> str:  # noqa: ARG002
+        return root
+
+    def from_mcp(self, result: Plain) -> Plain:
+        return result
 
     def asking(self, call: Plain, confirmation: Plain) -> Iterable[tuple[list[Plain], Plain]]:
         told = {"originalFunctionCall": call, "toolConfirmation": confirmation}

@@ -120,8 +120,9 @@ async def sub_agent(at: Scene) -> None:
     visit = at.visit("front")
     request = await visit.asks("please pay 1500")
     assert request.agent == "payer"
-    await visit.approve(request)
+    said = await visit.approve(request)
     assert at.ran("reimburse") == [1500]
+    assert "1500" in said[-1]
     assert (await visit.became(request)) is Became.DONE
 
 
@@ -132,7 +133,11 @@ async def mcp(at: Scene) -> None:
     assert at.ran("delete_file") == []
     await visit.approve(request)
     assert at.ran("delete_file") == ["notes.txt"]
-    assert (await visit.became(request)) is Became.DONE
+    outcome = await visit.outcome(request)
+    assert outcome.became is Became.DONE
+    assert "notes.txt" in str(outcome.result)
+    await visit.deny(await visit.asks("please delete plans.txt"))
+    assert at.ran("delete_file") == ["notes.txt"]
 
 
 # Once

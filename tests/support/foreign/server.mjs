@@ -1,5 +1,5 @@
 // A real @google/adk API server with the agent that wishes.py and tools.py describe.
-import {BaseLlm, FunctionTool, LlmAgent, LogLevel} from '@google/adk';
+import {BaseLlm, FunctionTool, LlmAgent, LogLevel, MCPToolset} from '@google/adk';
 import {AdkApiServer} from '@google/adk-devtools';
 import {appendFileSync} from 'node:fs';
 import {readFile} from 'node:fs/promises';
@@ -18,6 +18,7 @@ const CALLS = {
   rest: (what) => ({name: 'request_time_off', args: {days: Number(what)}}),
   linger: (what) => ({name: 'linger', args: {word: what}}),
   break: (what) => ({name: 'break_down', args: {word: what}}),
+  delete: (what) => ({name: 'delete_file', args: {path: what}}),
 };
 
 function wanted(wish) {
@@ -90,13 +91,33 @@ const tools = () => [
   }),
 ];
 
+// An MCP tool has no gate here, and an answer to what a callback asks for it is refused: a tool of one's own stands before it.
+class GatedToolset extends MCPToolset {
+  async getTools(context) {
+    this.gated ??= (await super.getTools(context)).map((there) => new FunctionTool({
+      name: there.name,
+      description: there.description,
+      parameters: there._getDeclaration().parameters,
+      execute: (args, toolContext) => there.runAsync({args, toolContext}),
+      requireConfirmation: true,
+    }));
+    return this.gated; // to ask its server again would start another, for each word of the model
+  }
+}
+
+function mcp() {
+  if (!process.env.MCP) return [];
+  const [command, ...args] = JSON.parse(process.env.MCP);
+  return [new GatedToolset({type: 'StdioConnectionParams', serverParams: {command, args, env: process.env}})];
+}
+
 function agent(name) {
   const subAgents = [];
   if (name === 'front') {
     const model = new Obliging('payer');
     subAgents.push(new LlmAgent({name: 'payer', description: 'Pays people back.', model, tools: tools()}));
   }
-  return new LlmAgent({name, model: new Obliging(name), tools: name === 'front' ? [] : tools(), subAgents});
+  return new LlmAgent({name, model: new Obliging(name), tools: name === 'front' ? [] : [...tools(), ...mcp()], subAgents});
 }
 
 const agentLoader = {

@@ -14,6 +14,8 @@ Plain = dict[str, Any]
 OTHER_AGENTS = "For context:"
 """How ADK begins what other agents said, when it tells a model."""
 
+TRANSFER = "transfer_to_agent"
+
 
 def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
     """The parts that the model answers with."""
@@ -27,9 +29,9 @@ def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
     calls = [part for content in after for part in content.get("parts") or () if "functionCall" in part]
     made = [part["functionCall"]["name"] for part in calls]
     wanted = [_call(wish) for wish in text.removeprefix("please ").split(" and ")]
-    if agent == "front" and "transfer_to_agent" not in made and any(call["name"] == "reimburse" for call in wanted):
-        return [{"functionCall": {"name": "transfer_to_agent", "args": {"agent_name": "payer"}}}]
-    if not [name for name in made if name != "transfer_to_agent"]:
+    if agent == "front" and any(call["name"] == "reimburse" for call in wanted) and not [*_results(after)]:
+        return [{"functionCall": {"name": TRANSFER, "args": {"agent_name": "payer"}}}]
+    if not [name for name in made if name != TRANSFER]:
         return [{"functionCall": call} for call in wanted]
     return [_text("I got " + json.dumps(list(_results(after)), sort_keys=True))]
 
@@ -72,7 +74,7 @@ def _results(contents: Iterable[Plain]) -> Iterable[object]:
     for content in contents:
         for part in content.get("parts") or ():
             given = part.get("functionResponse")
-            if given and given["name"] != "transfer_to_agent":
+            if given and given["name"] != TRANSFER:
                 yield [given["name"], given.get("response")]
 
 
