@@ -33,7 +33,7 @@ from bot.hosts.host import Host
 from bot.identity import CannotServe
 from bot.inboxes import Inbox
 from bot.installing import Installing
-from bot.lifecycle import Lifecycle
+from bot.lifecycle import ForWhom, Lifecycle
 from bot.listeners import Listeners
 from bot.lists import Lists
 from bot.mailroom import Mailroom
@@ -176,6 +176,7 @@ def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter) -> AsyncA
         # Without a token of its own: with one, Bolt asks Slack before the first click, and acks it when that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
         authorize=authorize,  # None is its word for a workspace without the app
+        before_authorize=ForWhom(),
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
         request_verification_enabled=secret is not None,

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sqlalchemy import and_, or_, select, union
+from sqlalchemy import select, union
 
 from bot import words
 from bot.confirmation import refuse, revoke
-from bot.departures import DEPARTURES, departed, gone
+from bot.departures import DEPARTURES, OPEN, Leaving, closed, leavings, of
 from bot.ledger import LineKind
 from bot.outcomes import lapse_again
 from bot.people import SLACK
@@ -73,12 +73,21 @@ class Closing:
 
     async def _look(self) -> None:
         try:
-            for id_ in await self._database.read(departed):
-                after: str | None = ""
-                while after is not None:
-                    after = await self._database.run(close_some, id_, after)
+            for leaving in await self._database.read(leavings):
+                await self._close(leaving)
         except ConfirmError as error:
             log.warning("what a workspace left open is closed later: %s", error)
+
+    async def _close(self, leaving: Leaving) -> None:
+        after, left = "", 0
+        while True:
+            some = await self._database.run(close_some, leaving, after)
+            left += some.left
+            if some.after is None:
+                break
+            after = some.after
+        if not left:
+            await self._database.run(closed, leaving)
 
     async def _until_stopped(self, other: Awaitable[object]) -> None:
         stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
@@ -87,33 +96,36 @@ class Closing:
             task.cancel()
 
 
-def close_some(tx: Tx, id_: str, after: str, at_once: int = AT_ONCE) -> str | None:
-    """Of a workspace or an organisation that left; where to go on."""
-    open_ = or_(
-        confirmations.c.state == str(State.WAITING),
-        and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),
-    )
-    theirs = or_(confirmations.c.team == id_, confirmations.c.enterprise == id_)
+@dataclass(frozen=True)
+class Some:
+    """Where to go on, if there is more; and how many were `left` to a replica that can read them."""
+
+    after: str | None
+    left: int
+
+
+def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> Some:
+    """Of a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
         .join(sessions, sessions.c.key == grants.c.session)
         .where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
-        .where(or_(sessions.c.team == id_, sessions.c.enterprise == id_), grants.c.id > after)
+        .where(of(sessions, leaving.id), grants.c.id > after)
     )
-    found = union(select(confirmations.c.id).where(open_, theirs, confirmations.c.id > after), granted)
-    ids = tx.execute(found.order_by("id").limit(at_once)).scalars().all()
-    for confirmation in ids:
-        _close(tx, confirmation)
-    return str(ids[-1]) if len(ids) == at_once else None
+    open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
+    ids = tx.execute(union(open_, granted).order_by("id").limit(at_once)).scalars().all()
+    left = sum(not _closed(tx, leaving, confirmation) for confirmation in ids)
+    return Some(str(ids[-1]) if len(ids) == at_once else None, left)
 
 
-def _close(tx: Tx, confirmation: str) -> None:
+def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
+    """False: it is of a version that is not known here, and whoever can read it closes it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
     except (NewerVersion, Unreadable):
-        return  # whoever can read it closes it
-    if not gone(tx, Workspace(row.asked.team, row.asked.enterprise)):
-        return
-    change = abandon(row, now(tx))
-    if change.row is not row:
-        save(tx, session, change)
+        return False
+    if leaving.ends(tx, Workspace(row.asked.team, row.asked.enterprise), row.asked_at.timestamp()):
+        change = abandon(row, now(tx))
+        if change.row is not row:
+            save(tx, session, change)
+    return True

@@ -23,11 +23,11 @@ from slack_sdk.oauth.installation_store.async_installation_store import AsyncIns
 from slack_sdk.oauth.installation_store.sqlalchemy import SQLAlchemyInstallationStore
 from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
-from sqlalchemy import Connection, Dialect, Engine, Row, Table, Text, and_, delete, or_, select, update
+from sqlalchemy import Connection, Dialect, Engine, Row, Table, Text, and_, delete, func, or_, select, update
 from sqlalchemy.types import TypeDecorator
 
 from bot.slack_calls import Workspace
-from bot.tables import metadata
+from bot.tables import metadata, switches
 from bot.vault import Vault
 from runtime.database import Database, Tx, for_update
 
@@ -36,6 +36,9 @@ log = logging.getLogger(__name__)
 BOTS, INSTALLATIONS, STATES = "bot_installed", "bot_installations", "bot_oauth_states"
 STATE_LIVES = 600
 """So many seconds may pass between "install" and Slack's answer."""
+
+WITHHELD = "withheld:"
+"""A mark in `bot_switches`: in this workspace its organisation may not use its token any more."""
 
 _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
 
@@ -208,12 +211,16 @@ def installed(tx: Tx, client_id: str) -> list[Installed]:
     return [_read(row) for row in tx.execute(found)]
 
 
-def serving(tx: Tx, at: Workspace, client_id: str | None = None) -> Installed | None:
-    """The installation whose token is good for a workspace: its own, else its organisation's."""
-    org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""))
+def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
+    """The installation whose token is good for a workspace: its own, else its organisation's, unless that may not be
+    used there. `besides`: another than this one."""
+    withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
+    org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""), ~withheld)
     found = select(*_ONE).where(or_(bots.c.team_id == at.team, org)).order_by(bots.c.team_id.is_(None))
     if client_id is not None:
         found = found.where(bots.c.client_id == client_id)
+    if besides is not None:
+        found = found.where(func.coalesce(bots.c.team_id, bots.c.enterprise_id) != besides)
     row = tx.execute(found.limit(1)).one_or_none()
     return None if row is None else _read(row)
 

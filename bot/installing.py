@@ -92,6 +92,7 @@ class _Flow(AsyncOAuthFlow):
 
     async def _why_not(self, installation: Installation) -> str | None:
         if installation.bot_refresh_token is not None:
+            log.error(words.MEND_ROTATION)
             return words.ROTATES
         if installation.bot_token is None or not (installation.team_id or installation.enterprise_id):
             return words.NO_BOT

@@ -32,9 +32,17 @@ MEND = {
     "invalid_client_id": "SLACK_CLIENT_ID is not the app's Client ID, under Basic Information",
     "bad_client_secret": "SLACK_CLIENT_SECRET is not the app's Client Secret, under Basic Information",
 }
+MEND_ROTATION = (
+    "an installation was declined: token rotation is on for this Slack app, which can't be undone; make a new app from "
+    "`adk-confirm manifest`, and set its SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and other secrets"
+)
 MEND_ANY = "look at SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"
 
-ROTATES = "This Slack app's tokens expire. Whoever runs it has to switch token rotation off in the app's settings."
+ROTATES = (
+    "This Slack app has token rotation on, so that its tokens expire after twelve hours, and Slack never switches that "
+    "off again. Ask whoever runs it to make a new Slack app from `adk-confirm manifest`, which leaves it off. Then "
+    "install that one."
+)
 NO_BOT = f"Slack gave no bot token. {_AGAIN}"
 WHOSE = (
     "Another workspace has this app already, and its policies do not say which workspace each is for. Ask whoever runs "

@@ -18,20 +18,16 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.oauth.installation_store import Bot, Installation
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.attempts import begin
 from bot.closing import Closing
-from bot.departures import Removal, arrive, depart, gone
+from bot.departures import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
 from bot.identity import CannotServe, Identity, identify, slack_client
 from bot.installations import Installations, Installed, installed, seal_anew, serving
-from bot.ledger import SYSTEM, LineKind
 from bot.policy import Governs, Policies, Unfit, Ungoverned
 from bot.policy_checks import team_problems
 from bot.problems import Problem, SettingsError
-from bot.rows import now, write_step
 from bot.settings import Settings
 from bot.slack_calls import ClientFor, Workspace
 from bot.slack_trouble import DEAD, NotInstalled, Revoked, trouble_from
-from bot.steps import Step
 from bot.vault import Vault
 from runtime.database import Database, Tx
 from runtime.errors import Invalid
@@ -55,6 +51,10 @@ class Workspaces(Protocol):
 
     async def removed(self, removal: Removal) -> bool:
         """Slack told that the app, or its token, is gone. False: that was known."""
+        ...
+
+    async def access(self, told: Access) -> None:
+        """Slack told where an organisation may use the app, or may not any more."""
         ...
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
@@ -107,6 +107,14 @@ class OneWorkspace:
             said = removal.sentence.format(place=removal.at.team)
             log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", said)
         return new
+
+    async def access(self, told: Access) -> None:
+        if told.granted:
+            return
+        for team in told.teams:
+            at = Workspace(team, told.enterprise)
+            event = f"access:{team}:{told.at}"
+            await self.removed(Removal(at=at, sentence="The app may not be used in {place} any more.", event=event))
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:  # noqa: ARG002  (all fits)
         return None
@@ -162,6 +170,13 @@ class SeveralWorkspaces:
             )
         return new
 
+    async def access(self, told: Access) -> None:
+        for team in await self._database.run(self._change_access, told):
+            if told.granted:
+                log.info("%s may use the app in %s again", told.enterprise, team)
+            else:
+                log.warning("%s may not use the app in %s any more. It is stopped there.", told.enterprise, team)
+
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
         return await self._database.read(unfit, self._client_id, at, found)
 
@@ -200,6 +215,14 @@ class SeveralWorkspaces:
         if one is not None and bool(one.team) == bool(removal.at.team):
             return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
         return gone(tx, removal.at) and note_removal(tx, removal)  # Slack tells it twice, each in other words
+
+    def _change_access(self, tx: Tx, told: Access) -> list[str]:
+        """Where it is news."""
+        organisation = serving(tx, Workspace("", told.enterprise), self._client_id)
+        if organisation is None:
+            return []
+        change = grant if told.granted else withhold
+        return [team for team in told.teams if change(tx, organisation, team, told)]
 
 
 async def open_workspaces(settings: Settings, database: Database) -> OneWorkspace | SeveralWorkspaces:
@@ -257,15 +280,6 @@ def _authorized(bot: Bot, at: Workspace) -> AuthorizeResult:
 
 
 # Transactions
-
-
-def note_removal(tx: Tx, removal: Removal) -> bool:
-    """A line in the ledger; once for each event, however often it is delivered."""
-    if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
-        return False
-    place = removal.at.team or removal.at.enterprise or "this workspace"
-    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence.format(place=place)))
-    return True
 
 
 def unfit(tx: Tx, client_id: str, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:

@@ -95,7 +95,8 @@ class Call:
         if not install.is_enterprise:
             return frozenset({install.team_id})
         teams = self.workspace.directory.teams.values()
-        return frozenset(team.id for team in teams if team.enterprise_id == install.enterprise_id)
+        theirs = frozenset(team.id for team in teams if team.enterprise_id == install.enterprise_id)
+        return theirs - install.withheld
 
     @property
     def bot(self) -> str:

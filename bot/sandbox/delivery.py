@@ -71,7 +71,7 @@ class Reply(NamedTuple):
 class Outbox:
     def __init__(self, workspace: Workspace, payloads: Payloads, socket: SocketMode) -> None:
         self._workspace = workspace
-        self._payloads = payloads
+        self.payloads = payloads
         self._socket = socket
         self._session: aiohttp.ClientSession | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -92,7 +92,7 @@ class Outbox:
     def event(self, install: Install, event: JsonObject) -> None:
         """An event for one installation, if the app subscribed to it; delivered until it is acknowledged."""
         if event["type"] in self._workspace.app.events:
-            self._start(self._until_acked(self._payloads.envelope(install, event)))
+            self._start(self._until_acked(self.payloads.envelope(install, event)))
 
     async def deliver(self, kind: Kind, body: JsonObject, *, attempt: int = 0, reason: str = "") -> Delivery:
         """One attempt. Clicks, views and commands get no other; `body` of a command is its form."""
@@ -158,8 +158,8 @@ class Outbox:
         for team_id in sorted(channel.teams):
             install = self._workspace.directory.installed_in(team_id)
             if install is not None and install.bot_user_id in channel.members:
-                for event in self._payloads.events_of(happening, install):
-                    self._start(self._until_acked(self._payloads.envelope(install, event, channel)))
+                for event in self.payloads.events_of(happening, install):
+                    self._start(self._until_acked(self.payloads.envelope(install, event, channel)))
                 return
 
     def _user_changed(self, user: User) -> None:

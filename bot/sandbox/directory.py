@@ -135,6 +135,7 @@ class Directory:
         own = [each for each in live if each.team_id == team_id and not each.is_enterprise]
         enterprise = self.teams[team_id].enterprise_id if team_id in self.teams else ""
         wide = [each for each in live if each.is_enterprise and enterprise and each.enterprise_id == enterprise]
+        wide = [each for each in wide if team_id not in each.withheld]
         return next(reversed([*wide, *own]), None)
 
     def team(self, team_id: str) -> Team:

@@ -46,6 +46,8 @@ DELIVERIES = {
     "app_home_opened": "A person opened the app's Home tab, so that the app can bring it up to date.",
     "user_change": "Somebody's account changed. Who may decide is looked up when it matters.",
     "app_uninstalled": "The app was removed from the workspace.",
+    "team_access_granted": "The organisation may use the app in some of its workspaces, from here on.",
+    "team_access_revoked": "The organisation may not use the app in some of its workspaces any more.",
     "tokens_revoked": "The app's tokens are void from here on.",
     "block_actions": "A person used a control. Slack signs this, and waits three seconds for the app to say “got it”.",
     "view_submission": "A person submitted a form, with all that stands in its fields. The answer may name errors.",

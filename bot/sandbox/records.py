@@ -223,6 +223,8 @@ class Install:
     scopes: frozenset[str]
     active: bool = True
     revoked: bool = False
+    withheld: set[str] = field(default_factory=set)
+    """Workspaces of the organisation in which it may not be used."""
 
 
 @dataclass(slots=True)

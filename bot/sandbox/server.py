@@ -121,6 +121,13 @@ class FakeSlack:
         emit = (lambda *_: None) if silently else self.outbox.event
         access.leave(self.workspace, install, emit, revoke_only=True)
 
+    def withholds(self, install: Install, *teams: Team) -> None:
+        """Workspaces of the organisation that has it take the app away from theirs."""
+        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=False)
+
+    def grants(self, install: Install, *teams: Team) -> None:
+        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=True)
+
     async def verifies_url(self) -> bool:
         """What Slack does when the request URL is entered: the challenge has to come back."""
         challenge = secrets.token_hex(8)

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, update
 from bot import words
 from bot.attend import Kind, claim_due, put_aside
 from bot.closing import abandon
-from bot.departures import Removal, arrive, depart, departed, gone
+from bot.departures import Access, Leaving, Removal, arrive, closed, depart, gone, grant, leavings, withhold
 from bot.installations import Installed, bots
 from bot.ledger import LineKind
 from bot.people import SLACK
@@ -17,7 +17,7 @@ from bot.policy import Governs, Unfit
 from bot.row import OutcomeKind, State, VoteKind
 from bot.slack_calls import Workspace
 from bot.slack_trouble import NotInstalled
-from bot.tables import homes, switches
+from bot.tables import homes
 from bot.workspaces import unfit
 from runtime.database import Database, Tx
 from runtime.lease import Lease
@@ -95,7 +95,7 @@ async def test_a_workspace_that_left_is_gone_unless_its_organisation_serves_it(d
     def leaves(tx: Tx) -> None:
         assert not gone(tx, ACME)
         assert depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone", event="Ev1"))
-        assert (gone(tx, ACME), departed(tx)) == (True, ["T0ACME"])
+        assert (gone(tx, ACME), leavings(tx)) == (True, [Leaving(id="T0ACME")])
         everywhere = installed(tx, None)
         assert not gone(tx, ACME)
         assert depart(tx, everywhere, Removal(at=Workspace("", "E0CORP"), sentence="gone too", event="Ev2"))
@@ -174,7 +174,107 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     await database.run(fails)
     assert await database.read(row) == (False, True, 1)
 
-    def marks(tx: Tx) -> int:
-        return len(tx.execute(select(switches)).all())
+    assert [mark.back is not None for mark in await database.read(leavings)] == [True]
 
-    assert await database.read(marks) == 0
+
+# Back before all was closed
+
+
+EVERYWHERE = Workspace("", "E0CORP")
+SOUTH = Workspace("T0SOUTH", "E0CORP")
+
+
+async def test_who_is_back_at_once_finds_what_was_asked_before_closed(database: Database) -> None:
+    def leaves_and_returns(tx: Tx) -> Leaving:
+        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        arrive(tx, installed(tx, "T0ACME"), "back")
+        (mark,) = leavings(tx)
+        assert mark.back is not None
+        assert mark.ends(tx, ACME, mark.back - 1)
+        assert not mark.ends(tx, ACME, mark.back)
+        return mark
+
+    first = await database.run(leaves_and_returns)
+    again = await database.run(leaves_and_returns)
+    await database.run(closed, first)  # somebody who looked before it left once more
+    assert await database.read(leavings) == [again]
+    await database.run(closed, again)
+    assert await database.read(leavings) == []
+
+
+async def test_where_another_installation_served_it_all_the_while_nothing_is_closed(database: Database) -> None:
+    def own_one_comes_and_goes(tx: Tx) -> None:
+        everywhere = installed(tx, None)
+        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        arrive(tx, installed(tx, "T0ACME"), "back")
+        (mark,) = leavings(tx)
+        assert not mark.ends(tx, ACME, 0.0)
+        closed(tx, mark)
+
+        depart(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
+        arrive(tx, installed(tx, None), "back")
+        (mark,) = leavings(tx)
+        assert (mark.ends(tx, ACME, 0.0), mark.ends(tx, SOUTH, 0.0)) == (False, True)
+
+    await database.run(own_one_comes_and_goes)
+
+
+async def test_an_organisation_brings_back_a_workspace_that_had_left_by_itself(database: Database) -> None:
+    def returns(tx: Tx) -> None:
+        depart(tx, installed(tx, "T0ACME"), Removal(at=ACME, sentence="gone"))
+        arrive(tx, installed(tx, None), "for all")
+        (mark,) = leavings(tx)
+        assert (mark.id, mark.by, mark.ends(tx, ACME, 0.0)) == ("T0ACME", "E0CORP", True)
+
+    await database.run(returns)
+
+
+# Where an organisation may use it
+
+
+def told(at: float, *, granted: bool = False) -> Access:
+    return Access(enterprise="E0CORP", teams=("T0SOUTH",), granted=granted, at=at)
+
+
+async def test_a_workspace_without_its_organisations_app_is_gone_until_it_gets_it_back(database: Database) -> None:
+    def changes(tx: Tx) -> None:
+        organisation = installed(tx, None)
+        assert withhold(tx, organisation, "T0SOUTH", told(200.5))
+        assert (gone(tx, SOUTH), gone(tx, ACME)) == (True, False)
+        assert not withhold(tx, organisation, "T0SOUTH", told(200.5))  # told again
+        assert not grant(tx, organisation, "T0SOUTH", told(200.4, granted=True))  # what was before comes after
+        assert gone(tx, SOUTH)
+        assert grant(tx, organisation, "T0SOUTH", told(200.6, granted=True))
+        assert not gone(tx, SOUTH)
+        (mark,) = leavings(tx)
+        assert (mark.id, mark.ends(tx, SOUTH, 0.0)) == ("T0SOUTH", True)
+        assert not withhold(tx, organisation, "T0SOUTH", told(200.5))
+        assert not gone(tx, SOUTH)
+
+    await database.run(changes)
+
+
+async def test_what_was_taken_away_comes_back_with_the_organisations_next_installation(database: Database) -> None:
+    def changes(tx: Tx) -> None:
+        organisation = installed(tx, None)
+        assert not withhold(tx, organisation, "T0SOUTH", told(99.0))  # from before it was installed
+        assert withhold(tx, organisation, "T0SOUTH", told(200.0))
+        depart(tx, organisation, Removal(at=EVERYWHERE, sentence="gone"))
+        arrive(tx, installed(tx, None, at=300.0), "back")
+        assert not gone(tx, SOUTH)
+        assert {mark.id for mark in leavings(tx)} == {"E0CORP", "T0SOUTH"}
+
+    await database.run(changes)
+
+
+async def test_a_workspace_with_an_installation_of_its_own_goes_on_without_the_organisations(
+    database: Database,
+) -> None:
+    def changes(tx: Tx) -> None:
+        organisation, own = installed(tx, None), installed(tx, "T0SOUTH")
+        assert withhold(tx, organisation, "T0SOUTH", told(200.0))
+        assert (gone(tx, SOUTH), leavings(tx)) == (False, [])
+        depart(tx, own, Removal(at=SOUTH, sentence="gone"))
+        assert gone(tx, SOUTH)
+
+    await database.run(changes)

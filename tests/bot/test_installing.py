@@ -169,11 +169,17 @@ async def test_policies_that_name_nobody_are_for_one_workspace_only(opens: Opens
         assert (await install(at.bot.url, at.lead)).status == 200  # again, for a new scope
 
 
-async def test_a_token_that_would_expire_is_not_taken(at: Office) -> None:
+async def test_a_token_that_would_expire_is_not_taken(at: Office, caplog: pytest.LogCaptureFixture) -> None:
+    """Slack never switches rotation off again: whoever installs and whoever runs it hear what helps."""
     at.slack.workspace.token_rotation = True
     page = await install(at.bot.url, at.lead)
-    assert (page.status, "token rotation off" in page.text) == (400, True)
+    assert page.status == 400
+    assert "token rotation on" in page.text
+    assert "make a new Slack app from `adk-confirm manifest`" in page.text
+    assert "make a new app from `adk-confirm manifest`, and set its SLACK_CLIENT_ID" in caplog.text
     assert await nothing_came_of_it(at)
+    given = [made for made in at.slack.calls_of("apps.uninstall") if not made.error]
+    assert len(given) == 1, "Slack would go on taking it for installed"
 
 
 async def test_the_pages_are_not_kept_and_run_nothing(at: Office) -> None:

@@ -2,92 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 from sqlalchemy import select, text
 
-from bot.departures import DEPARTURES
-from bot.ledger import SYSTEM
 from bot.letters import read_session
 from bot.row import SessionKey, State
-from bot.rows import SESSIONS, content_of, read_lines
+from bot.rows import SESSIONS
 from bot.sandbox.call import Made
 from bot.sandbox.records import Channel
 from bot.sandbox.server import FakeSlack
 from bot.tables import confirmations, sessions
 from runtime.database import Tx
 from tests.support.office import Office, office
-from tests.support.workspaces import Branch, distributed, install, several
+from tests.support.workspaces import (
+    PATIENCE,
+    POLICIES,
+    Branch,
+    comes_to,
+    distributed,
+    install,
+    several,
+    system_lines,
+    two,
+)
 
 # slack_sdk still makes its Authorization header with what aiohttp 4 will have no more.
 pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
-
-PATIENCE = 30.0
-POLICIES = """
-[[policy]]
-team = "T0ACME"
-tools = ["*"]
-approvers = ["group:S0ONCALL", "user:U0LEAD"]
-remind_after = "1h"
-shared_channels = true
-
-[[policy]]
-team = "T0GLOBEX"
-tools = ["*"]
-approvers = ["user:U0GLOBEXBOSS", "user:U0BOB"]
-shared_channels = true
-"""
-
-
-@asynccontextmanager
-async def two(
-    url: str,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    policies: str = POLICIES,
-    *,
-    socket: bool = False,
-    target: str = "examples.oncall:agent",
-) -> AsyncIterator[tuple[Office, Branch]]:
-    """Acme and Globex, both with the app."""
-    async with FakeSlack(distributed()) as slack:
-        globex = Branch.of(slack, "Globex", shared_with=(slack.team,))
-        options = {"slack": slack, "env": several(slack), "time_moves": True, "socket": socket, "target": target}
-        async with office(url, folder / "tools.log", monkeypatch, policies, **options) as at:  # type: ignore[arg-type]
-            assert (await install(at.bot.url, at.lead)).status == 200
-            assert (await install(at.bot.url, globex.approver)).status == 200
-            globex.invites()
-            yield at, globex
 
 
 def posts(at: Office, channel: Channel) -> list[Made]:
     return [made for made in at.slack.calls_of("chat.postMessage") if made.args.get("channel") == channel.id]
 
 
-def read_states(tx: Tx) -> list[str]:
-    return list(tx.execute(select(confirmations.c.state).order_by(confirmations.c.created)).scalars())
-
-
 def read_session_at(tx: Tx, team: str) -> SessionKey:
     key = tx.execute(select(sessions.c.key).where(sessions.c.team == team)).scalar_one()
     return read_session(tx, key).session
-
-
-async def comes_to(at: Office, *wanted: State) -> None:
-    """Waits until the confirmations stand so."""
-    with at.bot.database.waiter(DEPARTURES, SESSIONS) as waiter:
-        while await at.bot.database.read(read_states) != [str(state) for state in wanted]:
-            await waiter.wait(0.2)
-
-
-async def system_lines(at: Office) -> list[str]:
-    lines = await at.bot.database.read(read_lines, SYSTEM)
-    told = [content_of(line) or {} for line in lines if str(line.kind) in ("installed", "uninstalled")]
-    return [str(content.get("text")) for content in told]
 
 
 @pytest.mark.parametrize("socket", [False, True], ids=["http", "socket"])

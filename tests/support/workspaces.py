@@ -7,17 +7,29 @@ async with office(url, log, monkeypatch, POLICIES, slack=slack, env=several(slac
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import aiohttp
+import pytest
 from cryptography.fernet import Fernet
+from sqlalchemy import select
 
+from bot.departures import DEPARTURES
+from bot.ledger import SYSTEM
+from bot.row import State
+from bot.rows import SESSIONS, content_of, read_lines
 from bot.sandbox.people import Person
 from bot.sandbox.records import Channel, Install, Team
 from bot.sandbox.registration import App
 from bot.sandbox.seen import Seen
 from bot.sandbox.server import FakeSlack
+from bot.tables import confirmations
+from runtime.database import Tx
+from tests.support.office import Office, office
 
 BACK = "https://confirm.example.com/slack/oauth_redirect"
 KEY = Fernet.generate_key().decode()
@@ -114,3 +126,58 @@ async def install(url: str, person: Person, *, everywhere: bool = False) -> Page
     """From "install" to the last page."""
     begun = await begin(url)
     return await begun.goes(person.allows(begun.asked_at, everywhere=everywhere))
+
+
+PATIENCE = 30.0
+POLICIES = """
+[[policy]]
+team = "T0ACME"
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+remind_after = "1h"
+shared_channels = true
+
+[[policy]]
+team = "T0GLOBEX"
+tools = ["*"]
+approvers = ["user:U0GLOBEXBOSS", "user:U0BOB"]
+shared_channels = true
+"""
+
+
+@asynccontextmanager
+async def two(
+    url: str,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    policies: str = POLICIES,
+    *,
+    socket: bool = False,
+    target: str = "examples.oncall:agent",
+) -> AsyncIterator[tuple[Office, Branch]]:
+    """Acme and Globex, both with the app."""
+    async with FakeSlack(distributed()) as slack:
+        globex = Branch.of(slack, "Globex", shared_with=(slack.team,))
+        options = {"slack": slack, "env": several(slack), "time_moves": True, "socket": socket, "target": target}
+        async with office(url, folder / "tools.log", monkeypatch, policies, **options) as at:  # type: ignore[arg-type]
+            assert (await install(at.bot.url, at.lead)).status == 200
+            assert (await install(at.bot.url, globex.approver)).status == 200
+            globex.invites()
+            yield at, globex
+
+
+def read_states(tx: Tx) -> list[str]:
+    return list(tx.execute(select(confirmations.c.state).order_by(confirmations.c.created)).scalars())
+
+
+async def comes_to(at: Office, *wanted: State) -> None:
+    """Waits until the confirmations stand so."""
+    with at.bot.database.waiter(DEPARTURES, SESSIONS) as waiter:
+        while await at.bot.database.read(read_states) != [str(state) for state in wanted]:
+            await waiter.wait(0.2)
+
+
+async def system_lines(at: Office) -> list[str]:
+    lines = await at.bot.database.read(read_lines, SYSTEM)
+    told = [content_of(line) or {} for line in lines if str(line.kind) in ("installed", "uninstalled")]
+    return [str(content.get("text")) for content in told]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from bot.sandbox.call import Call, Method, Methods
 from bot.sandbox.records import Install
@@ -43,6 +43,16 @@ def leave(workspace: Workspace, install: Install, emit: Emit, *, revoke_only: bo
     if not revoke_only:
         install.active = False
         emit(install, {"type": "app_uninstalled"})
+    workspace.changes.tell("install", team=install.team_id)
+
+
+def change(workspace: Workspace, install: Install, teams: Sequence[str], emit: Emit, *, granted: bool) -> None:
+    """Where an organisation's token is good."""
+    if granted:
+        install.withheld.difference_update(teams)
+    else:
+        install.withheld.update(teams)
+    emit(install, {"type": f"team_access_{'granted' if granted else 'revoked'}", "team_ids": [*teams]})
     workspace.changes.tell("install", team=install.team_id)
 
 
