@@ -117,7 +117,7 @@ async def running(
         await stack.enter_async_context(
             serve_control(socket_path(settings.store_url), operator_handlers(database, rules, directory, reloading))
         )
-        app = _bolt(settings, workspaces, metrics)
+        app = _bolt(settings, workspaces, metrics, clicks)
         listeners.register(app)
         asides.register(app)
         Lifecycle(directory, workspaces).register(app)
@@ -164,7 +164,7 @@ def _checkpointing(settings: Settings, database: Database, sender: Sender, works
     return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None)
 
 
-def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter) -> AsyncApp:
+def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Precedence) -> AsyncApp:
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
@@ -173,10 +173,11 @@ def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter) -> AsyncA
 
     return TimedApp(
         meter,
+        clicks,
         # Without a token of its own: with one, Bolt asks Slack before the first click, and acks it when that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
-        authorize=authorize,  # None is its word for a workspace without the app
         before_authorize=ForWhom(),
+        authorize=authorize,  # None is its word for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
         request_verification_enabled=secret is not None,

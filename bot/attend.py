@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 POLL = 5.0
 SKIPPED = 0.05
-WHILE_MANY_CLICK = 4
+WHILE_PEOPLE_CLICK = 4
 
 
 class NotNow(ConfirmError):
@@ -40,7 +41,7 @@ class NotNow(ConfirmError):
         self.after = after
 
 
-def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.though_parked` is, by default)
+def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.deadline` is, by default)
     return None
 
 
@@ -52,8 +53,8 @@ def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `
 class Kind:
     """One kind of row that needs attention. `attend` does all that is owed to one row.
 
-    `though_parked` says when a row must be looked at even after it was parked: trouble with a drawing is no reason to
-    miss a deadline.
+    `deadline` says when a row must be looked at even if it was put off for longer, or parked: trouble with a drawing is
+    no reason to miss one.
     """
 
     table: Table
@@ -61,7 +62,7 @@ class Kind:
     topic: str
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
-    though_parked: Callable[[Tx, str], float | None] = _never
+    deadline: Callable[[Tx, str], float | None] = _never
     about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
 
 
@@ -106,9 +107,9 @@ class Attendant:
         return [f"{self._kind.table.name} {key}" for key in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        await self._clicks.stand_back()
+        quiet = await self._clicks.stand_back()
         room = self._kind.at_once - len(self._tasks)
-        claimed, pause = await self._claim(min(room, WHILE_MANY_CLICK) if self._clicks.many else room)
+        claimed, pause = await self._claim(room if quiet else min(room, WHILE_PEOPLE_CLICK))
         for key, token in claimed:
             task = asyncio.create_task(self._attend(key, token))
             self._tasks[task] = key
@@ -213,7 +214,8 @@ def postpone(
     now = tx.now()
     parked = failures >= MOST_FAILURES
     pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
-    due_at = kind.though_parked(tx, key) if parked else now + pause
+    deadline = kind.deadline(tx, key)
+    due_at = deadline if parked else min(now + pause, deadline or math.inf)
     since = row.due_at if row.owed_since is None else row.owed_since
     values = {"due_at": due_at, "failures": failures, "trouble": why[:500]}
     values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}

@@ -11,6 +11,8 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
+from bot.precedence import Precedence
+
 _WAYS = {
     "block_actions": "button",
     "view_submission": "form",
@@ -30,17 +32,20 @@ class AckMeter(Protocol):
 
 
 class TimedApp(AsyncApp):
-    """Bolt, with a clock at the door."""
+    """Bolt, with a clock at the door, and what can wait standing back from it."""
 
-    def __init__(self, meter: AckMeter, **settings: Any) -> None:  # Bolt's own
+    def __init__(self, meter: AckMeter, clicks: Precedence, **settings: Any) -> None:  # Bolt's own
         super().__init__(**settings)
-        self._meter = meter
+        self._meter, self._clicks = meter, clicks
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
-        began = time.perf_counter()
-        answer = await super().async_dispatch(req)
         way = _way(req)
-        if way is not None and answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
+        if way is None:
+            return await super().async_dispatch(req)
+        began = time.perf_counter()
+        with self._clicks.given():
+            answer = await super().async_dispatch(req)
+        if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
         return answer
 

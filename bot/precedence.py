@@ -6,42 +6,59 @@ While a click is on its way into the store, nothing new is begun in the backgrou
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 MOMENT = 1.0
 """The longest that background work stands back at a time, however many click."""
+
+LULL = 0.005
+"""With nobody on the way for so long nobody is coming: those who click in a row are never all gone for longer."""
 
 MANY = 4
 """So many clicks at once and each is only stored before its ack, and counted after."""
 
 
 class Precedence:
-    def __init__(self, moment: float = MOMENT) -> None:
-        self._moment = moment
-        self._under_way = 0
+    def __init__(self, moment: float = MOMENT, lull: float = LULL) -> None:
+        self._moment, self._lull = moment, lull
+        self._under_way, self._begun = 0, 0
         self._none = asyncio.Event()
         self._none.set()
+        self._last = float("-inf")
 
     @contextmanager
     def given(self) -> Iterator[None]:
         """Around what somebody waits for."""
         self._under_way += 1
+        self._begun += 1
         self._none.clear()
         try:
             yield
         finally:
             self._under_way -= 1
             if not self._under_way:
+                self._last = time.monotonic()
                 self._none.set()
 
     @property
     def many(self) -> bool:
         return self._under_way >= MANY
 
-    async def stand_back(self) -> None:
-        """Before something is begun that can wait."""
-        if self._under_way:
-            with suppress(TimeoutError):
+    async def stand_back(self) -> bool:
+        """Before something is begun that can wait; whether nobody clicks by then."""
+        if self._under_way or time.monotonic() - self._last < self._lull:
+            try:
                 async with asyncio.timeout(self._moment):
-                    await self._none.wait()
+                    await self._quiet()
+            except TimeoutError:
+                return False
+        return True
+
+    async def _quiet(self) -> None:
+        seen = None
+        while seen != self._begun:
+            await self._none.wait()
+            seen = self._begun
+            await asyncio.sleep(self._lull)

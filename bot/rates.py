@@ -18,6 +18,7 @@ class Window:
     seconds: float
     slots: deque[float] = field(init=False)
     closed_until: float = float("-inf")
+    promised: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.slots = deque(maxlen=self.most)
@@ -29,8 +30,13 @@ class Window:
     def take(self, at: float) -> None:
         self.slots.append(at)
 
+    def promise(self, now: float) -> float:
+        """When to come back for a slot: after everybody who was sent away before, at the pace of the window."""
+        self.promised = max(self.next_slot(now), self.promised + self.seconds / self.most)
+        return self.promised
+
     def idle(self, now: float) -> bool:
-        return self.closed_until <= now and (not self.slots or self.slots[-1] + self.seconds <= now)
+        return max(self.closed_until, self.promised) <= now and (not self.slots or self.slots[-1] + self.seconds <= now)
 
 
 class Rates:
@@ -52,6 +58,14 @@ class Rates:
         at = window.next_slot(now)
         window.take(at)
         return at - now
+
+    def promise(self, key: Hashable, most: int, seconds: float) -> float:
+        """For who will come back instead of waiting here, and how long until then.
+
+        Told `wait`, all who come too early would come back at the same time, and all but the first few in vain: a
+        thousand cards of one channel would each be tried a thousand times."""
+        now = self._clock()
+        return self._window(key, most, seconds, now).promise(now) - now
 
     def close(self, key: Hashable, most: int, seconds: float, after: float) -> None:
         """Slack said when to come back."""

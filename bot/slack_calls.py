@@ -99,11 +99,12 @@ class Calls:
         into: str | None = None,
         patience: float | None = None,
     ) -> JsonObject:
-        """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own."""
+        """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own.
+        `patience`: for what is worth nothing later; anything else comes back when a `Later` says so."""
         left = self._limits.patience if patience is None else patience
         lost = 0
         while True:
-            left -= await self._turn(at, method, into, left)
+            left -= await self._turn(at, method, into, left, comes_back=patience is None)
             try:
                 return await self._once(at, method, call)
             except Later as later:
@@ -116,11 +117,16 @@ class Calls:
                 if lost > 1 or later.after > left:
                     raise
 
-    async def _turn(self, at: Workspace, method: Method, into: str | None, patience: float) -> float:
-        """Waits for a slot in every window that the call has to fit into; how long that was."""
+    async def _turn(
+        self, at: Workspace, method: Method, into: str | None, patience: float, *, comes_back: bool
+    ) -> float:
+        """Waits for a slot in every window that the call has to fit into; how long that was. `comes_back`: whoever is
+        sent away tries again, and not before all who were sent away earlier."""
         windows = self._windows(at, method, into)
         wait = max(self._rates.wait(*window) for window in windows)
         if wait > patience:
+            if comes_back:
+                wait = max(self._rates.promise(*window) for window in windows)
             raise Later(method.name, wait)
         wait = max(self._rates.take(*window) for window in windows)
         if wait > 0:

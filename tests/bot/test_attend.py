@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
 from bot.attend import MOST_FAILURES, Attendant, Kind, NotNow, claim_due, postpone
@@ -62,6 +63,24 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     seen = await database.read(look)
     assert seen["good"] == (0, None, True)
     assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(database: Database) -> None:
+    await with_rows(database, "late", "patient")
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError("nobody attends here")
+
+    def put_off(tx: Tx) -> dict[str, float]:
+        now = tx.now()
+        kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
+        for key, token in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, token, 3600.0, "Slack takes none now.", counted=False)
+        return {row.key: row.due_at - now for row in tx.execute(select(rows.c.key, rows.c.due_at))}
+
+    due = await database.run(put_off)
+    assert due["late"] == pytest.approx(60, abs=1)
+    assert due["patient"] >= 3600
 
 
 async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline(database: Database) -> None:

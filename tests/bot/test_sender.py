@@ -10,6 +10,7 @@ import pytest
 from blocks.kit import Message
 from blocks.verdict import notice_modal, opening
 from bot.marks import PointerMark, SaidMark, identity
+from bot.sender import UPDATE
 from bot.slack_calls import Limits, Workspace
 from bot.slack_trouble import Gone, Later, Refused, Revoked, SlackTrouble, Unsure
 from runtime.jsontypes import JsonObject
@@ -174,6 +175,27 @@ async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second
     waited = len(out.waits)
     await out.sender.post(AT, other.id, PLAIN)
     assert len(out.waits) == waited
+
+
+async def test_each_that_is_sent_away_is_told_a_time_of_its_own_to_come_back(out: Outgoing) -> None:
+    """But for what will not come back: words that are shown as they are spoken, a view for a trigger."""
+    ts = await post(out)
+
+    async def sent_away(patience: float | None = None) -> float:
+        with pytest.raises(Later) as later:
+            await out.sender.ask(
+                AT,
+                UPDATE,
+                lambda client: client.chat_update(channel=out.deploys.id, ts=ts, text="x"),
+                patience=patience,
+            )
+        return later.value.after
+
+    for n in range(50):
+        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+    first, _, _, second, third = [await sent_away(patience) for patience in (None, 0.0, 0.0, None, None)]
+    assert second == pytest.approx(first + 60 / 50, abs=0.5)
+    assert third == pytest.approx(second + 60 / 50, abs=0.5)
 
 
 async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:

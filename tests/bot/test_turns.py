@@ -49,6 +49,29 @@ def test_no_window_ever_holds_more_than_its_limit(most: int, calls: list[tuple[f
     assert all(later - earlier >= 4.0 - 1e-6 for earlier, later in zip(made, made[most:], strict=False))
 
 
+@given(st.integers(1, 5), st.integers(1, 200), st.integers(0, 5))
+def test_whoever_is_sent_away_comes_back_to_a_slot(most: int, waiting: int, taken: int) -> None:
+    """However many there are, each in its turn: nobody is sent away twice."""
+    time = Time()
+    rates = Rates(time)
+    for _ in range(taken):
+        rates.take("k", most, 5.0)
+    back = [time.now + rates.promise("k", most, 5.0) for _ in range(waiting)]
+    assert back == sorted(back)
+    for at in back:
+        time.now = max(time.now, at)
+        assert rates.take("k", most, 5.0) <= 5.0
+
+
+def test_a_window_with_promises_is_not_forgotten() -> None:
+    time = Time()
+    rates = Rates(time, keep=2)
+    promised = [rates.promise("k", 1, 5.0) for _ in range(3)]
+    for n in range(10):
+        rates.take(n, 1, 0.1)
+    assert rates.promise("k", 1, 5.0) == promised[-1] + 5.0
+
+
 def test_windows_that_nobody_needs_are_forgotten() -> None:
     time = Time()
     rates = Rates(time, keep=10)
