@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 class Mark(float, Enum):
     """Until when, in seconds from the beginning of the stop, a part may take."""
 
-    WORK = 5.0
-    CANCELLED = 6.0
-    CHECKPOINT = 6.5
-    SOCKET = 7.0
-    REQUESTS = 7.25
-    AGENT = 8.0
-    STORE = 8.5
-    PROCESS = 9.0  # what stops it kills it after ten
+    WORK = 4.5
+    CANCELLED = 5.25
+    CHECKPOINT = 5.75
+    SOCKET = 6.0
+    REQUESTS = 6.25
+    AGENT = 6.75
+    STORE = 7.25
+    PROCESS = 8.0  # what stops it kills it after ten, and on a busy machine all of this takes longer
 
 
 MOST_NAMED = 20
