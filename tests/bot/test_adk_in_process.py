@@ -31,6 +31,7 @@ from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 from runtime.target import BadTarget, load_object
 from tests.support.environments import environment, run
+from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.kinds import MCP, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
@@ -103,7 +104,8 @@ async def played(name: str, target: str, store: str, room: Path, *, one_by_one: 
         at = Here(KIND, Foreign((sys.executable,), room, {}))
         at.host = host
         assert (await host.capabilities()).siblings_together is not one_by_one
-        await SCENES[name][1](at)
+        with all_let_go(room):
+            await SCENES[name][1](at)
 
 
 @pytest.mark.parametrize("name", SCENES_HERE)
@@ -201,14 +203,14 @@ async def test_an_approval_is_of_the_call_that_people_saw(log: Path) -> None:
 
 
 async def test_a_tool_that_blocks_holds_up_no_one_in_slack(log: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo-long")
+    hold(tmp_path, "long")
     async with visiting("stalling") as visit:
-        request = await visit.asks("please linger long")
-        approving = asyncio.create_task(visit.approve(request))
-        while not ran(log):
-            await asyncio.sleep(0.01)  # this loop goes on, though the tool gives nothing back
-        looking = asyncio.create_task(visit.became(request))  # their session is read when the tool is done
-        await asyncio.to_thread((tmp_path / "fifo-long").write_text, "")
+        with all_let_go(tmp_path):
+            request = await visit.asks("please linger long")
+            approving = asyncio.create_task(visit.approve(request))
+            while not ran(log):
+                await asyncio.sleep(0.01)  # this loop goes on, though the tool gives nothing back
+            looking = asyncio.create_task(visit.became(request))  # their session is read when the tool is done
         await approving
         assert await looking in (Became.RUNNING, Became.DONE)
         assert [*map(list, ran(log))] == [["tool", "begun"], ["tool", "ended"]]
@@ -231,20 +233,20 @@ class Late(AdkServer):
 
 
 async def test_what_ended_while_it_was_looked_at_is_not_unknown(log: Path, tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "fifo-long")
+    hold(tmp_path, "long")
     runner = load_object(f"{TARGETS}:shop")
     assert isinstance(runner, Runner)
     server = Late(runner)
     host = ForeignHost(server)
     visit = Visit(host)
-    request = await visit.asks("please linger long")
-    approving = asyncio.create_task(visit.approve(request))
-    while not ran(log):
-        await asyncio.sleep(0.01)  # the tool has begun, in its thread
-    server.next_is_late = True
-    looking = asyncio.create_task(visit.became(request))
-    await server.read.wait()
-    await asyncio.to_thread((tmp_path / "fifo-long").write_text, "")
+    with all_let_go(tmp_path):
+        request = await visit.asks("please linger long")
+        approving = asyncio.create_task(visit.approve(request))
+        while not ran(log):
+            await asyncio.sleep(0.01)  # the tool has begun, in its thread
+        server.next_is_late = True
+        looking = asyncio.create_task(visit.became(request))
+        await server.read.wait()
     await approving
     server.door.set()
     assert await looking is Became.RUNNING
@@ -338,16 +340,14 @@ async def test_killed_before_an_answer_it_waits(log: Path, store: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("word", [Word.HAPPENED, Word.RUN_AGAIN])
 async def test_killed_in_a_tool_nobody_knows(word: Word, log: Path, tmp_path: Path, store: str) -> None:
-    os.mkfifo(tmp_path / "fifo-long")
+    hold(tmp_path, "long")
     await killed(lingering, store, "in the tool")
     async with visiting("clerk", store) as visit:
         assert await visit.requests() == []
         (outcome,) = (await visit.host.look(visit.session)).outcomes
         assert outcome.became is Became.UNKNOWN
-        settling = asyncio.create_task(texts(visit.host.settle(visit.session, outcome.request_id, "", word, 1)))
-        if word is Word.RUN_AGAIN:
-            await asyncio.to_thread((tmp_path / "fifo-long").write_text, "")
-        said = await settling
+        let_go(tmp_path, "long")
+        said = await texts(visit.host.settle(visit.session, outcome.request_id, "", word, 1))
     begun: JsonObject = {"tool": "linger", "begun": "long"}
     if word is Word.HAPPENED:
         assert any("it happened" in text for text in said)

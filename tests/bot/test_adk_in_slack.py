@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import pytest
 from bot.checking import check_all
 from bot.settings import parse_settings
 from tests.support.foreign.alone import ran
+from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import Office, office
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -91,17 +91,17 @@ async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: b
 async def test_while_a_tool_blocks_others_decide(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    os.mkfifo(tmp_path / "fifo-long")
+    hold(tmp_path, "long")
     async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:stalling") as at:
-        first, second = await at.ask("please linger long"), await at.ask("please linger on")
-        await at.bob.clicks(first, "Approve")
-        while not ran():
-            await asyncio.sleep(0.01)
+        with all_let_go(tmp_path):
+            first, second = await at.ask("please linger long"), await at.ask("please linger on")
+            await at.bob.clicks(first, "Approve")
+            while not ran():
+                await asyncio.sleep(0.01)
 
-        await at.bob.clicks(second, "Deny")
-        await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})
-        await at.ann.finds("denied", at.deploys, thread=second)
+            await at.bob.clicks(second, "Deny")
+            await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})
+            await at.ann.finds("denied", at.deploys, thread=second)
 
-        await asyncio.to_thread((tmp_path / "fifo-long").write_text, "")
         await at.ann.finds("linger is done", at.deploys, thread=first)
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]

@@ -36,6 +36,7 @@ class Ear:
     undescribed: int = 404  # the status where it describes nothing
     asked: list[Asked] = field(default_factory=list)
     instead: dict[str, Handler] = field(default_factory=dict)
+    java: Java = field(default_factory=Java)
     url: str = ""
 
     def at(self, path: str) -> list[Asked]:
@@ -74,7 +75,7 @@ async def listening(ear: Ear) -> AsyncIterator[Ear]:
     app = web.Application(middlewares=[ear.hears])
     app.add_routes(
         [
-            *Java().routes(),
+            *ear.java.routes(),
             web.get("/openapi.json", ear.openapi),
             web.get("/dev/apps/clerk/build_graph", ear.graph),
         ]

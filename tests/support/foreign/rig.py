@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from bot.hosts.foreign import ForeignHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
+from tests.support.foreign.fifos import hold, let_go
 
 ROOT = Path(__file__).parents[3]
 
@@ -83,7 +83,7 @@ class Foreign:
     def holds(self, word: str | None = None) -> str:
         """The tool will linger over this word, or a new one, until it may go on."""
         word = word or f"w{next(_words)}"
-        os.mkfifo(self.room / f"fifo-{word}")
+        hold(self.room, word)
         return word
 
     def lingered(self, word: str) -> list[str]:
@@ -98,8 +98,7 @@ class Foreign:
 
     def go_on(self, word: str) -> None:
         """Lets the lingering tool end, now or when it gets there."""
-        fifo = self.room / f"fifo-{word}"
-        threading.Thread(target=lambda: fifo.open("w").close(), daemon=True).start()
+        let_go(self.room, word)
 
 
 @contextmanager
