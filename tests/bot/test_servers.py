@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.foreign.kinds import KINDS, Kind
+from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
 
@@ -90,10 +90,13 @@ def table() -> str:
         return f"{word} [{notes.index(note) + 1}]"
 
     def cell(kind: Kind, name: str) -> str:
+        if name in kind.never:
+            return told("–", kind.never[name])
         return told("no", kind.lacks[name]) if name in kind.lacks else told("yes", kind.how.get(name))
 
-    rows = [f"| {title} | {' | '.join(cell(kind, name) for kind in KINDS)} |" for name, (title, _) in SCENES.items()]
-    head = f"| | {' | '.join(kind.title for kind in KINDS)} |\n|---|{'---|' * len(KINDS)}"
+    kinds = (*IN_PROCESS, *KINDS)
+    rows = [f"| {title} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (title, _) in SCENES.items()]
+    head = f"| | {' | '.join(kind.title for kind in kinds)} |\n|---|{'---|' * len(kinds)}"
     numbered = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
     return f"{head}\n" + "\n".join(rows) + f"\n\n{numbered}\n"
 

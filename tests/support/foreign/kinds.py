@@ -22,20 +22,18 @@ MCP = json.dumps([sys.executable, "-m", "tests.support.foreign.mcp_files"])
 @dataclass(frozen=True)
 class Kind:
     """`keeps`: its sessions outlive it. `quick`: it starts at once, being our replay. `usual`: the real one of the fast
-    tests. `lacks`: what it can't do, by the name of the scene. `how`: what it takes there, where that is not plain."""
+    tests. `waits`: runs of one session wait for each other there. By the names of scenes: `lacks`, what it can't do;
+    `how`, what it takes; `never`, what does not arise."""
 
     name: str
     title: str
     keeps: bool = False
     quick: bool = False
     usual: bool = False
+    waits: bool = False
     lacks: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def waits(self) -> bool:
-        """Whether runs of one session wait for each other there."""
-        return self.name.endswith("-plugin")
+    never: dict[str, str] = field(default_factory=dict)
 
     def command(self) -> tuple[str, ...]:
         if self.quick:
@@ -73,7 +71,7 @@ KINDS = (
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
-    Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True),
+    Kind("adk-2-plugin", "google-adk 2, database, our plugin", keeps=True, waits=True),
     Kind(
         "adk-1.14",
         "google-adk 1.14, in memory",
@@ -82,7 +80,7 @@ KINDS = (
     ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks=IN_MEMORY),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True),
-    Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True),
+    Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True, waits=True),
     Kind(
         "js",
         "@google/adk 2, in memory",
@@ -111,3 +109,10 @@ KINDS = (
         how={"sub_agent": "each run begins with its root agent, which has to hand over to the other again"},
     ),
 )
+
+ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "nothing is in between that could be cut"}
+
+ADK_IN_PROCESS = Kind("adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE)
+
+IN_PROCESS = (ADK_IN_PROCESS,)
+"""Here the process that is killed is the bot's: `test_scenes_in_process.py`."""

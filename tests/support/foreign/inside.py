@@ -1,0 +1,58 @@
+"""Agents in this process, opened as the bot opens them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from bot.hosts import open_host
+from bot.hosts.host import Host
+from bot.row import SessionKey
+from bot.settings import Agent
+from bot.store import open_store
+from tests.support.foreign.fifos import all_let_go
+from tests.support.foreign.kinds import Kind
+from tests.support.foreign.rig import Foreign
+from tests.support.foreign.scenes import SCENES, Scene
+from tests.support.foreign.visit import Visit
+
+TARGETS = "tests.support.foreign.in_process"
+
+
+@asynccontextmanager
+async def opened(target: str, store: str = "sqlite://") -> AsyncIterator[Host]:
+    database = await open_store(store)
+    host = await open_host(Agent(target=f"{TARGETS}:{target}"), database, store_url=store)
+    try:
+        yield host
+    finally:
+        await host.close()
+        await database.close()
+
+
+@asynccontextmanager
+async def visiting(target: str, store: str = "sqlite://") -> AsyncIterator[Visit]:
+    """Always the same session, also of the next process."""
+    async with opened(target, store) as host:
+        yield Visit(host, SessionKey(host.app, "slack-T1-U0ANN", "slack-T1-C1-1.1"))
+
+
+class Here(Scene):
+    """A scene whose agents are in this process. Everybody who visits one of them visits the same."""
+
+    host: Host
+
+    def visit(self, app: str = "clerk", timeout: float = 30.0) -> Visit:  # noqa: ARG002
+        assert app == self.host.app
+        return Visit(self.host)
+
+
+async def played(kind: Kind, scene: str, target: str, store: str, room: Path, *, one_by_one: bool = False) -> None:
+    async with opened(target, store) as host:
+        at = Here(kind, Foreign((sys.executable,), room, {}))
+        at.host = host
+        assert (await host.capabilities()).siblings_together is not one_by_one
+        with all_let_go(room):
+            await SCENES[scene][1](at)
