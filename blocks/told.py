@@ -69,6 +69,7 @@ class Why(StrEnum):
     WRONG_KIND = "another kind of value"
     OTHER_POLICY = "another policy"
     NOTHING_TO_SETTLE = "nothing to settle"
+    NOTHING_TO_REVOKE = "nothing to revoke"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

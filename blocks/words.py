@@ -335,6 +335,7 @@ WHY = {
     Why.WRONG_KIND: "{fields} must stay the kind of value that it is.",
     Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
     Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
+    Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"
@@ -363,6 +364,7 @@ WHY_SHORT = {
     Why.WRONG_KIND: "it changed the kind of a value",
     Why.OTHER_POLICY: "the edited call falls under another policy",
     Why.NOTHING_TO_SETTLE: "there was nothing to settle",
+    Why.NOTHING_TO_REVOKE: "the grant had ended",
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."

@@ -51,6 +51,7 @@ class Reason(StrEnum):
     WRONG_KIND = "another kind of value"
     OTHER_POLICY = "another policy"
     NOTHING_TO_SETTLE = "nothing to settle"
+    NOTHING_TO_REVOKE = "nothing to revoke"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -167,12 +167,15 @@ def _nothing_to_settle(row: Confirmation, vote: Vote) -> Refusal | None:
 
 def _nothing_to_revoke(row: Confirmation, vote: Vote) -> Refusal | None:
     over = row.grant_until is None or vote.stored_at >= row.grant_until
-    return Refusal(reason=Reason.NOTHING_TO_SETTLE) if over else None
+    return Refusal(reason=Reason.NOTHING_TO_REVOKE) if over else None
+
+
+_STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reason.NOTHING_TO_REVOKE)
 
 
 def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Change:
     """Refused votes leave the row; the ledger keeps them. Who looked at an old card gets a fresh one."""
-    stale = refusal.reason in (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE)
+    stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
     row = changed(replace(row, votes=votes), now, visible=stale)
     step = replace(

@@ -126,7 +126,9 @@ class Reader:
         if "elements" in element:
             inner = objects(element.get("elements"))
             return ("\n" if kind == "rich_text_list" else "").join(self._rich(each) for each in inner)
+        when = f"{element.get('timestamp')}^{as_text(element.get('format'))}|{as_text(element.get('fallback'))}"
         special = {
+            "date": f"!date^{when}",
             "user": f"@{as_text(element.get('user_id'))}", "channel": f"#{as_text(element.get('channel_id'))}",
             "usergroup": f"!subteam^{as_text(element.get('usergroup_id'))}",
             "broadcast": f"!{as_text(element.get('range'))}",

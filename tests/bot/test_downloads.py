@@ -17,7 +17,6 @@ from tests.support.outgoing import Outgoing, outgoing
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
     async with outgoing() as ready:
-        ready.slack.install.scopes |= {"files:read"}
         yield ready
 
 

@@ -15,11 +15,6 @@ from bot.sandbox.registration import App
 from bot.sandbox.server import FakeSlack
 
 
-@pytest.fixture
-def reading_app() -> App:
-    return App(scopes=App().scopes | {"files:read"})
-
-
 async def test_a_reply_is_streamed_into_a_thread(
     slack: FakeSlack, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:
@@ -106,23 +101,24 @@ async def test_a_file_is_uploaded_and_shared(
     shown = await ann.finds("[file: The call]", deploys)
     assert shown.thread == asked.ts
     [file] = shown.message.files
-    async with aiohttp.ClientSession() as session:
-        headers = {"Authorization": f"Bearer {slack.bot_token}"}
-        async with session.get(str(file["url_private"]), headers=headers) as answer:
-            assert "Sign in" in await answer.text()
+    assert await read(slack, str(file["url_private"])) == '{"amount": 1500}'
 
 
-async def test_a_file_is_read_with_the_right_scope(reading_app: App) -> None:
-    async with FakeSlack(reading_app) as slack:
+async def test_a_file_is_read_with_the_right_scope_only() -> None:
+    async with FakeSlack(App(scopes=App().scopes - {"files:read"})) as slack:
         client = AsyncWebClient(slack.bot_token, base_url=slack.url)
         done = await client.files_upload_v2(filename="call.json", content="{}")
-        told = (await client.files_info(file=done["file"]["id"]))["file"]
-        headers = {"Authorization": f"Bearer {slack.bot_token}"}
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(told["url_private"], headers=headers) as answer,
-        ):
-            assert await answer.text() == "{}"
+        address = str(done["file"]["url_private"])
+        assert "Sign in" in await read(slack, address)
+        slack.install.scopes |= {"files:read"}
+        assert (await client.files_info(file=done["file"]["id"]))["file"]["url_private"] == address
+        assert await read(slack, address) == "{}"
+
+
+async def read(slack: FakeSlack, address: str) -> str:
+    headers = {"Authorization": f"Bearer {slack.bot_token}"}
+    async with aiohttp.ClientSession() as session, session.get(address, headers=headers) as answer:
+        return await answer.text()
 
 
 async def test_an_upload_keeps_to_what_was_announced(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 from runtime import Agent
 from runtime.model import ModelFailure, ModelRequest, ModelResponse
-from runtime.wire import Content
+from runtime.wire import Blob, Content
 
 
 class Mouth:
@@ -16,6 +16,7 @@ class Mouth:
     def __init__(self) -> None:
         self.words: asyncio.Queue[str | Exception | None] = asyncio.Queue()
         self.heard: list[str] = []
+        self.files: list[Blob] = []
 
     def say(self, *words: str | Exception | None) -> None:
         for word in words:
@@ -23,6 +24,7 @@ class Mouth:
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
         self.heard.append(request.contents[-1].text if request.contents else "")
+        self.files += [part.inline_data for part in request.contents[-1].parts or () if part.inline_data]
         said = ""
         while (word := await self.words.get()) is not None:
             if isinstance(word, Exception):
