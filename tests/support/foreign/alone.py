@@ -14,6 +14,7 @@ from google.adk.apps.app import App, ResumabilityConfig
 from google.adk.events.event import Event
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import Runner
+from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
@@ -28,11 +29,13 @@ _numbers = count(1)
 class Alone:
     """`session` is the conversation that is spoken to; `log` is what the tools wrote."""
 
-    def __init__(self, *plugins: BasePlugin, resumable: bool = False) -> None:
+    def __init__(
+        self, *plugins: BasePlugin, resumable: bool = False, sessions: BaseSessionService | None = None
+    ) -> None:
         self.root: LlmAgent = agent("clerk")
         config = ResumabilityConfig(is_resumable=True) if resumable else None
         self.app = App(name="clerk", root_agent=self.root, plugins=list(plugins), resumability_config=config)
-        self.runner = Runner(app=self.app, session_service=InMemorySessionService())
+        self.runner = Runner(app=self.app, session_service=sessions or InMemorySessionService())
         self.session = f"s{next(_numbers)}"
 
     async def say(self, text: str) -> list[Event]:

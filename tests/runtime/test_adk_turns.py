@@ -1,0 +1,80 @@
+"""Runs of one session take turns, and each sees at its turn what the session has become; google-adk reads it before."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.adk.events.event import Event
+from google.adk.sessions.in_memory_session_service import InMemorySessionService
+from google.adk.sessions.session import Session
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai import types
+
+from runtime.adk_plugin import ConfirmationPlugin
+from tests.support.foreign.alone import Alone, ran
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+
+
+class Late:
+    """Sessions of google-adk's; once, what was read of one arrives only when the door opens."""
+
+    next_is_late = False
+
+    def opens_later(self) -> None:
+        self.next_is_late, self.was_read, self.door = True, asyncio.Event(), asyncio.Event()
+
+    async def get_session(self, **whose: Any) -> Session | None:
+        late, self.next_is_late = self.next_is_late, False
+        found: Session | None = await super().get_session(**whose)  # type: ignore[misc]  # the service's
+        if late:
+            self.was_read.set()
+            await self.door.wait()
+        return found
+
+
+class InMemory(Late, InMemorySessionService): ...
+
+
+class OnDisk(Late, SqliteSessionService): ...
+
+
+async def test_an_answer_whose_run_has_read_the_session_before_does_not_run_the_tool_again() -> None:
+    sessions = InMemory()
+    at = Alone(ConfirmationPlugin(), sessions=sessions)
+    asked = await at.asks("please deploy search")
+    sessions.opens_later()
+    second = asyncio.create_task(at.answer(asked, {"confirmed": True}))
+    await sessions.was_read.wait()
+
+    await at.answer(asked, {"confirmed": True})  # begins, runs and ends, and nobody waits for it
+    sessions.door.set()
+    await second
+    assert ran() == [{"tool": "deploy", "service": "search"}]
+
+
+async def test_words_whose_run_has_read_the_session_before_are_said_all_the_same(tmp_path: Path) -> None:
+    """On a database google-adk refuses whoever has not seen the latest."""
+    sessions = OnDisk(str(tmp_path / "sessions.db"))
+    at = Alone(ConfirmationPlugin(), sessions=sessions)
+    asked = await at.asks("please deploy search")
+    sessions.opens_later()
+    words = asyncio.create_task(at.tell(types.Part(text="and now?")))
+    await sessions.was_read.wait()
+
+    await at.answer(asked, {"confirmed": True})
+    sessions.door.set()
+    assert [text for event in await words if (text := texts_of(event))] == ["I see: and now?"]
+    assert ran() == [{"tool": "deploy", "service": "search"}]
+
+
+def texts_of(event: Event) -> str:
+    return "".join(part.text or "" for part in (event.content.parts if event.content else None) or ())
