@@ -132,7 +132,7 @@ async def running(
         attending = asyncio.create_task(worker.run(), name="adk-confirm-worker")
         watching = asyncio.create_task(homes.run(), name="adk-confirm-homes")
         closing = asyncio.create_task(workspaces.run(), name="adk-confirm-workspaces")
-        checkpointing = _checkpointing(settings, database, sender, workspaces)
+        checkpointing = _checkpointing(settings, database, sender, workspaces, clicks)
         sealing = asyncio.create_task(checkpointing.run(), name="adk-confirm-checkpoints")
         readiness.watch("worker", task_probe(attending))
         if reloading is not None:
@@ -152,7 +152,9 @@ async def running(
             await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)
 
 
-def _checkpointing(settings: Settings, database: Database, sender: Sender, workspaces: Workspaces) -> Checkpointing:
+def _checkpointing(
+    settings: Settings, database: Database, sender: Sender, workspaces: Workspaces, clicks: Precedence
+) -> Checkpointing:
     """Checkpoints go to the log, and to a channel where one is named."""
     channel = settings.audit.channel
 
@@ -161,7 +163,7 @@ def _checkpointing(settings: Settings, database: Database, sender: Sender, works
         await sender.post(workspaces.named(settings.audit.team), channel, notice_message(text))
 
     seal = Seal(_secret(settings), PURPOSE)
-    return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None)
+    return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None, clicks)
 
 
 def _bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Precedence) -> AsyncApp:

@@ -19,7 +19,7 @@ from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot import forms
 from bot.clicks import Body, at_of, beside, once, person_of, told_at
 from bot.desk import Ballot
-from bot.following import followed_cast
+from bot.following import followed_casts
 from bot.homes import Homes
 from bot.inboxes import Reader
 from bot.ledger import Line
@@ -33,7 +33,7 @@ from bot.telling import step_view
 from bot.viewing import card_view
 from bot.voting import Rules
 from runtime.database import Database, Tx
-from runtime.errors import ConfirmError, NotFound
+from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class Asides:
         await self._sender.open_view(at_of(body), body["trigger_id"], forms.with_target(view, target))
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
-        """Each is a vote of its own, stored before the ack; what became of each follows in the view."""
+        """Each is a vote of its own, all stored before the ack; what became of each follows in the view."""
         view, voter = body["view"], person_of(body)
         approve = BATCHES[Callback(view["callback_id"])]
         shown, target = _metadata(view.get("private_metadata"))
@@ -152,8 +152,8 @@ class Asides:
         at = at_of(body)
         place: JsonObject = {"team": at.team, "enterprise": at.enterprise}
         where: JsonObject = {**place, "user": voter.user, "view": view["id"], "batch": [*votes.values()]}
-        for ref, vote in votes.items():
-            ballot = Ballot(
+        ballots = [
+            Ballot(
                 id=vote,
                 confirmation=ref.id,
                 revision=ref.revision,
@@ -163,10 +163,9 @@ class Asides:
                 way="batch",
                 target={**target, **where},
             )
-            try:
-                await followed_cast(self._database, ballot, self._rules)
-            except NotFound as gone:
-                log.info("not voted on: %s", gone)  # purged since the view was opened
+            for ref, vote in votes.items()
+        ]
+        await followed_casts(self._database, ballots, self._rules)
         if isinstance(url, str):
             reader = Reader(person=voter, at=at)
             counted = {ref.id: vote for ref, vote in votes.items()}

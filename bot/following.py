@@ -4,11 +4,12 @@ the trace that began with the mention."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bot.desk import Ballot, Cast, Known, cast, nothing_known
 from bot.row import Confirmation, SessionKey
+from bot.together import cast_all
 from bot.voting import Rules
 from runtime import tracing
 from runtime.database import Database
@@ -37,6 +38,18 @@ async def followed_cast(database: Database, ballot: Ballot, rules: Rules, known:
     """A vote, stored. The trace is told after: only then it is known which one it is, and nobody waits for it."""
     began = time.time_ns()
     done = await database.run(cast, ballot, rules, known)
+    _tell(began, ballot, done)
+    return done
+
+
+async def followed_casts(database: Database, ballots: Sequence[Ballot], rules: Rules) -> None:
+    """The same for several that were given together."""
+    began = time.time_ns()
+    for ballot, done in await database.run(cast_all, ballots, rules):
+        _tell(began, ballot, done)
+
+
+def _tell(began: int, ballot: Ballot, done: Cast) -> None:
     asked = done.row.asked
     tracing.past(
         "adk_confirm.click",
@@ -47,4 +60,3 @@ async def followed_cast(database: Database, ballot: Ballot, rules: Rules, known:
         adk_confirm__vote=ballot.kind.value,
         adk_confirm__counted=done.settled and done.refusal is None,
     )
-    return done

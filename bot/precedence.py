@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 MOMENT = 1.0
 """The longest that background work stands back at a time, however many click."""
@@ -47,14 +47,16 @@ class Precedence:
         return self._under_way >= MANY
 
     async def stand_back(self) -> bool:
-        """Before something is begun that can wait; whether nobody clicks by then."""
-        if self._under_way or time.monotonic() - self._last < self._lull:
-            try:
+        """Before something is begun that can wait; whether nobody has clicked for a moment."""
+        if self._under_way or self._idle < self._lull:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._moment):
                     await self._quiet()
-            except TimeoutError:
-                return False
-        return True
+        return not self._under_way and self._idle >= self._moment
+
+    @property
+    def _idle(self) -> float:
+        return time.monotonic() - self._last
 
     async def _quiet(self) -> None:
         seen = None

@@ -13,7 +13,7 @@ from runtime.migrate import History, migrate
 from runtime.sessions import free_all as free_sessions
 from runtime.store import bring_up_to_date
 
-HISTORY = History("bot", Path(__file__).parent / "migrations", "0006")
+HISTORY = History("bot", Path(__file__).parent / "migrations", "0007")
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
 from runtime.lease import lease_columns
@@ -172,7 +173,16 @@ chains = Table(
     Column("chain", String(512), primary_key=True),
     Column("seq", Integer, nullable=False),
     Column("hash", String(64), nullable=False),
+    Column(
+        "sealed_hash", String(64), nullable=False, server_default=text("''")
+    ),  # the head that the last checkpoint is over
     sqlite_with_rowid=False,
+)
+Index(
+    "bot_chains_moved",
+    chains.c.chain,
+    sqlite_where=chains.c.hash != chains.c.sealed_hash,
+    postgresql_where=chains.c.hash != chains.c.sealed_hash,
 )
 
 checkpoints = Table(

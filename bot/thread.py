@@ -71,6 +71,7 @@ class Thread:
             retry = retry or (talk.retry if said.invocation_id else None)  # else it is tried again by itself
         messages = _spoken(session, _masked(said, rows), retry)
         if not messages:
+            await self._put_away(session, live)
             return ""
         mark = f"said:{said.event}"[:300]
         before = await self._attempts.begin(session.key, mark)
@@ -78,6 +79,7 @@ class Thread:
         posted: list[str] = []
         if live is not None and not there and await self._replaced(session, live, messages[0]):
             posted, messages = [live], messages[1:]
+        await self._put_away(session, live, replaced=bool(posted))
         for message in messages:
             ts = there.get(identity(message.metadata))
             first = before is None and not posted
@@ -93,6 +95,11 @@ class Thread:
         """Words on their way: the whole of them follows, and is what stands."""
         if self._voice is not None:
             await self._voice.piece(session, piece)
+
+    async def _put_away(self, session: Session, live: str | None, *, replaced: bool = False) -> None:
+        """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
+        if self._voice is not None and live is not None:
+            await (self._voice.over if replaced else self._voice.close_left)(session)
 
     async def _replaced(self, session: Session, ts: str, message: Message) -> bool:
         """The whole reply, or its first part, in the message that showed its beginning."""

@@ -1,7 +1,8 @@
 """How an agent is heard while it thinks and speaks: a status in the thread, then its words as they come.
 
 All of it is for speed only. What was said stands in the session, and is posted from there: a stream becomes the reply's
-own message in the end, and one that a crash or a cut left behind is closed as what it is.
+own message in the end, and one that a crash or a cut left behind is closed as what it is. That one begins is noted
+before it does, so that it is looked for when the process died before it knew where.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from blocks.verdict import notice_message
 from blocks.words import INTERRUPTED, THINKING
 from bot import markdown
 from bot.hosts.host import Piece
-from bot.marks import SaidMark
+from bot.marks import SaidMark, identity
 from bot.row import Confirmation
 from bot.rows import Session, session_confirmations
 from bot.sender import Sender
 from bot.slack_calls import Method, Workspace
-from bot.slack_trouble import Gone, Refused, SlackTrouble
+from bot.slack_trouble import Gone, Refused, SlackTrouble, Unsure
 from bot.tables import mail, spoken
 from runtime.database import Database, Tx
+from runtime.jsontypes import Json
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +42,9 @@ SOON = 0.5
 """What is said within so many seconds is posted whole: a stream would cost three calls for it."""
 GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
-_LIVE = "live"
+_LIVE, _BEGUN = "live", "begun:"
+_CLOCKS = 60.0
+"""Slack's clock and ours may differ by so much."""
 _DONT_WAIT = 0.0
 
 
@@ -76,7 +80,7 @@ class Voice:
 
     async def thinking(self, session: Session) -> None:
         """Where Slack does not show a status it is not asked again."""
-        await self._close_left(session)
+        await self.close_left(session)
         if session.channel in self._without_status:
             return
         try:
@@ -97,7 +101,7 @@ class Voice:
         """Shown once it takes a while; never where a policy of the session hides something."""
         live = self._live.get(session.key)
         if live is None or live.invocation != piece.invocation_id:
-            await self._close_left(session)
+            await self.close_left(session)
             hides = any(row.policy.redact for row in (await self.talk(session)).rows)
             live = self._live[session.key] = _Live(piece.invocation_id, self._clock(), over=hides)
         live.text += piece.text
@@ -111,14 +115,16 @@ class Voice:
             live.over = True
 
     async def finish(self, session: Session) -> str | None:
-        """The message in which the words stood as they came, for the whole of them to take its place."""
+        """The message in which the words stood as they came, for the whole of them to take its place: `over`, then."""
         live = self._live.pop(session.key, None)
         if live is None or live.ts is None:
-            await self._close_left(session)
+            await self.close_left(session)
             return None
         await self._stop(session, live)
-        await self._database.run(forget_live, session.key)
         return live.ts
+
+    async def over(self, session: Session) -> None:
+        await self._database.run(forget_live, session.key)
 
     def _due(self, live: _Live) -> bool:
         now = self._clock()
@@ -131,23 +137,33 @@ class Voice:
         fresh = markdown.inert(live.text[live.shown : end])
         if not fresh.strip():
             return
-        if live.ts is None and session.channel not in self._without_streams:
-            try:
-                await self._start(session, live, fresh)
-            except (Gone, Refused) as trouble:
-                log.info("replies are edited instead of streamed: %s", trouble)
-                self._without_streams.add(session.channel)
         if live.ts is None:
-            live.ts = await self._sender.post(
-                _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
-            )
-            await self._database.run(note_live, session.key, live.ts)
+            await self._begin(session, live, fresh, end)
         elif live.stream is not None and live.shown:
             stream = live.stream
             await self._sender.ask(_at(session), APPEND, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
         elif live.stream is None:
             await self._sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
         live.shown = end
+
+    async def _begin(self, session: Session, live: _Live, fresh: str, end: int) -> None:
+        await self._database.run(note_begun, session.key)
+        try:
+            if session.channel not in self._without_streams:
+                try:
+                    await self._start(session, live, fresh)
+                except (Gone, Refused) as trouble:
+                    log.info("replies are edited instead of streamed: %s", trouble)
+                    self._without_streams.add(session.channel)
+            if live.ts is None:
+                live.ts = await self._sender.post(
+                    _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
+                )
+        except SlackTrouble as trouble:
+            if not isinstance(trouble, Unsure):
+                await self._database.run(forget_live, session.key)
+            raise
+        await self._database.run(note_live, session.key, live.ts)
 
     async def _start(self, session: Session, live: _Live, text: str) -> None:
         direct = session.channel.startswith("D")
@@ -163,8 +179,6 @@ class Voice:
             _at(session), START, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
         )
         live.stream, live.ts = stream, stream.ts
-        if live.ts is not None:
-            await self._database.run(note_live, session.key, live.ts)
 
     async def _stop(self, session: Session, live: _Live) -> None:
         """One that has expired at Slack's end is stopped already."""
@@ -179,18 +193,33 @@ class Voice:
         except (Gone, Refused) as trouble:
             log.info("a stream had ended: %s", trouble)
 
-    async def _close_left(self, session: Session) -> None:
+    async def close_left(self, session: Session) -> None:
         """What somebody was saying when a process died, or when a run was cut."""
         self._live.pop(session.key, None)
-        ts = await self._database.read(left_live, session.key)
-        if ts is None:
+        left = await self._database.read(left_live, session.key)
+        if left is None:
             return
+        ts = left if not left.startswith(_BEGUN) else await self._stray(session, float(left.removeprefix(_BEGUN)))
+        if ts:
+            await self._interrupt(session, ts)
+        await self.over(session)
+
+    async def _interrupt(self, session: Session, ts: str) -> None:
         await self._stop_at(session, ts)
+        mark = SaidMark(session.key, f"{_LIVE}:{ts}", 0)  # in the place of the reply's, should that stand there by now
+        message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
-            await self._sender.update(_at(session), session.channel, ts, notice_message(INTERRUPTED))
+            await self._sender.update(_at(session), session.channel, ts, message)
         except Gone as gone:
             log.info("nothing is left of what was interrupted: %s", gone)
-        await self._database.run(forget_live, session.key)
+
+    async def _stray(self, session: Session, since: float) -> str | None:
+        """What was begun at that time, if it came to stand in the thread: a stream has no mark of its own."""
+        sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
+        found = [
+            one.ts for one in sent if float(one.ts) > since - _CLOCKS and not one.files and _on_its_way(one.metadata)
+        ]
+        return found[-1] if found else None
 
 
 def _at(session: Session) -> Workspace:
@@ -201,6 +230,14 @@ async def _grown(stream: AsyncChatStream, text: str) -> AsyncSlackResponse:
     response = await stream.append(markdown_text=text)
     assert response is not None  # it buffers nothing
     return response
+
+
+def _on_its_way(metadata: Json) -> bool:
+    """Whether a message of ours may show words on their way: it has no mark, or that of one that is edited."""
+    match identity(metadata):
+        case ("said", _, str() as event, _):
+            return event.startswith(f"{_LIVE}:")
+    return not metadata
 
 
 def _so_far(session: Session, live: _Live, end: int) -> Message:
@@ -222,6 +259,10 @@ def read_talk(tx: Tx, key: str) -> Talk:
 def note_live(tx: Tx, key: str, ts: str) -> None:
     forget_live(tx, key)
     tx.execute(insert(spoken).values(session=key, event=_LIVE, ts=ts))
+
+
+def note_begun(tx: Tx, key: str) -> None:
+    note_live(tx, key, f"{_BEGUN}{tx.now():.3f}")
 
 
 def left_live(tx: Tx, key: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -48,6 +49,7 @@ def run(args: argparse.Namespace) -> int:
 async def _until_stopped(settings: Settings, file: Path) -> int:
     told = _told_to_stop()
     async with running(settings, file=file) as bot:
+        gc.freeze()  # what there is now stays: a full collection would look through all of it while people click
         print(f"Listening at {bot.url}.", flush=True)
         await asyncio.wait({told, bot.work}, return_when=asyncio.FIRST_COMPLETED)
         if not told.done():

@@ -7,11 +7,12 @@ import logging
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
+import asyncpg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import insert, text
 
 from bot.audit import verify_ledger
-from bot.checkpointing import Checkpointing, seal_moved, stored_checkpoints
+from bot.checkpointing import AT_ONCE, Checkpointing, Sealed, seal_moved, stored_checkpoints
 from bot.checkpoints import PURPOSE, Anchor, Checkpoint, Finding
 from bot.ledger import LineKind
 from bot.people import OPERATOR
@@ -20,6 +21,7 @@ from bot.seal import Seal
 from bot.slack_trouble import Gone
 from bot.steps import Step
 from bot.store import open_store
+from bot.tables import chains
 from runtime.database import Database, Tx
 
 SEAL = Seal("a secret that only tests know", PURPOSE)
@@ -55,7 +57,7 @@ def write(tx: Tx, chain: str) -> None:
 
 async def sealed(store: Database, *, at_once: bool = False) -> list[str] | None:
     """The chains of the checkpoint that was made; None when none was."""
-    made, _ = await store.run(seal_moved, SEAL, HOUR, at_once=at_once)
+    made = (await store.run(seal_moved, SEAL, HOUR, at_once=at_once)).made
     return None if made is None else sorted(made.heads)
 
 
@@ -90,7 +92,40 @@ async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> Non
     await sealed(store)
     await store.run(write, "a")
     clock.passes(timedelta(minutes=20))
-    assert await store.run(seal_moved, SEAL, HOUR) == (None, timedelta(minutes=40))
+    assert await store.run(seal_moved, SEAL, HOUR) == Sealed(None, timedelta(minutes=40))
+
+
+async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
+    store: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And only the last is told: it is sealed over the others."""
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+    count = 2 * AT_ONCE + 5
+    rows = [{"chain": f"c{number:06}", "seq": 1, "hash": f"{number:064x}"} for number in range(count)]
+    await store.run(lambda tx: tx.execute(insert(chains), rows))
+    checkpointing = Checkpointing(store, SEAL, HOUR)
+    checkpointing.stop()
+    await checkpointing.run()
+    made = await store.read(all_of)
+    assert [len(point.heads) for point in made] == [AT_ONCE, AT_ONCE, 5]
+    assert len({chain for point in made for chain in point.heads}) == count
+    assert [record.getMessage() for record in caplog.records] == [str(made[-1])]
+
+
+async def test_a_chain_that_somebody_writes_to_just_now_is_not_waited_for(postgres_url: str, clock: Clock) -> None:
+    store = await open_store(postgres_url, clock)
+    somebody = await asyncpg.connect(postgres_url)
+    try:
+        for chain in ("busy", "quiet"):
+            await store.run(write, chain)
+        async with somebody.transaction():
+            await somebody.execute("SELECT * FROM bot_chains WHERE chain = 'busy' FOR UPDATE")
+            assert await sealed(store) == ["quiet"]
+        clock.passes(HOUR)
+        assert await sealed(store) == ["busy"]
+    finally:
+        await somebody.close()
+        await store.close()
 
 
 async def test_at_a_clean_stop_it_need_not_be_time(store: Database) -> None:
@@ -125,7 +160,7 @@ async def test_what_somebody_wrote_over_stops_no_checkpoint(store: Database, clo
     await store.run(lambda tx: tx.execute(text("UPDATE bot_checkpoints SET heads = 'x', at = 'y'")))
     await store.run(write, "b")
     clock.passes(HOUR)
-    assert await sealed(store) == ["a", "b"]
+    assert await sealed(store) == ["b"]
     report = await store.read(verify_ledger, SEAL)
     assert report.broken is not None
     assert report.broken.why == "checkpoint 1 was not sealed with this secret"

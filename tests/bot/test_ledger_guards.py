@@ -178,7 +178,7 @@ async def test_the_first_line_that_is_not_as_it_was_is_named(
 
 
 async def sealed(at: Backoffice) -> str:
-    made, _ = await at.database.run(seal_moved, SEAL, timedelta(hours=1), at_once=True)
+    made = (await at.database.run(seal_moved, SEAL, timedelta(hours=1), at_once=True)).made
     assert made is not None
     with (at.directory / "anchor.log").open("a") as log:
         log.write(f"INFO adk_confirm.audit: {made}\n")
