@@ -29,20 +29,26 @@ _RELEASE = re.compile(
     r"|(?P<service>[a-z][\w-]*)\s+(?:version\s+)?v?(?P<version>\d[\w.+-]*)",
     re.IGNORECASE,
 )
-_PLACE = re.compile(r"\b(?:to|on|in|into)\s+(?:the\s+)?(?P<env>[a-z]\w*)", re.IGNORECASE)
-_PLACES = {"production": "prod", "live": "prod", "stage": "staging"}
+_PLACES = {"prod": "prod", "production": "prod", "live": "prod", "stage": "staging", "staging": "staging"}
+_KNOWN = rf"\b(?:{'|'.join(_PLACES)})\b"
+_TO = r"(?:to|on|in|into)\s+"
+_PLACE = re.compile(
+    rf"\b{_TO}(?:(?:the|both)\s+)?(?P<first>[a-z]\w*)(?P<more>(?:(?:\s*,|,?\s+(?:and|then))+\s+(?:{_TO})?{_KNOWN})*)",
+    re.IGNORECASE,
+)
 
 
 def _deploy(found: re.Match[str]) -> list[FunctionCall]:
-    """Each release goes where the words after it say, or else where the next one goes."""
-    text, calls, env = found["releases"], list[FunctionCall](), "prod"
+    """Each release goes where the words after it say, which may be several places, or else where the next one goes."""
+    text, calls, places = found["releases"], list[FunctionCall](), ["prod"]
     end = len(text)
     for release in reversed([*_RELEASE.finditer(text)]):
         if there := _PLACE.search(text, release.end(), end):
-            place = there["env"].lower()
-            env = _PLACES.get(place, place)
+            named = [there["first"], *re.findall(_KNOWN, there["more"], re.IGNORECASE)]
+            places = [*dict.fromkeys(_PLACES.get(place.lower(), place.lower()) for place in named)]
         service, version = release["service"] or release["late"], release["version"] or release["early"]
-        calls.append(call("deploy", service=service, version=version.rstrip("."), env=env))
+        for env in reversed(places):
+            calls.append(call("deploy", service=service, version=version.rstrip("."), env=env))
         end = release.start()
     return calls[::-1]
 

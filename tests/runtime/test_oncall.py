@@ -134,6 +134,25 @@ async def test_what_it_cannot_do_it_says(ada: Client) -> None:
                 ("deploy", {"service": "search", "version": "2.0", "env": "staging"}),
             ],
         ),
+        (
+            "deploy checkout 2.4.1 to both staging and production",
+            [
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "staging"}),
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
+            ],
+        ),
+        (
+            "deploy checkout 2.4.1 to staging, then to live and reimburse 20 for tea",
+            [
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "staging"}),
+                ("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"}),
+                ("reimburse", {"purpose": "tea", "amount": 20}),
+            ],
+        ),
+        (
+            "deploy checkout 2.4.1 to prod and tell the others",
+            [("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"})],
+        ),
         ("deploy version 2.4.1 of checkout", [("deploy", {"service": "checkout", "version": "2.4.1", "env": "prod"})]),
         ("3 days off", [("request_time_off", {"days": 3})]),
         ("can I have two weeks off please?", [("request_time_off", {"days": 10})]),
