@@ -199,27 +199,27 @@ class Voice:
         left = await self._database.read(left_live, session.key)
         if left is None:
             return
-        ts = left if not left.startswith(_BEGUN) else await self._stray(session, float(left.removeprefix(_BEGUN)))
-        if ts:
+        for ts in await self._unfinished(session, left):
             await self._interrupt(session, ts)
         await self.over(session)
 
+    async def _unfinished(self, session: Session, left: str) -> list[str]:
+        """What was begun, if it came to stand in the thread, and unless the whole reply stands in its place by now."""
+        since = float(left.removeprefix(_BEGUN))
+        sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
+        shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
+        if not left.startswith(_BEGUN):
+            return [ts for ts in shown if ts == left]
+        return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # a stream has no mark of its own
+
     async def _interrupt(self, session: Session, ts: str) -> None:
         await self._stop_at(session, ts)
-        mark = SaidMark(session.key, f"{_LIVE}:{ts}", 0)  # in the place of the reply's, should that stand there by now
+        mark = SaidMark(session.key, f"{_LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
             await self._sender.update(_at(session), session.channel, ts, message)
         except Gone as gone:
             log.info("nothing is left of what was interrupted: %s", gone)
-
-    async def _stray(self, session: Session, since: float) -> str | None:
-        """What was begun at that time, if it came to stand in the thread: a stream has no mark of its own."""
-        sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
-        found = [
-            one.ts for one in sent if float(one.ts) > since - _CLOCKS and not one.files and _on_its_way(one.metadata)
-        ]
-        return found[-1] if found else None
 
 
 def _at(session: Session) -> Workspace:

@@ -3,8 +3,8 @@
     @adk-confirm pay {"to": "Ada", "amount": 20}
 
 Every effect leaves a line in the log. With a file named in LAB_GATE, `work` and `redo` begin, and end once that file is
-there; so does the model when it is told to `think`. What is no call is answered by what the words ask for: `fail`
-breaks the model, `repeat 9000 x` says x that often.
+there; so does the model when it is told to `think`, or to `speak`, which it does word by word until then. What is no
+call is answered by what the words ask for: `fail` breaks the model, `repeat 9000 x` says x that often.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from runtime.scripted import Line
 from runtime.tool import ToolOutcomeUnknown
 
 LOOK_AGAIN = 0.01
+PACE = 0.05
 
 
 def pay(to: str, amount: int, tool_context: ToolContext, token: str = "") -> JsonObject:
@@ -118,20 +119,38 @@ def reply(request: ModelRequest) -> Line:
 
 
 class Thoughtful(ScriptedModel):
-    """May be told to think, which takes as long as the test lets it take."""
+    """May be told to think, or to speak, which takes as long as the test lets it take."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
-        if request.contents and request.contents[-1].text.startswith("think"):
+        asked = request.contents[-1].text if request.contents else ""
+        if asked.startswith("think"):
             Path(os.environ["ADK_CONFIRM_DEMO_LOG"]).with_name("thinks").touch()
             await _gate_opens()
+        if asked.startswith("speak"):
+            async for response in _speaks():
+                yield response
+            return
         async for response in super().generate(request):
             yield response
 
 
 async def _gate_opens() -> None:
-    gate = os.environ.get("LAB_GATE")
-    while gate and not Path(gate).exists():
+    while _gate_is_shut():
         await asyncio.sleep(LOOK_AGAIN)
+
+
+async def _speaks() -> AsyncIterator[ModelResponse]:
+    words = ["It "]
+    while _gate_is_shut():
+        yield ModelResponse(Content.of_text(words[-1], "model"), partial=True)
+        await asyncio.sleep(PACE)
+        words.append("goes on, ")
+    yield ModelResponse(Content.of_text("".join(words) + "and ends.", "model"), finish_reason="STOP")
+
+
+def _gate_is_shut() -> bool:
+    gate = os.environ.get("LAB_GATE")
+    return bool(gate) and not Path(gate or "").exists()
 
 
 def _call(line: str, offered: set[str]) -> FunctionCall | None:
