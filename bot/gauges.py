@@ -9,6 +9,7 @@ from sqlalchemy import Select, bindparam, func, literal_column, select, union_al
 
 from bot.letters import paused
 from bot.tables import ATTENDED, confirmations
+from bot.tallies import some_left
 from runtime.database import Tx
 from runtime.lease import free
 
@@ -27,6 +28,7 @@ class Gauges:
     parked: Mapping[str, int]  # by kind of row
     oldest_owed: float  # how many seconds ago it came due; what is attended just now is not counted
     paused: bool
+    uncounted: bool  # decisions that a command left to be counted
 
 
 # SQLite uses a partial index only for the very words that it was made with, so the value is no parameter here.
@@ -63,4 +65,5 @@ def read_gauges(tx: Tx) -> Gauges:
         parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
         oldest_owed=max(0.0, now - min(since, default=now)),
         paused=paused(tx),
+        uncounted=some_left(tx),
     )

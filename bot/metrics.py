@@ -2,7 +2,7 @@
 
 Three sources: what transactions of this process report once they are committed, how long Slack and the acks to it take,
 and, at each scrape, facts read from the store. The first two are this replica's own (add them up over replicas); the
-last are the same at every replica (take their maximum).
+last are the same at every replica (take their maximum). What commands decided is in the first: see `tallies`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,10 @@ from prometheus_client.registry import Collector
 from bot.desk import Shown
 from bot.gauges import Gauges, read_gauges
 from bot.ledger import LineKind
-from bot.row import State
 from bot.states import Change
+from bot.tallies import Tally, take, tallies
 from runtime.database import Database
 from runtime.errors import ConfirmError
-
-VERDICTS = {
-    LineKind.APPROVED: "approved",
-    LineKind.DENIED: "denied",
-    LineKind.EXPIRED: "expired",
-    LineKind.WITHDRAWN: "withdrawn",
-    LineKind.ELSEWHERE: "elsewhere",
-    LineKind.LAPSED: "lapsed",
-    LineKind.GRANT_USED: "granted",
-}
-"""Steps that decide. `lapsed` comes after an `approved` that never began; `granted` means that nobody was asked."""
 
 OTHER = "other"
 MOST_TOOLS, MOST_METHODS, MOST_CODES = 100, 50, 50
@@ -100,23 +89,21 @@ class Metrics:
         match fact:
             case Change():
                 self._changed(fact)
+            case Tally():
+                self._count(fact)
             case Shown(seconds):
                 for waited in seconds:
                     self._click_to_card.observe(waited)
 
     def _changed(self, change: Change) -> None:
-        row = change.row
-        for step in change.steps:
-            if step.kind is LineKind.ELSEWHERE:
-                self._outside.inc()
-                if step.text != State.WAITING:
-                    continue  # it had been decided here
-            verdict = VERDICTS.get(step.kind)
-            if verdict is None:
-                continue
-            self._decided.labels(verdict, self._tool(row.redactor.mask_text(row.asked.tool))).inc()
-            if row.decision is not None and verdict not in ("lapsed", "granted"):
-                self._time_to_decision.labels(verdict).observe((row.decision.at - row.asked_at).total_seconds())
+        self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
+        for one in tallies(change):
+            self._count(one)
+
+    def _count(self, one: Tally) -> None:
+        self._decided.labels(one.verdict, self._tool(one.tool)).inc()
+        if one.seconds is not None:
+            self._time_to_decision.labels(one.verdict).observe(one.seconds)
 
     def called(self, method: str, outcome: str, seconds: float) -> None:
         name = self._method(method)
@@ -146,7 +133,10 @@ class Metrics:
     async def _read(self) -> Gauges | None:
         try:
             async with asyncio.timeout(READING):
-                return await self._database.read(read_gauges)
+                facts = await self._database.read(read_gauges)
+                if facts.uncounted:
+                    await self._database.run(take)
+                return facts
         except (ConfirmError, TimeoutError):
             return None
 

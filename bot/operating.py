@@ -28,6 +28,7 @@ from bot.rows import read_confirmation
 from bot.seal import Seal
 from bot.settings import Settings
 from bot.store import HISTORY
+from bot.tallies import unscraped
 from bot.voting import Rules
 from bot.waiting import unpark
 from runtime.database import Database, Tx
@@ -59,7 +60,7 @@ async def operate(
             return await otherwise(database)
     database = await Database.open(settings.store_url)  # it is there, and of this version: that was seen just now
     try:
-        return await otherwise(database)
+        return await unscraped(database, otherwise)
     finally:
         await database.close()
 

@@ -18,12 +18,18 @@ from bot.app import running
 from bot.desk import answered_elsewhere
 from bot.gauges import read_gauges
 from bot.metrics import MOST_TOOLS, OTHER, Metrics
+from bot.operating import operate, rules_of, withdraw_command
 from bot.pausing import pause
+from bot.reapplying import Reapplied, reapply_all
+from bot.row import State
 from bot.sandbox.server import FakeSlack
 from bot.states import Change
 from bot.store import open_store
 from bot.tables import confirmations
+from bot.tallies import some_left, unscraped
 from runtime.database import Database, Tx
+from runtime.jsontypes import JsonObject
+from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import AT_ONCE, Office, Opens, configured
 from tests.support.scraping import Scraped, scrape
@@ -193,6 +199,63 @@ async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monk
     assert [page.value("adk_confirm_waiting") for page in pages] == [1, 1]
     assert sum(page.value("adk_confirm_decided_total") for page in pages) == 1
     assert sum(page.value("adk_confirm_click_to_ack_seconds_count") for page in pages) == 1
+
+
+@pytest.mark.slow
+async def test_what_a_command_decides_is_counted_once_over_all_replicas(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that is gone before anybody could scrape it."""
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
+    async with FakeSlack() as slack:
+        at = Office.of(slack, tmp_path / "log")
+        settings = configured(slack, postgres_url, POLICIES)
+        async with running(settings, limits=AT_ONCE) as first, running(settings, limits=AT_ONCE) as second:
+            slack.sends_to(f"{first.url}/slack/events")
+            await at.ask("reimburse 1500 for the team dinner")
+            (name,) = await first.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+
+            async def withdraws(database: Database) -> JsonObject:
+                return await withdraw_command(database, rules_of(settings), name)
+
+            done = await operate(settings, "withdraw", {"id": name}, withdraws)
+            assert done["state"] == "withdrawn"
+
+            both = await asyncio.gather(scrape(first.url), scrape(second.url))
+            assert sum(page.value("adk_confirm_decided_total") for page in both) == 1
+            labels = {"verdict": "withdrawn", "tool": "reimburse"}
+            assert sum(page.value("adk_confirm_decided_total", **labels) for page in both) == 1
+            waited = sum(page.value("adk_confirm_time_to_decision_seconds_count", verdict="withdrawn") for page in both)
+            assert waited == 1
+            assert not await first.database.read(some_left)
+
+
+async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as at:
+        lowered, withdrawn = await at.asks("deploy"), await at.asks("refund")
+        await at.vote(lowered, ANNA)
+        await at.database.close()
+        assert (await at.alone("withdraw", withdrawn)).code == 0
+        await at.reopen()
+        at.policies('[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA", "user:U0BEN"]\n')
+
+        async def reapplies(database: Database) -> list[Reapplied]:
+            """As the command does it, with somebody to ask about people."""
+            return [done async for done in reapply_all(database, at.office, at.rules.policies)]
+
+        (done,) = await unscraped(at.database, reapplies)
+        assert (done.id, done.state) == (lowered, State.APPROVED)
+        await at.database.close()
+        await at.reopen()  # the service
+
+        metrics = Metrics(at.database)
+        at.database.listen(metrics.heard)
+        page = Scraped((await metrics.page(""))[0].decode())
+    for verdict, tool in (("withdrawn", "refund"), ("approved", "deploy")):
+        assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
+    assert page.value("adk_confirm_decided_total") == 2
 
 
 @asynccontextmanager
