@@ -178,7 +178,9 @@ class Api:
         body = await read_body(request, SettleCallRequest)
         await self._refuse_the_desks(runner, user, session_id)
         return await as_events(
-            await runner.settle(user_id=user, session_id=session_id, call_id=call_id, word=body.word)
+            await runner.settle(
+                user_id=user, session_id=session_id, call_id=call_id, word=body.word, attempt=body.attempt
+            )
         )
 
     # Talking

@@ -61,6 +61,7 @@ class RunAgentRequest(Wire):
 
 class SettleCallRequest(Wire):
     word: Literal["it happened", "it did not", "run again"]
+    attempt: int | None = None  # which one it is about: a word that comes late changes nothing about the next
 
 
 async def read_body(request: web.Request, model: type[Body]) -> Body:

@@ -6,6 +6,7 @@ from pydantic.json_schema import models_json_schema
 
 from runtime.jsontypes import JsonObject
 from runtime.rest_bodies import CreateSessionRequest, RunAgentRequest, SettleCallRequest, UpdateSessionRequest
+from runtime.signing import OUR_API
 
 _SESSIONS = "/apps/{app_name}/users/{user_id}/sessions"
 _BODIES = {
@@ -36,7 +37,7 @@ def openapi(version: str) -> JsonObject:
         paths.setdefault(path, {})[method] = _operation(method, path)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "adk-confirm", "version": version},
+        "info": {"title": OUR_API, "version": version},
         "paths": {**paths},
         "components": {"schemas": described["$defs"]},
     }

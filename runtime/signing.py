@@ -1,7 +1,8 @@
 """What a bot and the plugin in front of an agent tell each other beside ADK's protocol. Pure; no google import.
 
-In the `customMetadata` of events: the plugin announces itself with a request, and a bot marks what it says, where the
-server keeps that. An answer is signed in its `hint`, the one key of an answer that ADK takes and never looks at.
+In the `customMetadata` of events: the plugin, or our own runtime, announces itself with a request, and a bot marks what
+it says, where the server keeps that. An answer is signed in its `hint`, the one key of an answer that ADK takes and
+never looks at.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from dataclasses import dataclass
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
+
+OUR_API = "adk-confirm"
+"""The title of our own API in its `/openapi.json`: by that a bot knows what it may count on."""
 
 MARK = "adkConfirmMark"
 ANNOUNCED = "adkConfirm"

@@ -8,6 +8,7 @@ from typing import Literal
 
 from runtime.call import SETTLED, Call, CallState, Gate
 from runtime.jsontypes import JsonObject
+from runtime.signing import Announcement, announcing
 from runtime.tool import default_hint
 from runtime.wire import (
     ConfirmationRequest,
@@ -87,8 +88,8 @@ def _responses(calls: Sequence[Call], event: Event, actions: EventActions, diale
         update={"requested_tool_confirmations": held, "skip_summarization": True if enough else None}
     )
     parts = [_response(call, dialect) for call in calls]
-    asking = [_request_id(call) for call in calls if call.id in held]
-    return _new(event, Content(role="user", parts=parts), actions, asking if dialect == "response" else None)
+    asking = [call for call in calls if call.id in held] if dialect == "response" else []
+    return _new(event, Content(role="user", parts=parts), actions, asking)
 
 
 def _response(call: Call, dialect: Dialect) -> Part:
@@ -100,7 +101,7 @@ def _response(call: Call, dialect: Dialect) -> Part:
 
 def _requests(calls: Sequence[Call], event: Event) -> Event:
     parts = [_request(call).as_part(_request_id(call), "call") for call in calls]
-    return _new(event, Content(role="model", parts=parts), EventActions(), [_request_id(call) for call in calls])
+    return _new(event, Content(role="model", parts=parts), EventActions(), calls)
 
 
 def _request_id(call: Call) -> str:
@@ -121,7 +122,7 @@ def _confirmation(call: Call) -> ToolConfirmation:
 
 
 def _unknown(call: Call, event: Event) -> Event:
-    told = _new(event, None, EventActions(), None)
+    told = _new(event, None, EventActions())
     return told.model_copy(
         update={
             "error_code": OUTCOME_UNKNOWN,
@@ -132,17 +133,25 @@ def _unknown(call: Call, event: Event) -> Event:
     )
 
 
-def _new(event: Event, content: Content | None, actions: EventActions, asking: list[str] | None) -> Event:
+def _new(event: Event, content: Content | None, actions: EventActions, asking: Sequence[Call] = ()) -> Event:
+    """`asking`: the calls that it asks about. Clients over HTTP learn from its metadata what may be edited."""
+    announced = announcing({call.id: _announcement(call) for call in asking}) if asking else {}
     return Event(
         invocation_id=event.invocation_id,
         author=event.author,
         node_info=event.node_info,
-        custom_metadata=event.custom_metadata,
+        custom_metadata={**(event.custom_metadata or {}), **announced} if announced else event.custom_metadata,
         content=content,
         actions=actions,
-        long_running_tool_ids=sorted(asking) if asking else None,
+        long_running_tool_ids=sorted(_request_id(call) for call in asking) or None,
         timestamp=event.timestamp,
     )
+
+
+def _announcement(call: Call) -> Announcement:
+    assert call.request is not None
+    static = call.gate is Gate.STATIC
+    return Announcement(gated=static, edits=static, schema=call.tool_schema, payload_schema=call.request.payload_schema)
 
 
 def merged(all_actions: Sequence[EventActions]) -> EventActions:

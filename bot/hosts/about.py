@@ -1,8 +1,8 @@
 """What an ADK server is and takes, found out once by asking it: nothing is guessed per call.
 
 ADK Python describes its requests (`/openapi.json`), its tools (`app-info`) and, on a development server, its app
-(`build_graph`). A server that describes nothing, as Go's, Java's and JavaScript's, gets the plain form of a request,
-which all of them take: ADK Go refuses a field that it does not know.
+(`build_graph`); our own API is known by its title. A server that describes nothing, as Go's, Java's and JavaScript's,
+gets the plain form of a request, which all of them take: ADK Go refuses a field that it does not know.
 """
 
 from __future__ import annotations
@@ -12,14 +12,19 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from bot.hosts.host import Unreachable
-from bot.hosts.server import About
+from bot.hosts.server import About, Settle
 from runtime.jsontypes import Json, JsonObject
+from runtime.signing import OUR_API
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
 PORT = (
     "Whoever reaches its port can answer in place of the people here: that is noticed and told, not prevented. "
     "Keep the port to yourself, or use our plugin with a secret."
+)
+OUR_PORT = (
+    "Whoever reaches its port, and has its token, can answer in place of the people here: that is noticed and told, "
+    "not prevented. Keep both to yourself."
 )
 DENIALS = (
     "A denial is the server's to keep: a tool that asks by itself, or whose rule has changed its mind by then, may run "
@@ -31,20 +36,24 @@ TOGETHER = "Answers of one turn go to it together: an approval waits until the o
 NO_MARKS = "It keeps no marks: words that got lost on the way are looked for by what they say and when."
 
 
-async def find_out(app: str, get: Get) -> About:
-    """Raises `Unreachable` when the server, or the app on it, is not there."""
+async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
+    """`settle` is how our own API, should it be that, is told people's word. Raises `Unreachable` when the server, or
+    the app on it, is not there."""
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
-    fields = _run_fields(await _found(get, "/openapi.json"))
+    described, version = await _found(get, "/openapi.json"), await _found(get, "/version")
+    ours = _object(_object(described).get("info")).get("title") == OUR_API
+    fields = _run_fields(described)
     metadata = "customMetadata" in fields
     resumable = _is_resumable(await _tolerant(get, f"/dev/apps/{name}/build_graph"))
     return About(
-        name=_name(await _found(get, "/version")),
+        name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
         metadata=metadata,
         invocation="invocationId" in fields,
         resumable=resumable,
+        settle=settle if ours else None,
         schemas=dict(_schemas(await _tolerant(get, f"/apps/{name}/app-info"))),
-        notes=tuple(_notes(metadata=metadata, resumable=resumable)),
+        notes=(OUR_PORT,) if ours else tuple(_notes(metadata=metadata, resumable=resumable)),
     )
 
 

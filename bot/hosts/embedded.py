@@ -11,13 +11,14 @@ from bot.hosts.host import (
     HostOutcome,
     HostRequest,
     Look,
+    Lost,
     Piece,
     Said,
     Words,
 )
 from bot.row import SessionKey
 from bot.steps import Word
-from runtime import Agent, Answer, Conflict, Content, Event, Part, Runner
+from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
 from runtime.call import Call, CallState, Gate
 from runtime.database import Database
 from runtime.jsontypes import JsonObject, canonical
@@ -63,6 +64,8 @@ class EmbeddedHost:
             )
         except Conflict:
             return  # it was answered otherwise before; `look` tells what became of it
+        except NotFound as error:
+            raise Lost(str(error)) from error
         async for said in _heard(run):
             yield said
 

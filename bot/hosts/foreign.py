@@ -28,6 +28,7 @@ from bot.hosts.host import (
 from bot.hosts.reading import Asking, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, broken_off, denied, found_out
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime.confirming import Answer
@@ -35,15 +36,6 @@ from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.signing import MARK
 from runtime.wire import Blob, Content, Part
-
-GONE = (
-    "The agent does not know this request any more: its session is gone, or was begun anew. "
-    "Without a database sessions in memory are gone with the process."
-)
-
-ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
-
-NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 WORDS_WAIT = 30.0
 """Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
@@ -65,10 +57,11 @@ class ForeignHost:
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
+        ours = about.settle is not None
         return Capabilities(
             name=about.name,
-            exactly_once=False,
-            edits=False,
+            exactly_once=ours,
+            edits=ours,
             siblings_together=not about.resumable,
             patience=self.server.patience,
             notes=about.notes,
@@ -104,7 +97,7 @@ class ForeignHost:
         since = None if since is None else since - SLACK_OF_CLOCKS
         if (heard := before.heard(mark, message.text, since)) is not None:
             if not heard.replied:
-                yield _broken_off(heard.event)
+                yield broken_off(heard.event)
             return
         self._wait_out(mark, None, min(WORDS_WAIT, self.server.patience))
         began = self._clock()
@@ -119,7 +112,7 @@ class ForeignHost:
             if heard is None:
                 raise Cut(str(cut), min(WORDS_WAIT, self.server.patience)) from cut
             if not heard.replied:
-                yield _broken_off(heard.event, str(cut))
+                yield broken_off(heard.event, str(cut))
 
     # Answers
 
@@ -152,9 +145,16 @@ class ForeignHost:
         asking = before.asking(request_id)
         if asking is None:
             raise Lost(GONE)
+        if (settle := (await self.server.about()).settle) is not None:
+            if word is not Word.NOBODY_KNOWS:  # that it says by itself, after a day
+                with self._on_its_way(session, {request_id: len(asking.given) - 1}):
+                    async for raw in settle(session, asking.call_id, word, attempt):
+                        for heard in _heard(raw):
+                            yield heard
+            return
         mark = f"settled:{call_id}:{attempt}:{word}"
         if word is not Word.RUN_AGAIN:
-            text = Content.of_text(_settled_text(asking, word))
+            text = Content.of_text(found_out(asking, word))
             async for said in self._tell(session, text, mark, 0.0):
                 yield said
             return
@@ -206,8 +206,8 @@ class ForeignHost:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
         if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
             return
-        text = f"The call {asking.request.call.name} ({asking.call_id}) was denied: {answer.reason}"
-        async for said in self._tell(session, Content.of_text(text), f"{answer.mark}:reason", 0.0):
+        text = Content.of_text(denied(asking, answer.reason))
+        async for said in self._tell(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 
     # The server
@@ -278,19 +278,3 @@ def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
 
 def _word(answer: HostAnswer) -> Answer:
     return Answer(answer.request_id, answer.confirmed, answer.payload, answer.reason)
-
-
-def _broken_off(event: str, why: str = "") -> Said:
-    text = "The agent's server broke off before the agent answered. Say it again if you still want it."
-    return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
-
-
-def _settled_text(asking: Asking, word: Word) -> str:
-    call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
-    match word:
-        case Word.HAPPENED:
-            return f"People looked into {call}: it happened. Do not call it again for this."
-        case Word.DID_NOT:
-            return f"People looked into {call}: it did not happen."
-        case _:
-            return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import quote
 
@@ -15,6 +16,7 @@ from bot.hosts.about import find_out
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.hosts.server import About
 from bot.row import SessionKey
+from bot.steps import Word
 from runtime import tracing
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import Content
@@ -56,7 +58,7 @@ class RemoteServer:
 
     async def about(self) -> About:
         if self._about is None:
-            self._about = await find_out(self._app, self.get)
+            self._about = await find_out(self._app, self.get, self.settle)
         return self._about
 
     async def get(self, path: str) -> tuple[int, Json]:
@@ -96,7 +98,7 @@ class RemoteServer:
             "newMessage": message.to_dict(),
             **extra,
         }
-        try:
+        with self._may_break():
             if self._streams:
                 async with self._post("/run_sse", {**body, "streaming": True}) as response:
                     if not await self._has_no_streams(response, session):
@@ -108,6 +110,22 @@ class RemoteServer:
                 await self._accepted(response)
                 for event in await _listed(response):
                     yield event
+
+    async def settle(self, session: SessionKey, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
+        """On our own API. The same again, of the same attempt, changes nothing."""
+        path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
+        with self._may_break():
+            async with self._post(path, {"word": word.value, "attempt": attempt}) as response:
+                if response.status == HTTPStatus.CONFLICT:
+                    return
+                await self._accepted(response)
+                for event in await _listed(response):
+                    yield event
+
+    @contextmanager
+    def _may_break(self) -> Iterator[None]:
+        try:
+            yield
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(str(error)) from error
         except TimeoutError as error:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from bot.row import SessionKey
+from bot.steps import Word
 from runtime.jsontypes import JsonObject
 from runtime.wire import Content
+
+Settle = Callable[[SessionKey, str, Word, int], AsyncIterator[JsonObject]]
+"""What people say of a call whose outcome is unknown, and of which attempt; the run that follows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +23,7 @@ class About:
     metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
     invocation: bool = False  # takes `invocationId`
     resumable: bool = False  # the app is; siblings may then be answered one by one
+    settle: Settle | None = None  # our own API, which counts answers itself, takes people's word on a call
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
     notes: tuple[str, ...] = ()
 

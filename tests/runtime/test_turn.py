@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from runtime.call import SETTLED, Asked, Call, CallState, Gate
 from runtime.confirming import requests_in
 from runtime.jsontypes import JsonObject
+from runtime.signing import Announcement, announced
 from runtime.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, Run, Tell, merged, next_step, tell
 from runtime.wire import Dialect, Event, EventActions, NodeInfo
 
@@ -127,6 +128,10 @@ def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call
     assert [request.call.id for request in asked] == [call.id for call in held]
     assert [request.id for request in asked] == [call.request.request_id for call in held if call.request]
     assert [request.dialect for request in asked] == [dialect] * len(held)
+
+    told_of = {c.id: one for event in events for c in held if (one := announced(event.custom_metadata, c.id))}
+    static = {call.id: call.gate is Gate.STATIC for call in held}
+    assert told_of == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
 
     responses = [one for event in events for one in event.responses() if one.name == "tool"]
     told = [call for call in calls if call not in unknown and (dialect == "call" or call not in held)]

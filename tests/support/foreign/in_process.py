@@ -1,4 +1,5 @@
-"""google-adk agents as the targets of `[agent] target`, made anew for whoever asks: they are of one event loop."""
+"""Agents of google-adk, and our own, as the targets of `[agent] target`: made anew for whoever asks, since they are of
+one event loop."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 
 from runtime.adk_plugin import ConfirmationPlugin
+from tests.support.foreign import ours
 from tests.support.foreign.google import agent, app
 from tests.support.foreign.tools import log
 
@@ -53,6 +55,8 @@ MADE: dict[str, Callable[[], object]] = {
     ),
     "unnameable": _unnameable,
     "no_agent": InMemorySessionService,
+    "own_clerk": lambda: ours.agent("clerk"),
+    "own_front": lambda: ours.agent("front"),
 }
 
 

@@ -36,6 +36,8 @@ class Kind:
     never: dict[str, str] = field(default_factory=dict)
 
     def command(self) -> tuple[str, ...]:
+        if self.name == "ours":
+            return sys.executable, "-m", "tests.support.foreign.ours"
         if self.quick:
             return replay(self.name.removeprefix("adk-"))
         if self.name == "adk-1.14":
@@ -67,7 +69,10 @@ LOST = "its sessions are in memory: what waits is lost when it restarts, and the
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_GATE = "its MCP tools have no gate: {} asks for them"
 
+AS_RESULT = "as the call's result: a failure is one too, and only what a kill leaves behind is unknown"
+
 KINDS = (
+    Kind("ours", "our own runtime, `adk-confirm api`", keeps=True, waits=True, how={"settled": AS_RESULT}),
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
@@ -114,5 +119,14 @@ ALONE = {"elsewhere": "nobody but the bot can reach it", "timed_out": "nothing i
 
 ADK_IN_PROCESS = Kind("adk-in-process", "google-adk 2, in the bot's process", keeps=True, waits=True, never=ALONE)
 
-IN_PROCESS = (ADK_IN_PROCESS,)
+OURS_IN_PROCESS = Kind(
+    "ours-in-process",
+    "our own runtime, in the bot's process",
+    keeps=True,
+    waits=True,
+    how={"settled": AS_RESULT},
+    never=ALONE,
+)
+
+IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)
 """Here the process that is killed is the bot's: `test_scenes_in_process.py`."""

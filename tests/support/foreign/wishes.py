@@ -11,8 +11,8 @@ from typing import Any
 
 Plain = dict[str, Any]
 
-OTHER_AGENTS = "For context:"
-"""How ADK begins what other agents said, when it tells a model."""
+OTHER_AGENTS = "For context"
+"""How every ADK begins what other agents said, when it tells a model."""
 
 TRANSFER = "transfer_to_agent"
 

@@ -1,10 +1,12 @@
-"""What is equal about two runs of the same scene: ids by their first appearance, no clocks, default hints alike."""
+"""What is equal about two runs of the same scene: ids by their first appearance, no clocks, default hints alike, and
+without what ours announces of its requests, as our plugin for google-adk does."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
+from runtime.signing import ANNOUNCED
 from tests.support.twins.scenes import WAITING
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -25,7 +27,8 @@ class Normal:
 
     def of(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {self._text(key): self._under(key, inside) for key, inside in value.items() if key not in _CLOCKS}
+            told = _unannounced(value)
+            return {self._text(key): self._under(key, inside) for key, inside in told.items() if key not in _CLOCKS}
         if isinstance(value, list):
             return [self.of(inside) for inside in value if not _only_waits(inside)]
         return self._text(value) if isinstance(value, str) else value
@@ -41,6 +44,15 @@ class Normal:
 
     def _name(self, found: re.Match[str]) -> str:
         return self._names.setdefault(found[0], f"{found[1]}#{len(self._names) + 1}")
+
+
+def _unannounced(value: dict[str, Any]) -> dict[str, Any]:
+    metadata = value.get("customMetadata")
+    if not isinstance(metadata, dict) or ANNOUNCED not in metadata:
+        return value
+    left = {key: inside for key, inside in metadata.items() if key != ANNOUNCED}
+    bare = {key: inside for key, inside in value.items() if key != "customMetadata"}
+    return {**bare, "customMetadata": left} if left else bare
 
 
 def _only_waits(value: Any) -> bool:

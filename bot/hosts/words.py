@@ -1,0 +1,36 @@
+"""What the host of foreign agents says: to people, and to the agents."""
+
+from __future__ import annotations
+
+from bot.hosts.host import Said
+from bot.hosts.reading import Asking
+from bot.steps import Word
+
+GONE = (
+    "The agent does not know this request any more: its session is gone, or was begun anew. "
+    "Without a database sessions in memory are gone with the process."
+)
+
+ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
+
+NOT_KEPT = "The agent's server took the answer, and has not kept it."
+
+
+def denied(asking: Asking, reason: str) -> str:
+    return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
+
+
+def broken_off(event: str, why: str = "") -> Said:
+    text = "The agent's server broke off before the agent answered. Say it again if you still want it."
+    return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
+
+
+def found_out(asking: Asking, word: Word) -> str:
+    call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
+    match word:
+        case Word.HAPPENED:
+            return f"People looked into {call}: it happened. Do not call it again for this."
+        case Word.DID_NOT:
+            return f"People looked into {call}: it did not happen."
+        case _:
+            return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

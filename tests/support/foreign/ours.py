@@ -1,0 +1,73 @@
+"""The agents that `wishes` describes, on our own runtime. `python -m tests.support.foreign.ours` serves them over our
+own API, on the store that SESSIONS names."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+
+from runtime import (
+    Agent,
+    ConfirmationPolicy,
+    Content,
+    FunctionTool,
+    McpToolset,
+    ModelRequest,
+    ModelResponse,
+    Part,
+    StdioConnection,
+    Tool,
+    Toolset,
+)
+from runtime.rest_guard import Guard
+from runtime.serve import Serving, serving_at
+from tests.support.foreign import tools
+from tests.support.foreign.wishes import reply
+
+
+def agent(name: str) -> Agent:
+    if name == "front":
+        payer = Agent("payer", Obliging("payer"), description="Pays people back.", tools=own_tools())
+        return Agent("front", Obliging("front"), sub_agents=[payer])
+    return Agent(name, Obliging(name), tools=own_tools())
+
+
+def own_tools() -> list[Tool | Toolset]:
+    made: list[Tool | Toolset] = [
+        FunctionTool(tools.reimburse, require_confirmation=tools.over_1000),
+        FunctionTool(tools.deploy, require_confirmation=True),
+        FunctionTool(tools.linger, require_confirmation=True),
+        FunctionTool(tools.break_down, require_confirmation=True),
+        FunctionTool(tools.lookup),
+        FunctionTool(tools.request_time_off),
+    ]
+    if command := os.environ.get("MCP"):
+        program, *arguments = json.loads(command)
+        there = StdioConnection(program, arguments, env=dict(os.environ))
+        made.append(McpToolset(there, confirmation=ConfirmationPolicy.all()))
+    return made
+
+
+class Obliging:
+    def __init__(self, agent_name: str) -> None:
+        self._agent = agent_name
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        said = reply([content.to_dict() for content in request.contents], self._agent)
+        parts = [Part.model_validate(part) for part in said]
+        yield ModelResponse(Content(role="model", parts=parts), finish_reason="STOP")
+
+
+async def main() -> None:
+    serving = Serving(
+        [agent("clerk"), agent("front")], Guard(), int(os.environ.get("PORT", "0")), os.environ["SESSIONS"]
+    )
+    async with serving_at(serving) as (url, _):
+        print(url.rpartition(":")[2], flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
