@@ -35,6 +35,7 @@ from bot.letters import (
 )
 from bot.opening import Openings
 from bot.outcomes import Seen
+from bot.policy import CallFacts
 from bot.row import Confirmation, OutcomeKind, State
 from bot.rows import SESSIONS, Session, moment, now, read_lines, session_confirmations
 from bot.slack_trouble import NotInstalled
@@ -94,8 +95,9 @@ class Mailroom:
                 raise NotNow(5.0, "Runs are paused.")
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
-                    await self._deliver(session, letters, lease)
-                    await self._take_in(session, letters[0])
+                    held: list[Said] = []
+                    await self._deliver(session, letters, lease, held)
+                    await self._take_in(session, letters[0], held)
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
@@ -116,14 +118,14 @@ class Mailroom:
 
     # Out: what the agent is told
 
-    async def _deliver(self, session: Session, letters: Sequence[Letter], lease: Lease) -> None:
+    async def _deliver(self, session: Session, letters: Sequence[Letter], lease: Lease, held: list[Said]) -> None:
         attachments = await self._thread.fetch(session, letters[0].files)
         exchange = await self._deliveries.exchange(session, letters, attachments)
         if exchange is None or not await lease.still_held():
             return
         try:
             await self._unless_gone(self._thread.thinking(session))
-            await self._meanwhile(session, letters[0], self._listen(session, exchange))
+            await self._meanwhile(session, letters[0], self._listen(session, exchange, held))
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
@@ -151,12 +153,23 @@ class Mailroom:
             said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._unless_gone(self._say(session, said))
 
-    async def _listen(self, session: Session, exchange: Exchange) -> None:
+    async def _listen(self, session: Session, exchange: Exchange, held: list[Said]) -> None:
+        """Where a policy hides something, an agent's words are `held` until it is known what: they may come with the
+        call, or with its result."""
+        hides = await self._hides(session)
         async for heard in exchange:
-            if isinstance(heard, Piece):
+            if hides:
+                held += [heard] if isinstance(heard, Said) else []
+            elif isinstance(heard, Piece):
                 await self._unless_gone(self._thread.piece(session, heard))
             else:
                 await self._unless_gone(self._say(session, heard))
+
+    async def _hides(self, session: Session) -> bool:
+        """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
+        if any(policy.redact for policy in self._rules.policies.entries):
+            return True
+        return any(row.policy.redact for row in await self._database.read(session_confirmations, session.key))
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
         """Keeps the thread up to date while the agent runs."""
@@ -185,11 +198,13 @@ class Mailroom:
 
     # In: what the session says
 
-    async def _take_in(self, session: Session, letter: Letter) -> None:
+    async def _take_in(self, session: Session, letter: Letter, held: Sequence[Said] = ()) -> None:
         look = await self._host.look(session.session)
-        for said in look.said:
+        if await self._hides(session):
+            await self._observe(session, look)  # what came back may be what words may not show
+        for said in (*look.said, *held):
             if not await self._database.read(has_spoken, session.key, said.event):
-                await self._unless_gone(self._say(session, said))
+                await self._unless_gone(self._say(session, self._hidden(session, said, look)))
         known = {row.asked.request_id for row in await self._database.read(session_confirmations, session.key)}
         for request in look.requests:
             if request.request_id not in known:
@@ -198,6 +213,16 @@ class Mailroom:
                     opening = replace(opening, trace=tracing.carried())
                     await self._database.run(open_request, session.key, opening, self._rules)
         await self._observe(session, look)
+
+    def _hidden(self, session: Session, said: Said, look: Look) -> Said:
+        """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
+        text = said.text
+        for request in look.requests:
+            call = CallFacts(
+                tool=request.tool, args=request.arguments, team=session.team, enterprise=session.enterprise
+            )
+            text = self._rules.policies.redactor(call, request.payload).mask_text(text)
+        return replace(said, text=text)
 
     async def _look_again(self, session: Session, told: bool) -> float | None:
         """What broke off may end after all: for as long as it may, its session is looked at in so many seconds."""

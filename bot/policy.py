@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -242,14 +242,18 @@ class Policies:
 
         Every policy for the tool counts, whatever its `when` says of this call: being barred must not depend on it.
         """
-        named = (
-            approver
-            for policy in self.entries
-            if policy.team in (None, call.team, call.enterprise)
-            and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools)
-            for approver in policy.barred
-        )
-        return tuple(dict.fromkeys(named))
+        return tuple(dict.fromkeys(approver for policy in self._about(call) for approver in policy.barred))
+
+    def redactor(self, call: CallFacts, *more: Json) -> Redactor:
+        """Hides what any policy for this tool hides of a call that was not put under one of them yet."""
+        return Redactor((name for policy in self._about(call) for name in policy.redact), call.args, *more)
+
+    def _about(self, call: CallFacts) -> Iterator[Policy]:
+        """Those for the tool, whatever their `when` says of this call."""
+        for policy in self.entries:
+            here = policy.team in (None, call.team, call.enterprise)
+            if here and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools):
+                yield policy
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:

@@ -34,7 +34,7 @@ class Redactor:
     def __init__(self, names: Iterable[str], *known: Json) -> None:
         """`known`: what else the call holds; the hidden values in it are masked wherever they turn up."""
         self._names = tuple(name.casefold() for name in names)
-        self._secrets = frozenset(secret for value in known for secret in self._find(value))
+        self._secrets = frozenset(secret for value in known if self._names for secret in self._find(value))
 
     def hides(self, name: str) -> bool:
         """Names are matched as shell patterns, whatever their case."""

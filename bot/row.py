@@ -301,5 +301,6 @@ class Confirmation:
 
     @property
     def redactor(self) -> Redactor:
-        """Masks whatever is shown of this confirmation."""
-        return Redactor(self.policy.redact, *(x for r in self.revisions for x in (r.arguments, r.payload)))
+        """Masks whatever is shown of this confirmation: what its calls hold hidden, and what came back from them."""
+        known = [x for r in self.revisions for x in (r.arguments, r.payload)]
+        return Redactor(self.policy.redact, *known, self.outcome.text if self.outcome else None)
