@@ -151,7 +151,8 @@ class Asides:
         url = target.pop("list", None)
         at = at_of(body)
         place: JsonObject = {"team": at.team, "enterprise": at.enterprise}
-        where: JsonObject = {**place, "user": voter.user, "view": view["id"], "batch": [*votes.values()]}
+        shown: JsonObject = {"view": view["id"], "hash": view.get("hash"), "batch": [*votes.values()]}
+        where: JsonObject = {**place, **shown, "user": voter.user}
         ballots = [
             Ballot(
                 id=vote,

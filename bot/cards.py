@@ -6,6 +6,7 @@ lost answer looks for it before posting again. A vote on a stray copy counts; th
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from blocks.told import Counted, VerdictView
@@ -26,6 +27,8 @@ from bot.whereabouts import Whereabouts
 from runtime.jsontypes import JsonObject
 
 _AGAIN = 10.0
+_UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
+"""After so many seconds each it is looked whether Slack has put up "Counting…"."""
 
 
 class Cards(Thread):
@@ -56,13 +59,30 @@ class Cards(Thread):
         at = Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
         if view:
             try:
-                await self._sender.update_view(at, view, _in_view(target, told, together))
+                await self._after_counting(at, view, text(target.get("hash")), _in_view(target, told, together))
                 return
             except Gone:
                 pass  # closed meanwhile
         elif told.counted is not Counted.REFUSED and target.get("message_ts"):
             return  # the card says so itself, right where they clicked
         await self._sender.whisper(target, verdict_message(told))
+
+    async def _after_counting(self, at: Workspace, view: str, submitted: str, verdict: JsonObject) -> None:
+        """Slack may take the ack's "Counting…" after what is sent after the ack, and would put it over the verdict.
+
+        A view has another hash whenever something else is put up: as long as it is the one that was `submitted`, or
+        what we put up since, "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
+        """
+        ours = submitted
+        for pause in _UNTIL_COUNTING if ours else ():
+            try:
+                ours = (await self._sender.update_view(at, view, verdict, hash=ours)).hash
+            except Gone as gone:
+                if gone.code != "hash_conflict":
+                    raise
+                break
+            await asyncio.sleep(pause)
+        await self._sender.update_view(at, view, verdict)
 
 
 def _in_view(target: JsonObject, told: VerdictView, together: Sequence[JsonObject]) -> JsonObject:

@@ -184,7 +184,8 @@ class Listeners:
             await ack(response_action="errors", errors=submitted.errors)
             return
         voter, at = person_of(body), at_of(body)
-        where: JsonObject = {"view": view["id"], "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        shown: JsonObject = {"view": view["id"], "hash": view.get("hash")}
+        where: JsonObject = {**shown, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
         ballot = Ballot(
             id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,

@@ -25,6 +25,8 @@ from runtime.database import Database
 from runtime.errors import ConfirmError
 
 OTHER = "other"
+SOMETHING_NEWER = "hash_conflict"
+"""What Slack says of a view that shows something else by now: we asked just that."""
 MOST_TOOLS, MOST_METHODS, MOST_CODES = 100, 50, 50
 READING = 5.0
 KEPT, SHARE = 1.0, 20
@@ -110,7 +112,7 @@ class Metrics:
         self._slack.labels(name).observe(seconds)
         if outcome == "ratelimited":
             self._rate_limited.labels(name).inc()
-        elif outcome != "ok":
+        elif outcome not in ("ok", SOMETHING_NEWER):
             self._slack_errors.labels(name, self._code(outcome)).inc()
 
     def acked(self, way: str, seconds: float, *, stored: bool) -> None:

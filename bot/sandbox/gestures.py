@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
@@ -30,6 +31,9 @@ class Gestures:
         self._payloads = payloads
         self._outbox = outbox
         self.base = ""
+        self.takes_answers = asyncio.Event()
+        """While it is not set, Slack is slow to do what apps answer to a submission."""
+        self.takes_answers.set()
         self._entered: dict[tuple[str, str], dict[tuple[str, str], JsonObject]] = {}
 
     def say(
@@ -129,6 +133,7 @@ class Gestures:
         told |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id, view.id), "response_urls": []}
         made = await self._interact(user, told, TROUBLE)
         if made.acked:
+            await self.takes_answers.wait()
             self._follow(user, view, made)
         return made
 
