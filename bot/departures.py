@@ -207,8 +207,8 @@ def _newest(tx: Tx, team: str, told: Access) -> bool:
             return False
     tx.execute(delete(switches).where(switches.c.name.in_(names.values())))
     value = canonical({"at": told.at, "enterprise": told.enterprise})
-    tx.execute(insert_if_absent(tx.dialect, switches), {"name": names[told.granted], "value": value})
-    return True
+    new = tx.execute(insert_if_absent(tx.dialect, switches), {"name": names[told.granted], "value": value})
+    return new.rowcount == 1
 
 
 def _say_nothing_more(tx: Tx, one: Installed) -> None:

@@ -109,12 +109,14 @@ class OneWorkspace:
         return new
 
     async def access(self, told: Access) -> None:
+        """Of an organisation's token."""
         if told.granted:
             return
         for team in told.teams:
-            at = Workspace(team, told.enterprise)
-            event = f"access:{team}:{told.at}"
-            await self.removed(Removal(at=at, sentence="The app may not be used in {place} any more.", event=event))
+            sentence, event = "The app may not be used in {place} any more.", f"access:{team}:{told.at}"
+            removal = Removal(at=Workspace(team, told.enterprise), sentence=sentence, event=event)
+            if await self._database.run(note_removal, removal):
+                log.warning("%s Nobody there can be asked until it may be again.", sentence.format(place=team))
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:  # noqa: ARG002  (all fits)
         return None

@@ -11,6 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.ledger import SYSTEM
 from bot.rows import content_of, read_lines
+from bot.sandbox.server import FakeSlack
 from tests.support.office import Office, office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
@@ -51,3 +52,19 @@ async def test_a_removed_app_says_so_in_ledger_and_log(at: Office, caplog: pytes
     for delivery in list(at.slack.deliveries):
         await at.slack.repeats(delivery)
     assert len(await at.bot.database.read(read_lines, SYSTEM)) == len(told)
+
+
+async def test_an_organisations_token_that_loses_a_workspace_says_so_in_ledger_and_log(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with FakeSlack() as slack:
+        north = slack.workspace.directory.add_team("North", id="T0NORTH", enterprise="E0CORP")
+        everywhere = slack.workspace.directory.install(north, enterprise_wide=True)
+        options = {"slack": slack, "env": {"SLACK_BOT_TOKEN": everywhere.token}}
+        async with office(sqlite_stocked, tmp_path / "tools.log", monkeypatch, TWO, **options) as at:  # type: ignore[arg-type]
+            slack.withholds(everywhere, north)
+            await slack.settled()
+            await slack.repeats(slack.deliveries[-1])
+            told = [content_of(line) or {} for line in await at.bot.database.read(read_lines, SYSTEM)]
+    assert [one["text"] for one in told if "text" in one] == ["The app may not be used in T0NORTH any more."]
+    assert "Nobody there can be asked until it may be again." in caplog.text
