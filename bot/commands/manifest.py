@@ -31,7 +31,16 @@ def manifest(url: str | None = None, *, install: str | None = None, org: bool = 
         back = f"{_address(install)}/slack/oauth_redirect"
         listed = f"oauth_config:\n  redirect_urls:\n    - {back} # where Slack sends people who installed the app\n"
         text = text.replace("oauth_config:\n", listed)
-    return text.replace("  org_deploy_enabled: false\n", "  org_deploy_enabled: true\n") if org else text
+    return _for_organisations(text) if org else text
+
+
+def _for_organisations(text: str) -> str:
+    """With the events that only they have."""
+    where = "team_access_granted # in which of its workspaces an organisation may use it"
+    text = text.replace(
+        "      - tokens_revoked\n", f"      - {where}\n      - team_access_revoked\n      - tokens_revoked\n"
+    )
+    return text.replace("  org_deploy_enabled: false\n", "  org_deploy_enabled: true\n")
 
 
 def _address(url: str) -> str:

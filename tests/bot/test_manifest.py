@@ -25,7 +25,8 @@ def listed(text: str, under: str) -> set[str]:
 
 def test_it_has_just_the_scopes_and_events_that_the_local_slack_is_strict_about() -> None:
     assert listed(manifest(), "bot") == SCOPES
-    assert listed(manifest(), "bot_events") == EVENTS
+    assert listed(manifest(org=True), "bot_events") == EVENTS
+    assert listed(manifest(), "bot_events") == EVENTS - {"team_access_granted", "team_access_revoked"}
 
 
 def test_over_http_slack_is_told_where_the_bot_is() -> None:
