@@ -194,11 +194,16 @@ def _named(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
 
 
 def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
-    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both."""
+    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both.
+
+    Nobody is somebody else for having spoken through another workspace of the same organisation.
+    """
     if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
         return None
-    if claim.voter == claim.asked_by:
+    teams = facts.account.teams if isinstance(facts.account, Account) else ()
+    selves = {claim.voter, *(Person(team, claim.voter.user) for team in teams)}
+    if claim.asked_by in selves:
         return Refusal(reason=Reason.TURN_AUTHOR)
-    if policy.allow_requester is False and claim.voter in claim.speakers | facts.speakers:
+    if policy.allow_requester is False and selves & (claim.speakers | facts.speakers):
         return Refusal(reason=Reason.REQUESTER)
     return None

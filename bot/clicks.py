@@ -20,8 +20,10 @@ def read_click(body: Body) -> tuple[Body, Ref | None, Person]:
 
 
 def person_of(body: Body) -> Person:
+    """Of their own workspace; an organisation is none, and its people are known by the one in which they act."""
     user = body["user"]
-    return Person(str(user.get("team_id") or team_of(body)), str(user["id"]))
+    own = str(user.get("team_id") or "")
+    return Person(own if own and not own.startswith("E") else team_of(body), str(user["id"]))
 
 
 def team_of(body: Body) -> str:

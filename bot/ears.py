@@ -45,11 +45,17 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
         channel=channel,
         thread_ts=thread_ts or ts,
         ts=ts,
-        person=Person(_text(event.get("user_team")) or _text(event.get("team")) or at.team, user),
+        person=Person(_workspace_of(event) or at.team, user),
         text=without_mention(text, bot_user),
         files=tuple(_files(event.get("files"))),
     )
     return Overheard(heard, by_name=mentioned or direct)
+
+
+def _workspace_of(event: Mapping[str, Json]) -> str:
+    """The author's own. Of somebody in an organisation Slack may tell that instead, and a click never does."""
+    told = (_text(event.get("user_team")), _text(event.get("team")))
+    return next((team for team in told if team and not team.startswith("E")), "")
 
 
 def without_mention(text: str, bot_user: str) -> str:

@@ -14,7 +14,7 @@ from bot.letters import Letter
 from bot.people import Person, Unresolved
 from bot.policy import CallFacts, Governs, Unfit, Ungoverned, may_show_in
 from bot.row import Place
-from bot.rows import Session, session_confirmations
+from bot.rows import Session, find_session, session_confirmations
 from bot.slack_calls import Workspace
 from bot.tables import mail
 from bot.voting import Rules
@@ -100,10 +100,17 @@ class Openings:
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
     """The turn's author: whoever spoke just now, or, after an answer, whoever the turn's earlier calls were for."""
     if speaker is not None:
-        return Person(session.team, speaker)
+        return _of_those_who_spoke(tx, session, speaker)
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
     last = select(mail.c.person).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
     user = tx.execute(last.limit(1)).scalar_one_or_none()
-    return Person(session.team, user) if user else session.starter
+    return _of_those_who_spoke(tx, session, user) if user else session.starter
+
+
+def _of_those_who_spoke(tx: Tx, session: Session, user: str) -> Person:
+    """A mail names the user only; the workspace is another one where companies share the channel."""
+    now = find_session(tx, session.key) or session
+    own = Person(session.team, user)
+    return own if own in now.speakers else next((one for one in now.speakers if one.user == user), own)

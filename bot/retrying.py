@@ -26,7 +26,7 @@ def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
     if row is None:
         return Again.GONE
     session = lock_session(tx, row.session)
-    if row.person != person.user or session.team != person.team:
+    if row.person != person.user or person not in session.speakers:
         return Again.NOT_YOURS
     put_mail(tx, row.session, kind="words", mark=f"retry:{letter_id}", body=row.body, person=row.person)
     return Again.AGAIN

@@ -71,6 +71,22 @@ async def test_somebody_of_another_company_in_a_shared_channel(open_office: Open
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
 
 
+async def test_somebody_of_another_company_may_ask_and_take_it_back(open_office: Opens) -> None:
+    async with open_office(policy("user:U0LEAD", more="shared_channels = true")) as at:
+        globex = at.slack.workspace.directory.add_team("Globex")
+        hank = at.slack.person("hank", team=globex, id="U0HANK")
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
+        at.deploys.shared_with = frozenset({globex.id})
+        card = await at.ask(DINNER, hank)
+
+        await at.ann.clicks(card, "Withdraw", sure=True)
+        await at.ann.finds("Only the person who asked can withdraw it", at.deploys, thread=card)
+        await hank.clicks(card, "Withdraw", sure=True)
+
+        await at.ann.finds("reimburse is withdrawn", at.deploys, thread=card)
+        assert at.ran() == []
+
+
 async def test_no_card_stands_where_another_company_reads_along(open_office: Opens) -> None:
     async with open_office() as at:
         at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})

@@ -137,6 +137,19 @@ class TestRequesters:
         assert reason(authorise(policy, claim(ASKER), known(ASKER))) is Reason.TURN_AUTHOR
         assert reason(authorise(policy, claim(ANNA, spoke=(ANNA,)), known(ANNA))) is Reason.REQUESTER
 
+    @pytest.mark.parametrize("allowed", [False, "speakers"])
+    def test_nor_through_another_workspace_of_the_organisation(self, allowed: object) -> None:
+        """Whoever asked in one and is an approver in the other is the same person."""
+        elsewhere = Person("T0SOUTH", ANNA.user)
+        policy = make_policy(allow_requester=allowed)
+        facts = Facts(account=replace(full_member(ANNA), teams=frozenset({TEAM, "T0SOUTH", "E0CORP"})))
+        asked = replace(claim(ANNA, spoke=(elsewhere,)), asked_by=elsewhere)
+        assert reason(authorise(policy, asked, facts)) is Reason.TURN_AUTHOR
+        spoke = authorise(policy, claim(ANNA, spoke=(elsewhere,)), facts)
+        assert reason(spoke) is (Reason.REQUESTER if allowed is False else None)
+        namesake = claim(ANNA, spoke=(Person("T0OTHER", ANNA.user),))
+        assert isinstance(authorise(policy, namesake, facts), Permitted)
+
     def test_who_spoke_since_is_no_better(self) -> None:
         facts = replace(known(ANNA), speakers=frozenset({ANNA}))
         assert reason(authorise(make_policy(), claim(ANNA), facts)) is Reason.REQUESTER

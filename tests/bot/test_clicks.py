@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.clicks import at_of, told_at
+from bot.clicks import at_of, person_of, told_at
+from bot.ears import overhear
+from bot.people import Person
 from bot.slack_calls import Workspace
 
 USER = {"id": "U0ANN", "team_id": "T0HERS"}
@@ -41,3 +43,33 @@ def test_a_click_or_a_form(body: dict[str, Any], at: Workspace) -> None:
 )
 def test_an_event_or_a_command(body: dict[str, Any], at: Workspace) -> None:
     assert told_at(body) == at
+
+
+@pytest.mark.parametrize(
+    ("user", "who"),
+    [
+        ({"id": "U0ANN", "team_id": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"id": "U0ANN"}, Person("T0ACME", "U0ANN")),
+        ({"id": "U0ANN", "team_id": "E0CORP"}, Person("T0ACME", "U0ANN")),
+    ],
+)
+def test_who_clicked_is_of_their_own_workspace(user: dict[str, Any], who: Person) -> None:
+    assert person_of({"user": user, "team": {"id": "T0ACME", "enterprise_id": "E0CORP"}}) == who
+
+
+@pytest.mark.parametrize(
+    ("told", "who"),
+    [
+        ({}, Person("T0ACME", "U0ANN")),
+        ({"team": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "T0HERS", "team": "T0ACME"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "E0CORP", "team": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "E0CORP", "team": "E0CORP"}, Person("T0ACME", "U0ANN")),
+    ],
+)
+def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
+    """Slack may tell the organisation with words and the workspace with a click: it is the same person."""
+    event = {"user": "U0ANN", "channel": "C1", "ts": "1.1", "text": "<@U0BOT> hi", **told}
+    heard = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
+    assert heard is not None
+    assert heard.heard.person == who
