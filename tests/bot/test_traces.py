@@ -101,6 +101,24 @@ def names(*spans: ReadableSpan) -> list[int | None]:
     return [span.context.span_id if span.context else None for span in spans]
 
 
+async def test_of_whom_is_known_who_they_are_a_click_is_counted_as_it_is_stored(
+    open_office: Opens, recorded: InMemorySpanExporter
+) -> None:
+    """One transaction in all, and nobody is asked in between: on a quiet day that is a click's way."""
+    async with open_office(f"{POLICY}quorum = 2\n") as at:
+        for times in (1, 2):
+            card = await at.ask("reimburse 1500 for the team dinner")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+            found = await spans(recorded, "adk_confirm.click", times)
+            asked = [made.method for made in at.slack.calls if made.method.startswith("use")]
+            assert sorted(asked) == ["usergroups.users.list", "users.info"]
+
+    clicks = [click.attributes or {} for click in found["adk_confirm.click"]]
+    assert [click["adk_confirm.counted"] for click in clicks] == [False, True]
+    assert len(found["adk_confirm.count"]) == 1
+
+
 async def test_two_mentions_are_two_traces(open_office: Opens, recorded: InMemorySpanExporter) -> None:
     async with open_office() as at:
         for what in ("team dinner", "offsite"):
