@@ -153,7 +153,8 @@ def _leaves(tx: Tx, one: Installed, sentence: str) -> None:
     value: JsonObject = {"at": stamp(now(tx)), "why": sentence, "enterprise": one.enterprise}
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_REMOVED}{one.id}", "value": canonical(value)})
     write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
-    _say_nothing_more(tx, one)
+    if serving(tx, one.workspace) is None:
+        _say_nothing_more(tx, one)
     tx.notify(DEPARTURES)
 
 

@@ -10,14 +10,15 @@ from bot import words
 from bot.attend import Kind, claim_due, put_aside
 from bot.closing import abandon
 from bot.departures import Access, Leaving, Removal, arrive, closed, depart, gone, grant, leavings, withhold
+from bot.desk import Heard, hear
 from bot.installations import Installed, bots
 from bot.ledger import LineKind
-from bot.people import SLACK
+from bot.people import SLACK, Person
 from bot.policy import Governs, Unfit
 from bot.row import OutcomeKind, State, VoteKind
 from bot.slack_calls import Workspace
 from bot.slack_trouble import NotInstalled
-from bot.tables import homes
+from bot.tables import homes, mail, sessions
 from bot.workspaces import unfit
 from runtime.database import Database, Tx
 from runtime.lease import Lease
@@ -217,6 +218,33 @@ async def test_where_another_installation_served_it_all_the_while_nothing_is_clo
         assert (mark.ends(tx, ACME, 0.0), mark.ends(tx, SOUTH, 0.0)) == (False, True)
 
     await database.run(own_one_comes_and_goes)
+
+
+async def test_words_are_heard_as_long_as_somebody_serves_where_they_were_said(database: Database) -> None:
+    def unheard(tx: Tx) -> list[str]:
+        waiting = select(sessions.c.team).join(mail, mail.c.session == sessions.c.key).where(mail.c.done_at.is_(None))
+        return sorted(tx.execute(waiting).scalars())
+
+    def leave(tx: Tx) -> None:
+        for at in (ACME, SOUTH):
+            hear(tx, words_in(at))
+        everywhere, own = installed(tx, None), installed(tx, "T0ACME")
+        assert unheard(tx) == ["T0ACME", "T0SOUTH"]
+        depart(tx, own, Removal(at=ACME, sentence="gone"))
+        assert unheard(tx) == ["T0ACME", "T0SOUTH"]  # the organisation's serves it
+        arrive(tx, installed(tx, "T0ACME"), "back")
+        depart(tx, everywhere, Removal(at=EVERYWHERE, sentence="gone"))
+        assert unheard(tx) == ["T0ACME"]
+
+    await database.run(leave)
+
+
+def words_in(at: Workspace) -> Heard:
+    person = Person(at.team, "U0ASKER")
+    return Heard(
+        app="oncall", team=at.team, enterprise=at.enterprise, channel="C1", thread_ts="1.1", ts="1.1", person=person,
+        text="deploy it",
+    )  # fmt: skip
 
 
 async def test_an_organisation_brings_back_a_workspace_that_had_left_by_itself(database: Database) -> None:
