@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import copy
 import json
 import time
@@ -15,7 +17,7 @@ import pytest
 from bot.sandbox.delivery import Reply, sign
 from bot.sandbox.seen import Seen
 from runtime.jsontypes import Json, JsonObject
-from tests.support.office import Office, Opens
+from tests.support.office import POLICY, Office, Opens
 
 FORM, JSON = "application/x-www-form-urlencoded", "application/json"
 MISSING = "(not there)"
@@ -118,6 +120,15 @@ async def test_what_is_no_json_is_no_request(open_office: Opens, signed: bool) -
         await waits_on(at, card)
 
 
+FOREIGN: tuple[JsonObject, ...] = (
+    {"action_id": "another_apps_button"},
+    {"action_id": "adk_confirm_nothing_of_ours"},
+    {"value": ""},
+    {"value": "x"},
+    {"value": f"{'0' * 32}.1"},
+)
+
+
 async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
@@ -193,6 +204,34 @@ async def test_signed_and_yet_not_slacks_shape_is_a_clean_refusal(open_office: O
                     failed += [(path, value, reply.status)] if reply.status >= 500 else []
         assert failed == []
         assert at.ran() == []
+
+
+@pytest.mark.slow
+async def test_in_socket_mode_what_is_not_ours_is_let_pass(open_office: Opens) -> None:
+    """Frames that are no envelopes, envelopes that hold nothing of ours: the next click is heard."""
+    async with open_office(f"{POLICY}quorum = 2\n", socket=True) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        click = (await at.bob.clicks(card, "Approve")).body
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        await at.rests()
+        (connection,) = at.slack.socket.connections
+        for frame in ("", "{", "[]", "null", '"click"', "{}", '{"type": "interactive"}', '{"type": 7, "payload": []}'):
+            await connection.socket.send_str(frame)
+        action: JsonObject = click["actions"][0]  # type: ignore[index,assignment]  # a click's own shape
+        theirs: JsonObject = {"id": "U0LEAD", "username": "lead", "name": "lead", "team_id": "T0GLOBEX"}
+        changes: list[JsonObject] = [{"user": theirs, "team": {"id": "T0GLOBEX", "domain": "globex"}}]
+        changes += [{"actions": [{**action, "action_ts": f"{n}.1", **change}]} for n, change in enumerate(FOREIGN)]
+        odd: tuple[JsonObject, ...] = ({}, {"type": "block_actions"}, {"type": "view_submission", "view": {}})
+        for body in (*({**click, **change} for change in changes), *odd):
+            with contextlib.suppress(TimeoutError):  # as over HTTP, not all of it is any listener's
+                async with asyncio.timeout(1):
+                    await at.slack.socket.send("interactive", body, 0, "")
+        await at.rests()
+        assert "1 of 2 approvals: @bob" in at.ann.now(card)
+        assert at.ran() == []
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
 
 
 async def test_another_workspace_is_not_served(open_office: Opens) -> None:

@@ -3,13 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.support.office import Opens
+from tests.support.office import Opens, office
 
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
 TWO = f"{ONE}quorum = 2\n"
+
+
+@pytest.fixture(
+    params=["sqlite", *(pytest.param(way, marks=pytest.mark.slow) for way in ("postgresql", "socket mode"))]
+)
+def way(request: pytest.FixtureRequest) -> str:
+    """Over HTTP on both databases, and in Socket Mode."""
+    return str(request.param)
+
+
+@pytest.fixture
+def database_url(way: str, request: pytest.FixtureRequest) -> str:
+    url: str = request.getfixturevalue("postgres_stocked" if way == "postgresql" else "sqlite_stocked")
+    return url
+
+
+@pytest.fixture
+def open_office(way: str, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
+    log, socket = tmp_path / "tools.log", way == "socket mode"
+    return partial(office, database_url, log, monkeypatch, time_moves=True, socket=socket)
 
 
 @pytest.mark.parametrize("quorum", [1, 5])
