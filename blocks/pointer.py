@@ -1,15 +1,18 @@
-"""The line in a session's thread that leads to a card elsewhere."""
+"""The line in a session's thread that leads to a card elsewhere. Who asked may not see that one: they withdraw here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slack_sdk.models.blocks import Block
+
 from blocks import words
+from blocks.card import withdraw_button
 from blocks.faces import by
-from blocks.kit import Message, drawn
+from blocks.kit import Message, actions, drawn
 from blocks.rich import Channel, Line, Link, Say, Supplied, line, rich, say, text
 from blocks.text import MESSAGE_TEXT, fit, prose, visible
-from blocks.view import CardView
+from blocks.view import CardView, Face
 
 
 def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
@@ -22,7 +25,10 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
         told = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
     else:
         told = line(words.POINTER_PEOPLE, tool=tool, people=by(people))
-    return Message(text([], [told], [], MESSAGE_TEXT), drawn([rich([told], f"pointer.{view.id}.{view.version}")]))
+    blocks: list[Block] = [rich([told], f"pointer.{view.id}.{view.version}")]
+    if view.face is Face.WAITING and view.withdrawable and trouble is None:
+        blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
+    return Message(text([], [told], [], MESSAGE_TEXT), drawn(blocks))
 
 
 def _where(channel: str | None) -> Channel | str:

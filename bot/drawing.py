@@ -31,6 +31,9 @@ class Around:
 
 PLAIN = Around()
 
+_FOR_GOOD = 2**31 - 1
+"""The version of a line that leads to a card, once there is nothing in it that could change any more."""
+
 
 class Drawing:
     def __init__(
@@ -135,17 +138,22 @@ class Drawing:
     # The line that leads to it
 
     async def _point(self, place: Place) -> Place:
-        """Drawn anew only once there is a card to lead to where there was none."""
+        """Drawn anew only once there is a card to lead to where there was none, and when it can't be withdrawn any
+        more: of a decision it says nothing."""
         cards = [one for one in self._done if one.channel and not one.pointer]
         there = [card for card in cards if card.ts is not None]
-        if place.ts is not None and (place.drawn_version > 0 or not there):
-            return replace(place, drawn_version=self._row.version) if there or not self._needed else place
+        waits = self._row.state is State.WAITING
+        drawn = self._row.version if waits else _FOR_GOOD
+        if place.ts is not None and not there:
+            return place if self._needed else replace(place, drawn_version=drawn)
+        if place.ts is not None and waits and place.drawn_version > 0:
+            return replace(place, drawn_version=drawn)
         trouble = None if there else self.trouble
         if not there and not isinstance(trouble, Gone):
             return place  # there may be one in a moment
         message = await self._pointer(place, there or cards, str(trouble) if trouble else None)
         place = await self._show(place, message)
-        return replace(place, drawn_version=self._row.version if there or not self._needed else 0)
+        return replace(place, drawn_version=drawn if there or not self._needed else 0)
 
     async def _pointer(self, place: Place, cards: Sequence[Place], trouble: str | None) -> Message:
         public = next((card for card in cards if card.person is None), None)

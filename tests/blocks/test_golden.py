@@ -15,6 +15,7 @@ from blocks.form import approve_form, deny_form, edit_form
 from blocks.history import history
 from blocks.home import approvals, help_message, inbox
 from blocks.kit import JsonObject
+from blocks.pointer import pointer
 from blocks.thread import story
 from blocks.verdict import agent_failed, counting, opening, verdict_message, verdict_modal
 from blocks.whole import everything, file_text, run_again_form
@@ -50,6 +51,10 @@ PAYLOADS: dict[str, JsonObject] = {
     "message_help": help_message().payload(),
     "message_story": story("slack-T0ACME-C0TALK-1.2", samples.STEPS)[0].payload(),
     "message_story_other": story("slack-T0ACME-C0TALK-1.2", samples.OTHER_STEPS)[0].payload(),
+    "message_pointer": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS").payload(),
+    "message_pointer_people": pointer(samples.CARDS["waiting"], channel=None, people=[samples.LEAD]).payload(),
+    "message_pointer_decided": pointer(samples.CARDS["done"], channel="C0DEPLOYS").payload(),
+    "message_pointer_trouble": pointer(samples.CARDS["waiting"], channel="C0DEPLOYS", trouble="Not there.").payload(),
     "message_agent_failed": agent_failed("m1", "429 RESOURCE_EXHAUSTED").payload(),
     **{f"message_verdict_{name}": verdict_message(view).payload() for name, view in samples.VERDICTS.items()},
 }

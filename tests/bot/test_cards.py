@@ -170,12 +170,15 @@ async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoi
     (card,) = out.cards_in(leads, out.lead)
     assert "Conversation" in card
     assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
-    (pointer,) = out.told()
-    assert pointer == "The card for deploy is in #leads · Card"
+    told = "The card for deploy is in #leads · Card"
+    assert out.told() == [f"{told}\n[Withdraw]"]
     out.desk.approve(LEAD)
     await out.drawn()
-    assert out.told() == [pointer]
-    assert len(out.slack.calls_of("chat.update")) == 1
+    assert out.told() == [told], "it leads there, and there is nothing left to withdraw"
+    out.desk.begin()
+    out.desk.host_says(OutcomeKind.DONE)
+    await out.drawn()
+    assert len(out.slack.calls_of("chat.update")) == 3, "the card twice, the line once and no more"
 
 
 async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_somebody_invites_it(out: Outgoing) -> None:
@@ -191,7 +194,7 @@ async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_some
     out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
     await out.drawn()
     (told,) = out.told()
-    assert told == "The card for deploy is in #leads · Card"
+    assert told == "The card for deploy is in #leads · Card\n[Withdraw]"
     assert len(out.cards_in(leads, out.lead)) == 1
 
 
@@ -206,7 +209,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     (card,) = out.cards_in(out.ann.place(None))
     assert "Approve deploy?" in card
     (told,) = out.told()
-    assert told == "The card for deploy went to @anna as a direct message."
+    assert told == "The card for deploy went to @anna as a direct message.\n[Withdraw]"
 
 
 async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:

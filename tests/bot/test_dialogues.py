@@ -127,6 +127,19 @@ async def test_a_direct_message_asks_each_approver_in_theirs(at: Office) -> None
     assert len(at.ran()) == 1
 
 
+async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Office) -> None:
+    """The cards are in the direct messages of others."""
+    said = await at.ann.says("reimburse 1500 for the team dinner")
+    led = await at.ann.finds("went to @bob, @cyd and @lead as a direct message")
+
+    await at.ann.clicks(led, "Withdraw", sure=True)
+
+    await at.ann.finds("@ann withdrew reimburse", thread=said)
+    assert (await at.bob.finds("reimburse is withdrawn")).buttons == ()
+    await at.slack.until(lambda: not at.ann.now(led).buttons or None, what="nothing to be left to withdraw")
+    assert at.ran() == []
+
+
 async def test_plain_replies_are_heard_while_one_is_alone_with_the_agent(at: Office) -> None:
     said = await at.ann.says("@adk-confirm what runs as checkout?", at.deploys)
     await at.ann.finds("2.4.0", at.deploys, thread=said)
