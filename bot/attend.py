@@ -150,14 +150,23 @@ class Attendant:
     async def _once(self, key: str, token: str, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
-        except (NotNow, Later) as later:
-            await self._database.run(postpone, self._kind, key, token, later.after, str(later), counted=False)
-        except NotInstalled as nobody:
-            await self._database.run(put_aside, self._kind, key, token, nobody)
         except StoreError:
             raise
-        except Exception as error:
-            # The outermost boundary of one row's work: whatever it is, the other rows go on.
+        except Exception as error:  # noqa: BLE001  (the outermost boundary of one row's work: the other rows go on)
+            try:
+                await self._put_off(key, token, error)
+            except StoreError:
+                raise
+            except Exception:
+                lease.stop()  # given back, it would come up again at once, and for ever
+                log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
+
+    async def _put_off(self, key: str, token: str, error: Exception) -> None:
+        if isinstance(error, NotNow | Later):
+            await self._database.run(postpone, self._kind, key, token, error.after, str(error), counted=False)
+        elif isinstance(error, NotInstalled):
+            await self._database.run(put_aside, self._kind, key, token, error)
+        else:
             expected = isinstance(error, ConfirmError)
             log.log(
                 logging.WARNING if expected else logging.ERROR,
@@ -165,7 +174,7 @@ class Attendant:
                 self._kind.table.name,
                 key,
                 error if expected else type(error).__name__,
-                exc_info=not expected,
+                exc_info=not expected and error,
             )
             await self._database.run(postpone, self._kind, key, token, None, _words(error), counted=True)
 

@@ -25,6 +25,7 @@ from bot.row import Confirmation, Place, State, Vote
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation, session_in
 from bot.slack_json import texts
 from bot.tables import confirmations, replies, sessions
+from bot.versioned import NewerVersion, Unreadable
 from bot.voting import Rules, needs_asking
 from runtime.database import Database, Tx
 from runtime.errors import NotFound
@@ -137,8 +138,11 @@ def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed
 
 
 def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
-    """When a confirmation needs more than to be drawn."""
-    row = read_confirmation(tx, confirmation_id)
+    """When a confirmation needs more than to be drawn. Of one that can't be read nobody here can say."""
+    try:
+        row = read_confirmation(tx, confirmation_id)
+    except (NewerVersion, Unreadable):
+        return None
     times = [since.timestamp() for since, what in claims(row) if what is not Owed.DRAW] if row else []
     return min((at for at in times if at > tx.now()), default=None)
 

@@ -65,6 +65,39 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
     assert seen["bad"] == (1, "This one can't be done.", False)
 
 
+async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given back at once it would come up at once, and keep a processor busy for good."""
+    await with_rows(database, "bad", "good")
+    attended: list[str] = []
+    told, both = asyncio.Event(), asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(attended) == 3:
+            both.set()
+        if key == "bad":
+            raise Invalid("This one can't be done.")
+        if told.is_set():
+            await database.run(done, key)
+        else:
+            told.set()
+
+    def unreadable(tx: Tx, key: str) -> float | None:
+        if key == "bad":
+            raise Invalid("Nor can it be read.")
+        return None
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(both.wait(), 10)
+    attendant.stop()
+    await running
+    assert sorted(attended) == ["bad", "good", "good"], "the good one comes up again, and that one does not"
+    assert "test_rows bad could not be put off, and is left to its lease" in caplog.text
+
+
 async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(database: Database) -> None:
     await with_rows(database, "late", "patient")
 
