@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from bot.desk import Opening, grants_in
 from bot.directory import Directory, NotWritable
+from bot.exact import check_json
 from bot.hosts.host import HostRequest
 from bot.letters import Letter
 from bot.people import Person, Unresolved
@@ -19,6 +20,7 @@ from bot.slack_calls import Workspace
 from bot.tables import mail
 from bot.voting import Rules
 from runtime.database import Database, Tx
+from runtime.errors import Invalid
 
 Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 """Why nobody in a workspace may be asked, although a policy is found."""
@@ -42,7 +44,7 @@ class Openings:
             app=session.session.app,
             enterprise=session.enterprise,
         )
-        found = self._rules.policies.resolve(call)
+        found = _not_to_be_shown(request) or self._rules.policies.resolve(call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
             found = Ungoverned(unfit, found.index)
@@ -95,6 +97,15 @@ class Openings:
             thread = session.thread_ts if channel == session.channel else None
             places.append(Place(channel=channel, thread_ts=thread, person=person))
         return tuple(places)
+
+
+def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
+    try:
+        check_json(request.arguments, "The call")
+        check_json(request.payload, "The payload that it asks for")
+    except Invalid as error:
+        return Ungoverned(Unfit.NOT_TO_BE_SHOWN, detail=str(error))
+    return None
 
 
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:

@@ -190,6 +190,7 @@ class Unfit(StrEnum):
     NOBODY_TO_WRITE_TO = "nobody to write to"
     WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
     REMOVED = "removed"  # the workspace removed the app
+    NOT_TO_BE_SHOWN = "not to be shown"  # nobody can approve what no card can hold
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,8 @@ def ungoverned_to_model(found: Ungoverned) -> str:
             return "the policy for this call does not say which workspace it is for, so nobody may approve it"
         case Unfit.REMOVED:
             return "the app was removed from the Slack workspace, so nobody can be asked"
+        case Unfit.NOT_TO_BE_SHOWN:
+            return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
 
 
 def ungoverned(found: Ungoverned) -> str:
@@ -74,6 +76,8 @@ def ungoverned(found: Ungoverned) -> str:
             return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
         case Unfit.REMOVED:
             return "The app was removed from this workspace. Install it again, and ask anew."
+        case Unfit.NOT_TO_BE_SHOWN:
+            return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:

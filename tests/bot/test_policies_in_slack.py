@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from bot.sandbox.people import AskedFirst
+from tests.support.anything import taken
 from tests.support.office import Office, Opens
 
 LAB = "tests.support.lab:agent"
@@ -94,6 +96,28 @@ async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(open_of
 async def test_what_no_policy_can_answer_is_refused_at_once(open_office: Opens, policies: str, why: str) -> None:
     async with open_office(policies, target=LAB) as at:
         await refused(at, PAY, why)
+
+
+async def test_what_nobody_could_be_shown_is_refused_at_once(open_office: Opens) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        deep = "[" * 66 + "]" * 66
+        await refused(at, deep, "It can't be shown, so nobody can approve it. The call is nested deeper than 64 levels")
+
+
+@pytest.mark.parametrize(
+    "value", ["1.0", "-0.0", "1e22", "5e-324", f"1{'0' * 300}", '"a\\u0000b"', '"\\u202e "', '{"": []}']
+)
+async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_office: Opens, value: str) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        taken.clear()
+        card = await at.ask(value)
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await form.submits()
+        assert form.errors == {"x": "Nothing is changed yet. Change a field, or cancel."}
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+        assert list(map(repr, taken)) == [repr(json.loads(value))]
 
 
 async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None:

@@ -1,0 +1,30 @@
+"""An agent whose one tool takes anything: somebody's words are its argument, as JSON.
+
+@adk-confirm {"a": [1.0, null]}
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
+from runtime.jsontypes import JsonObject, canonical
+from runtime.scripted import Line
+
+taken: list[object] = []
+
+
+def take(x: Any) -> JsonObject:
+    """Takes it."""
+    taken.append(x)
+    return {"took": type(x).__name__}
+
+
+def reply(request: ModelRequest) -> Line:
+    last = request.contents[-1] if request.contents else Content()
+    results = [canonical(result.response) for result in last.responses()]
+    return " ".join(results) or FunctionCall(name="take", args={"x": json.loads(last.text)})
+
+
+agent = Agent(name="anything", model=ScriptedModel(reply=reply), tools=[FunctionTool(take, require_confirmation=True)])
