@@ -147,7 +147,8 @@ async def slack() -> None:
 
 async def fill(url: str, count: int) -> list[str]:
     """Confirmations that wait, each in a session of its own; what a click on each carries."""
-    from bot.desk import Heard, Opening, hear, open_request
+    from bot.desk import Opening, open_request
+    from bot.hearing import Heard, hear
     from bot.hosts.host import HostRequest
     from bot.people import Person
     from bot.policy import CallFacts

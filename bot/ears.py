@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bot.clicks import told_at
-from bot.desk import Heard
+from bot.hearing import Heard
 from bot.people import Person
 from runtime.jsontypes import Json, JsonObject
 

@@ -21,11 +21,12 @@ from bot import forms
 from bot.asides import ASIDE_ACTIONS, BATCHES
 from bot.authorise import Facts
 from bot.clicks import Body, at_of, beside, once, person_of, read_click
-from bot.desk import Ballot, Cast, Known, hear, nothing_known, overheard
+from bot.desk import Ballot, Cast, Known, nothing_known
 from bot.directory import Directory
 from bot.ears import overhear
 from bot.following import followed_cast, following
 from bot.forms import Wrong
+from bot.hearing import hear, overheard
 from bot.inboxes import Reader
 from bot.lists import Lists
 from bot.people import Person

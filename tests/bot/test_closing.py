@@ -10,7 +10,7 @@ from bot import words
 from bot.attend import Kind, claim_due, put_aside
 from bot.closing import abandon
 from bot.departures import Access, Leaving, Removal, arrive, closed, depart, gone, grant, leavings, withhold
-from bot.desk import Heard, hear
+from bot.hearing import Heard, hear
 from bot.installations import Installed, bots
 from bot.ledger import LineKind
 from bot.people import SLACK, Person

@@ -26,7 +26,8 @@ from sqlalchemy import Row, select
 from bot.authorise import Facts
 from bot.cli import main
 from bot.control import serve_control, socket_path
-from bot.desk import Ballot, Cast, Heard, Opening, cast, hand_over, hear, open_request, placed, see
+from bot.desk import Ballot, Cast, Opening, cast, hand_over, open_request, placed, see
+from bot.hearing import Heard, hear
 from bot.hosts.host import HostRequest
 from bot.letters import letter_done, next_letter, rest, told_up_to
 from bot.operating import operator_handlers
