@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from pydantic import JsonValue
 
@@ -10,6 +11,12 @@ from blocks import words
 from blocks.text import plain
 
 _DIGITS = 4000  # Python reads no longer integer
+
+_DEEPEST = 60
+"""Levels of lists and objects inside each other in one field: what is deeper can't be shown with the rest of a call."""
+
+_LONE = re.compile("[\ud800-\udfff]")
+"""Half of a character: JSON can spell it, and hardly any program takes it."""
 
 
 class NotJson(Exception):
@@ -26,7 +33,16 @@ def parse_json(text: str) -> JsonValue:
         raise NotJson(words.FIELD_JSON.format(what=error.msg.lower(), **where)) from error
     except RecursionError as error:
         raise NotJson(words.FIELD_JSON_DEEP) from error
+    if _deeper(value, _DEEPEST):
+        raise NotJson(words.FIELD_JSON_DEEP)
+    if _LONE.search(json.dumps(value, ensure_ascii=False)):
+        raise NotJson(words.FIELD_JSON_HALF)
     return value
+
+
+def _deeper(value: JsonValue, levels: int) -> bool:
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return inside is not None and (levels == 0 or any(_deeper(one, levels - 1) for one in inside))
 
 
 def _once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

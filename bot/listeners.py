@@ -21,7 +21,7 @@ from bot import forms
 from bot.asides import ASIDE_ACTIONS, BATCHES
 from bot.authorise import Facts
 from bot.clicks import Body, at_of, beside, once, person_of, read_click
-from bot.desk import Ballot, Cast, Known, nothing_known
+from bot.desk import Ballot, Known, nothing_known
 from bot.directory import Directory
 from bot.ears import overhear
 from bot.following import followed_cast, following
@@ -136,7 +136,9 @@ class Listeners:
             voter=voter,
             target=target,
         )
-        await self._cast(ballot, nothing_known if self._clicks.many else self._known)
+        wrong = await self._cast(ballot, nothing_known if self._clicks.many else self._known)
+        if wrong is not None:
+            self._spawn(self._sender.notice(ballot.target or {}, str(wrong)))
         self._redraw(body, ballot, url)
 
     def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
@@ -149,15 +151,16 @@ class Listeners:
             channel = str((ballot.target or {}).get("channel") or "")
             self._spawn(self._lists.redraw(reader, channel, url, {ballot.confirmation: ballot.id}))
 
-    async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> Cast | None:
+    async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> ConfirmError | None:
+        """What is wrong with a vote that could not be stored, if that is why."""
         with about(confirmation=ballot.confirmation):
             try:
-                return await followed_cast(self._database, ballot, self._rules, known)
+                await followed_cast(self._database, ballot, self._rules, known)
             except StoreError:
                 raise
             except ConfirmError as error:
-                self._spawn(self._sender.notice(ballot.target or {}, str(error)))
-                return None
+                return error
+        return None
 
     async def _open(self, body: Body, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref, voter: Person) -> None:
         row = await self._database.read(read_confirmation, ref.id)
@@ -199,9 +202,10 @@ class Listeners:
             way="form",
             target={**target, **where},
         )
-        await self._cast(ballot)
+        wrong = await self._cast(ballot)
         self._redraw(body, ballot, url)
-        await ack(response_action="update", view=verdict.counting(ref))
+        shown = verdict.counting(ref) if wrong is None else verdict.notice_modal(str(wrong))
+        await ack(response_action="update", view=shown)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(_logged(work))

@@ -120,6 +120,24 @@ async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_o
         assert list(map(repr, taken)) == [repr(json.loads(value))]
 
 
+async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Opens) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        card = await at.ask("[]")
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        for written, why in (
+            ("[" * 66 + "]" * 66, "This JSON is nested too deeply."),
+            ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
+            ('{"a": "\\ud800"}', "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."),
+            ("1e400", "1e400 is no number that JSON knows."),
+            ('{"a": 1, "a": 2}', "The name a stands twice in one object."),
+        ):
+            await form.submits({"x": written})
+            assert form.errors == {"x": why}
+        await form.submits({"x": "[" * 60 + "]" * 60})
+        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+
+
 async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None:
     names = '"email:release@example.com", "python:tests.support.rotas:on_call_later"'
     async with open_office(policy(names, "quorum = 2"), target=LAB) as at:
