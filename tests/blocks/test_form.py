@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -103,7 +105,10 @@ def test_any_json_that_is_written_into_a_json_field_arrives_exactly(before: Json
     if len(written) > 3000 or "value" not in lead.form.labels or "NaN" in written or "Infinity" in written:
         return
     lead.form.type("value", written)
-    assert same(lead.submit()["value"], {"is": after})
+    if re.search("[\ud800-\udfff]", json.dumps(after, ensure_ascii=False)):
+        assert lead.refused("value").startswith("This holds half a character")
+    else:
+        assert same(lead.submit()["value"], {"is": after})
 
 
 def test_an_edit_that_changes_nothing_is_sent_back() -> None:
