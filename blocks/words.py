@@ -354,7 +354,7 @@ WHY_SHORT = {
     Why.OTHER_WORKSPACE: "it is another workspace's account",
     Why.BOT: "it is a bot",
     Why.DELETED: "the account is deactivated",
-    Why.CANNOT_ASK: "Slack could not be asked who may decide",
+    Why.CANNOT_ASK: "it could not be found out who may decide",
     Why.NOT_ASKER: "only who asked can withdraw",
     Why.OLDER_REVISION: "it was given on an older revision",
     Why.TOO_LATE: "it came too late",

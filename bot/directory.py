@@ -157,10 +157,10 @@ class Directory:
                         if later.after >= self._patience:
                             raise
                         await asyncio.sleep(later.after)
-        except TimeoutError:
+        except (TimeoutError, Later):
             return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
         except ConfirmError as error:
-            return Unresolved(what, str(error))
+            return Unresolved(what, str(error).removesuffix("."))
 
     async def _ask_account(self, person: Person, at: Workspace) -> Account | Unresolved:
         async def ask() -> Account:

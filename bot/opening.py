@@ -86,7 +86,11 @@ class Openings:
         """In a direct message nobody else can see the thread: each approver gets the card as one."""
         people = await self._directory.people(found.policy.approvers, Workspace(session.team, session.enterprise), call)
         if isinstance(people, Unresolved | NotWritable):
-            why = people.sentence if isinstance(people, NotWritable) else f"{people.what}: {people.why}"
+            why = (
+                people.sentence
+                if isinstance(people, NotWritable)
+                else f"{people.what} could not be looked up: {people.why}."
+            )
             return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
         return await self._written_to(session, people)
 

@@ -190,6 +190,37 @@ async def test_nobody_to_write_to_is_said(open_office: Opens) -> None:
         assert at.ran() == []
 
 
+@pytest.mark.parametrize(
+    ("approver", "why"),
+    [
+        (
+            "python:tests.support.rotas:fails",
+            "python:tests.support.rotas:fails could not be looked up: it raised KeyError",
+        ),
+        ("group:S0NEVER", "group:S0NEVER could not be looked up: Slack knows no user group of this id"),
+    ],
+)
+async def test_who_can_not_be_found_out_is_not_written_to_and_it_is_said(
+    open_office: Opens, approver: str, why: str
+) -> None:
+    async with open_office(policy(approver)) as at:
+        await at.ann.says(DINNER)
+
+        await at.ann.finds(f"Nobody can be asked by direct message: {why}. Or ask the agent in a channel.")
+        assert at.ran() == []
+
+
+@pytest.mark.parametrize("function", ["fails", "one_text", "names", "nowhere"])
+async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: Opens, function: str) -> None:
+    entry = f"python:tests.support.rotas:{function}"
+    async with open_office(policy(entry)) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.bob.finds(f"{entry} could not be looked up", at.deploys, thread=card)
+        await at.ann.finds("did not count: it could not be found out who may decide", at.deploys, thread=card)
+        assert at.ran() == []
+
+
 # Who asked
 
 
