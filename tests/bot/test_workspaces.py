@@ -82,7 +82,8 @@ async def test_all_else_goes_with_the_same_token(
         made = at.slack.calls[before:]
         assert {"chat.postMessage", "chat.update", "views.open", "views.publish"} <= {one.method for one in made}
         assert {one.team_id for one in made} == {"T0GLOBEX"}
-        assert [one.error for one in made if one.error and one.method != "assistant.threads.setStatus"] == []
+        met = {one.error for one in made if one.error and one.method != "assistant.threads.setStatus"}
+        assert met <= {"hash_conflict"}, "with which the bot asks whether a form says Counting… yet"
 
 
 async def test_nobody_of_another_workspace_decides_not_even_one_whom_the_policy_names(
