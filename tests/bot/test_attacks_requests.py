@@ -237,7 +237,7 @@ async def test_in_socket_mode_what_is_not_ours_is_let_pass(open_office: Opens) -
 async def test_another_workspace_is_not_served(open_office: Opens) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        await at.slack.settled()
+        await at.rests()
         mention = at.slack.deliveries[0].body
         heard, event = at.ann.sees(at.deploys), mention["event"]
         assert isinstance(event, dict)
