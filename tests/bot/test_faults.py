@@ -143,17 +143,18 @@ async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -
 @pytest.mark.parametrize("closed", [False, True], ids=["in-the-view", "beside-the-card"])
 async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str, closed: bool) -> None:
     rules = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n'
-    async with open_office(rules, limits=QUICK) as at, time_passing(at):
+    async with open_office(rules, limits=QUICK) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Deny")
-        form = await at.bob.gets_modal("Deny")
+        form = await at.bob.gets_modal("Deny")  # before time passes: what opens it lives for three seconds
         WRONGS[wrong](at.slack.faults, "chat.postEphemeral" if closed else "views.update", None)
-        await form.submits({"Reason": "no"})
-        if closed:
-            await form.closes()
-            await at.bob.finds("the policy names others", at.deploys, thread=card)
-        else:
-            await at.bob.gets_modal("the policy names others")
+        async with time_passing(at):
+            await form.submits({"Reason": "no"})
+            if closed:
+                await form.closes()
+                await at.bob.finds("the policy names others", at.deploys, thread=card)
+            else:
+                await at.bob.gets_modal("the policy names others")
 
 
 async def test_a_form_that_does_not_open_costs_nothing_but_another_click(open_office: Opens) -> None:
