@@ -188,8 +188,8 @@ class Listeners:
             await ack(response_action="errors", errors=submitted.errors)
             return
         voter, at = person_of(body), at_of(body)
-        shown: JsonObject = {"view": view["id"], "hash": view.get("hash")}
-        where: JsonObject = {**shown, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
+        where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
         ballot = Ballot(
             id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,
