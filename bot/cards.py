@@ -73,15 +73,16 @@ class Cards(Thread):
         A view has another hash whenever something else is put up: as long as it is the one that was `submitted`, or
         what we put up since, "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
         """
-        ours = submitted
-        for pause in _UNTIL_COUNTING if ours else ():
-            try:
-                ours = (await self._sender.update_view(at, view, verdict, hash=ours)).hash
-            except Gone as gone:
-                if gone.code != "hash_conflict":
-                    raise
-                break
-            await asyncio.sleep(pause)
+        ours, read = submitted, False
+        try:
+            for pause in _UNTIL_COUNTING if ours else ():
+                ours, read = (await self._sender.update_view(at, view, verdict, hash=ours)).hash, True
+                await asyncio.sleep(pause)
+        except Gone as gone:
+            if gone.code != "hash_conflict":
+                if read:
+                    return  # they closed what told them
+                raise
         await self._sender.update_view(at, view, verdict)
 
 

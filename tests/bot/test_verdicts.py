@@ -55,5 +55,23 @@ async def test_a_verdict_that_is_quicker_than_slack_stands_there_in_the_end(
         await at.bob.gets_modal("You denied reimburse.")
 
 
+async def test_who_has_read_the_verdict_and_closed_it_is_not_told_again(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Deny")
+        form = await at.bob.gets_modal("Deny")
+        at.slack.gestures.takes_answers.clear()
+        submitting = asyncio.create_task(form.submits({"Reason": "too much"}))
+        await (await at.bob.gets_modal("You denied reimburse.")).closes()
+
+        await at.slack.until(lambda: updates(at)[-1].error or None)
+        at.slack.gestures.takes_answers.set()
+        await submitting
+        await at.rests()
+        assert "You denied reimburse." not in at.bob.sees(at.deploys)
+
+
 def updates(at: Office) -> list[Made]:
     return at.slack.calls_of("views.update")
