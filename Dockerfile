@@ -1,7 +1,7 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY . .
-RUN pip wheel --no-cache-dir --wheel-dir /wheels '.[adk,mcp,oauth,otel,postgres]'
+RUN pip wheel --no-cache-dir --constraint constraints.txt --wheel-dir /wheels '.[adk,mcp,oauth,otel,postgres]'
 
 FROM python:3.13-slim
 RUN useradd --create-home --uid 1000 confirm && mkdir /data && chown confirm /data

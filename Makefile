@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench clean
+.PHONY: setup dev demo check test test-slow bench wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -40,6 +40,23 @@ test-slow: dev
 
 bench: dev
 	@$(BIN)/python -m bench.approvals
+
+wheel: ## builds the wheel and tries it in an empty environment, outside the checkout
+	@rm -rf dist
+	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@outside=$$(mktemp -d) && trap 'rm -rf "$$outside"' EXIT && \
+	  $(PYTHON) -m venv "$$outside/venv" && \
+	  "$$outside/venv/bin/python" -m pip install --quiet --disable-pip-version-check dist/*.whl && \
+	  cd "$$outside" && venv/bin/adk-confirm --help >/dev/null && venv/bin/adk-confirm demo --check && \
+	  venv/bin/python -W error -c 'import runtime, blocks, bot' && \
+	  echo "the wheel installs and runs outside the checkout"
+
+lock: ## constraints.txt: the exact versions that the Docker image installs
+	@temporary=$$(mktemp -d) && trap 'rm -rf "$$temporary"' EXIT && \
+	  $(PYTHON) -m venv "$$temporary/venv" && \
+	  "$$temporary/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[adk,mcp,oauth,otel,postgres]' && \
+	  { echo "# The versions that a deployment installs. Made by \`make lock\`: do not edit."; \
+	    "$$temporary/venv/bin/python" -m pip freeze --exclude adk-confirm; } > constraints.txt
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

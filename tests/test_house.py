@@ -6,9 +6,12 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from bot.states import DECISIONS
 
@@ -70,3 +73,18 @@ def test_links_in_the_docs_lead_somewhere() -> None:
     ours = [(page, link) for page, link in links if not link.startswith("http")]
     assert ours
     assert [f"{page.name}: {link}" for page, link in ours if not (page.parent / link).exists()] == []
+
+
+def test_every_dependency_has_an_exact_version_for_deployments() -> None:
+    """After a change of the dependencies: `make lock`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        Requirement(text)
+        for group in (project["dependencies"], *project["optional-dependencies"].values())
+        for text in group
+    ]
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    pinned = {canonicalize_name(name): version for name, version in pins}
+    assert wanted
+    assert [str(one) for one in wanted if pinned.get(canonicalize_name(one.name), "") not in one.specifier] == []
