@@ -169,7 +169,8 @@ async def _doors_opened(
     """Where HTTP is answered from here on. Operators come in by a socket of their own."""
     operators = operator_handlers(parts.database, parts.rules, parts.directory, parts.reloading)
     await stack.enter_async_context(serve_control(socket_path(settings.store_url), operators))
-    site = make_site(app if settings.environment.signing_secret else None)
+    secret = settings.environment.signing_secret
+    site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)
     if isinstance(parts.workspaces, SeveralWorkspaces):
         Installing(settings.environment, parts.database, parts.workspaces, parts.rules).register(site)

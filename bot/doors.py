@@ -19,6 +19,7 @@ from bot.readiness import Readiness, socket_probe
 from bot.settings import Settings
 from bot.stopping import LAST_REQUESTS, Mark, Stop
 from bot.workspaces import Workspaces
+from runtime.listening import server_for
 
 
 def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Precedence) -> AsyncApp:
@@ -37,7 +38,7 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Pr
         authorize=authorize,  # None is its word for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
-        request_verification_enabled=secret is not None,
+        request_verification_enabled=False,  # `web` has done it, over the bytes, before anything else
         ssl_check_enabled=False,
         # A listener does one transaction and then acks; one that fails must answer 500, so that Slack tries again.
         process_before_response=True,
@@ -48,7 +49,7 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Pr
 async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Stop) -> str:
     """HTTP for events when there is a signing secret, and in any case for whoever looks after the bot."""
     slack = settings.slack
-    served = web.AppRunner(site, access_log=None, shutdown_timeout=LAST_REQUESTS)
+    served = server_for(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
     stack.push_async_callback(stop.closed, "the listener", served.cleanup, Mark.REQUESTS)
     try:

@@ -37,6 +37,9 @@ BOTS, INSTALLATIONS, STATES = "bot_installed", "bot_installations", "bot_oauth_s
 STATE_LIVES = 600
 """So many seconds may pass between "install" and Slack's answer."""
 
+MOST_STATES = 10_000
+"""So many may be open: whoever calls `/slack/install` again and again pushes out the oldest, and fills no disk."""
+
 WITHHELD = "withheld:"
 """A mark in `bot_switches`: in this workspace its organisation may not use its token any more."""
 
@@ -190,7 +193,9 @@ def _states(tx: Tx) -> SQLAlchemyOAuthStateStore:
 
 def _issue(tx: Tx) -> str:
     """Anybody can ask for one: those that nobody came back with go."""
-    tx.execute(delete(states).where(states.c.expire_at < datetime.now(UTC).replace(tzinfo=None)))
+    now = datetime.now(UTC).replace(tzinfo=None)
+    last = select(func.max(states.c.id)).scalar_subquery()
+    tx.execute(delete(states).where(or_(states.c.expire_at < now, states.c.id <= last - (MOST_STATES - 1))))
     return _states(tx).issue()
 
 

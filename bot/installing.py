@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
-from slack_bolt.adapter.aiohttp import to_aiohttp_response, to_bolt_request
+from slack_bolt.adapter.aiohttp import to_aiohttp_response
 from slack_bolt.error import BoltError
 from slack_bolt.oauth.async_callback_options import AsyncCallbackOptions, AsyncFailureArgs, AsyncSuccessArgs
 from slack_bolt.oauth.async_oauth_flow import AsyncOAuthFlow
@@ -35,6 +35,7 @@ from bot.installations import STATE_LIVES, States, installed
 from bot.sandbox.registration import SCOPES
 from bot.slack_trouble import trouble_from
 from bot.voting import Rules
+from bot.web import headers_of
 from bot.workspaces import SeveralWorkspaces
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
@@ -150,14 +151,14 @@ class Installing:
 
     async def _install(self, request: web.Request) -> web.StreamResponse:
         try:
-            return await to_aiohttp_response(await self._flow.handle_installation(await to_bolt_request(request)))
+            return await to_aiohttp_response(await self._flow.handle_installation(_asked(request)))
         except StoreError as error:
             log.warning("nobody can install the app now: %s", error)
             return await to_aiohttp_response(_page(words.FAILED, words.STORE, HTTPStatus.SERVICE_UNAVAILABLE))
 
     async def _redirect(self, request: web.Request) -> web.StreamResponse:
         try:
-            answer = await self._flow.handle_callback(await to_bolt_request(request))
+            answer = await self._flow.handle_callback(_asked(request))
         except Declined as declined:
             answer = _page(words.FAILED, str(declined), HTTPStatus.BAD_REQUEST)
         except Misconfigured as wrong:
@@ -169,6 +170,11 @@ class Installing:
             log.warning("an installation was not finished: %s", type(error).__name__)
             answer = _page(words.FAILED, words.SLACK_AWAY, HTTPStatus.BAD_GATEWAY)
         return await to_aiohttp_response(answer)
+
+
+def _asked(request: web.Request) -> AsyncBoltRequest:
+    """All that counts stands in the address and in the cookie: a body that somebody sends along is not even read."""
+    return AsyncBoltRequest(body="", query=request.query_string, headers=headers_of(request))
 
 
 def authorization_url(api_url: str) -> str:

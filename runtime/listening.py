@@ -1,16 +1,35 @@
-"""A server that begins to listen, or a sentence that says why it can't."""
+"""A server that begins to listen, or a sentence that says why it can't.
+
+It takes bodies as they come. What is compressed is refused: it can be far larger than what was sent, or no compressed
+data at all.
+"""
 
 from __future__ import annotations
 
 import errno
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from runtime.errors import ConfirmError
 
 
 class CannotServe(ConfirmError):
     """The server did not start; the message says what stands in its way."""
+
+
+NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
+
+
+def server_for(site: web.Application, *, shutdown_timeout: float) -> web.AppRunner:
+    """What serves it. Nothing is decompressed on the way in, also where nobody looks at the body."""
+    return web.AppRunner(site, access_log=None, shutdown_timeout=shutdown_timeout, auto_decompress=False)
+
+
+def is_encoded(request: web.Request) -> bool:
+    """Whether its body is something else before it is decoded."""
+    return any(
+        value.strip().lower() not in ("", "identity") for value in request.headers.getall(hdrs.CONTENT_ENCODING, ())
+    )
 
 
 async def listen(served: web.AppRunner, host: str, port: int) -> str:

@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
 from runtime.jsontypes import Json
+from runtime.listening import NOT_ENCODED, is_encoded
 from runtime.rest_bodies import MOST_BYTES
 from runtime.rest_guard import Guard, Unauthorized, preflight
 from runtime.rest_json import BadBody
@@ -51,6 +52,8 @@ def told_plainly(guard: Guard) -> Middleware:
     async def said(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
             guard.check(request)
+            if is_encoded(request):
+                raise Invalid(NOT_ENCODED)
             return preflight(guard, request) or await handler(request)
         except ConfirmError as error:
             return _refusal(error)

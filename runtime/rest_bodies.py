@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Literal, TypeVar
 
 from aiohttp import web
@@ -30,6 +31,7 @@ from runtime.wire import (
 
 MOST_BYTES = 1 << 20
 LONGEST_ID = 256
+MOST_LISTED = 100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -84,7 +86,7 @@ async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
         body = model.model_validate_json(text)
     except ValidationError as error:
         raise BadBody(*_listed(error)) from error
-    if unknown := list(_unknown(body, raw, ("body",))):
+    if unknown := list(islice(_unknown(body, raw, ("body",)), MOST_LISTED)):
         raise BadBody(*unknown)
     return body
 
@@ -173,5 +175,8 @@ def _unknown(body: Wire, raw: Json, where: tuple[str | int, ...]) -> Iterator[Js
 
 
 def _listed(error: ValidationError) -> list[JsonObject]:
+    if error.error_count() > MOST_LISTED:
+        message = f"The body does not fit in {error.error_count():,} places: more than {MOST_LISTED} are not listed"
+        return [detail("too_many_errors", ("body",), message)]
     found = error.errors(include_url=False, include_context=False)
     return [detail(one["type"], ("body", *one["loc"]), one["msg"], one["input"]) for one in found]

@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 
 DEEPEST = 64
+MOST_VALUES = 100_000
+"""A megabyte can hold half a million, and each becomes an object here."""
 
 _HALF_A_PAIR = re.compile(r"[\ud800-\udfff]")
 _LONGEST_ECHO = 200
@@ -32,7 +35,7 @@ def detail(kind: str, loc: tuple[str | int, ...], message: str, value: object = 
 def parse(text: str) -> Json:
     """The value, or `BadBody`."""
     try:
-        value: Json = json.loads(text, object_pairs_hook=_once_each, parse_constant=_number, parse_float=_finite)
+        value: Json = json.loads(text, object_pairs_hook=once_each, parse_constant=_number, parse_float=_finite)
     except json.JSONDecodeError as error:
         wrong = detail("json_invalid", ("body", error.pos), "JSON decode error", {})
         raise BadBody({**wrong, "ctx": {"error": error.msg}}) from error
@@ -44,11 +47,11 @@ def parse(text: str) -> Json:
     return value
 
 
-def _once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
+def once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
     made = dict(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name in times if times[name] > 1)
         raise ValueError(f"the name {_shown(twice)} stands twice in one object: which value is meant?")
     return made
 
@@ -65,9 +68,13 @@ def _finite(literal: str) -> float:
 
 
 def _check_values(value: Json) -> None:
-    """Not too deep, and nothing in it that cannot be written again."""
+    """Not too deep, not too many, and nothing in it that cannot be written again."""
     level: list[Json] = [value]
+    count = 0
     for _ in range(DEEPEST):
+        count += len(level)
+        if count > MOST_VALUES:
+            raise BadBody(detail("too_long", ("body",), f"The body has more than {MOST_VALUES:,} values and names"))
         inner: list[Json] = []
         for one in level:
             if isinstance(one, dict):

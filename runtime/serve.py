@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from aiohttp import web
-
 from runtime.agent import Agent
-from runtime.listening import listen
+from runtime.listening import listen, server_for
 from runtime.logs import configure
 from runtime.rest import make_app
 from runtime.rest_guard import Guard
@@ -67,7 +65,7 @@ async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
     database = await open_store(serving.store)
     try:
         runners = [Runner(agent, database, dialect=serving.dialect) for agent in serving.agents]
-        served = web.AppRunner(make_app(runners, serving.guard), access_log=None, shutdown_timeout=_LAST_ANSWERS)
+        served = server_for(make_app(runners, serving.guard), shutdown_timeout=_LAST_ANSWERS)
         try:
             await served.setup()
             yield await listen(served, serving.guard.host, serving.port), database.url

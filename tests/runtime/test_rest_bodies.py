@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runtime.rest_json import DEEPEST, BadBody, parse
+from runtime.rest_json import DEEPEST, BadBody, once_each, parse
 from tests.support.served import browsing
 from tests.support.twins.client import REQUEST, Client
 from tests.support.twins.ours import our_server
@@ -140,10 +140,50 @@ async def test_a_body_that_is_too_large_is_not_read(quick: Client, raw: bytes) -
     for path in ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other"):
         status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=JSON)
         assert (status, refused) == (413, {"detail": "The body is too large: 1,048,576 bytes are the most."})
-    packed = {**JSON, "Content-Encoding": "gzip"}
-    status, refused = await quick.request("POST", "/run", data=io.BytesIO(gzip.compress(raw)), headers=packed)
-    assert status == 413
     assert await nothing_stored(quick)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "GZIP", "identity, gzip", "made-up"])
+async def test_a_body_that_claims_to_be_compressed_is_refused_whatever_it_is(quick: Client, encoding: str) -> None:
+    """A bomb is not unpacked, and what is no gzip at all is no fault of ours."""
+    headers = {**JSON, "Content-Encoding": encoding}
+    for raw in (gzip.compress(b" " * (1 << 26)), b"no gzip", json.dumps(run()).encode()):
+        for path in ("/run", "/run_sse", quick.sessions, f"{quick.sessions}/other"):
+            status, refused = await quick.request("POST", path, data=io.BytesIO(raw), headers=headers)
+            assert (status, "uncompressed" in refused["detail"]) == (400, True)
+    status, _ = await quick.request("GET", quick.sessions, data=io.BytesIO(b"no gzip"), headers=headers)
+    assert status == 400
+    assert await nothing_stored(quick)
+
+
+async def test_thousands_of_mistakes_are_one_short_answer(quick: Client) -> None:
+    """Each listed by itself, half a million of them were seconds of work and sixty megabytes."""
+    for parts in ([1] * 50_000, [{"no": 1}] * 30_000):
+        status, refused = await quick.request("POST", "/run", json=run(newMessage={"parts": parts}))
+        assert status == 422
+        assert len(json.dumps(refused)) < 20_000
+    status, refused = await quick.request("POST", "/run", json=run(stateDelta={"many": [0] * 100_000}))
+    assert (status, refused["detail"][0]["msg"]) == (422, "The body has more than 100,000 values and names")
+
+
+def test_a_name_that_stands_twice_among_thousands_is_found_in_one_go() -> None:
+    """Looked for by comparing each with all, a megabyte of names held the server for a minute."""
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+        __hash__ = str.__hash__
+
+    names = [Name(f"n{number}") for number in range(2000)]
+    with pytest.raises(ValueError, match="stands twice"):
+        once_each([(name, 1) for name in (*names, Name("n1999"))])
+    assert compared < 10 * len(names)
 
 
 async def test_a_large_and_deep_body_within_the_limits_is_taken(ada: Client) -> None:

@@ -9,6 +9,7 @@ import aiohttp
 from aiohttp import web
 
 from runtime import Runner
+from runtime.listening import server_for
 from runtime.rest import make_app
 from runtime.rest_guard import Guard
 
@@ -16,7 +17,7 @@ from runtime.rest_guard import Guard
 @asynccontextmanager
 async def served(*runners: Runner, guard: Guard | None = None) -> AsyncIterator[str]:
     """The base URL."""
-    running = web.AppRunner(make_app(runners, guard), access_log=None, shutdown_timeout=1.0)
+    running = server_for(make_app(runners, guard), shutdown_timeout=1.0)
     await running.setup()
     try:
         await web.TCPSite(running, "127.0.0.1", 0).start()
