@@ -6,11 +6,10 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
@@ -39,7 +38,7 @@ from bot.opening import Openings
 from bot.operating import operator_handlers
 from bot.precedence import Precedence
 from bot.probes import add_probes
-from bot.readiness import Readiness, store_probe, task_probe
+from bot.readiness import Readiness, store_probe
 from bot.reloading import Reloading, ended
 from bot.seal import Seal
 from bot.sender import Sender
@@ -47,6 +46,7 @@ from bot.settings import Settings
 from bot.slack_calls import Limits
 from bot.stopping import Mark, Stop
 from bot.store import open_store
+from bot.supervision import Supervisor
 from bot.voice import Voice
 from bot.voting import Rules
 from bot.web import make_site
@@ -59,13 +59,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Bot:
-    """A running bot: where it listens, and what it is made of. `work` ends only when it is told to, or fails."""
+    """A running bot: where it listens, and what it is made of."""
 
     url: str
     database: Database
     host: Host
     app: AsyncApp
-    work: asyncio.Task[None]
 
 
 @dataclass(frozen=True)
@@ -107,8 +106,8 @@ async def running(
         app = _heard(settings, parts)
         url = await _doors_opened(stack, stop, readiness, settings, parts, app)
         log.info("for %s; agent %s; store %s", parts.workspaces.described, parts.host.app, parts.database.url)
-        async with _at_work(stop, readiness, parts) as attending:
-            yield Bot(url, parts.database, parts.host, app, attending)
+        async with _at_work(stop, readiness, parts):
+            yield Bot(url, parts.database, parts.host, app)
 
 
 async def _made(
@@ -181,29 +180,24 @@ async def _doors_opened(
 
 
 @asynccontextmanager
-async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIterator[asyncio.Task[None]]:
+async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIterator[None]:
     """All that goes on by itself; afterwards what was begun has ended, or is left behind and said."""
-
-    def begun(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-        return asyncio.create_task(work, name=f"adk-confirm-{name}")
-
-    attending = begun(parts.worker.run(), "worker")
-    watching, closing = begun(parts.homes.run(), "homes"), begun(parts.workspaces.run(), "workspaces")
-    sealing = begun(parts.checkpointing.run(), "checkpoints")
-    reloading = None if parts.reloading is None else begun(parts.reloading.run(), "reloading")
-    readiness.watch("worker", task_probe(attending))
+    supervisor = Supervisor(readiness, parts.metrics)
+    work = {**parts.worker.loops, "homes": parts.homes.run, "workspaces": parts.workspaces.run}
+    working = [supervisor.begin(name, run) for name, run in work.items()]
+    sealing = supervisor.begin("checkpoints", parts.checkpointing.run)
+    reloading = None if parts.reloading is None else supervisor.begin("reloading", parts.reloading.run)
     readiness.started()
     try:
-        yield attending
+        yield
     finally:
         stop.begin()
         readiness.stopping()
+        supervisor.stop()
         for each in (parts.worker, parts.homes, parts.workspaces):
             each.stop()
         drained = [asyncio.create_task(aside.drain()) for aside in (parts.asides, parts.listeners)]
-        await stop.ended(
-            attending, watching, closing, *drained, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=parts.worker
-        )
+        await stop.ended(*working, *drained, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=parts.worker)
         parts.checkpointing.stop()  # after the others: the last checkpoint covers what they did
         await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)
         if reloading is not None:

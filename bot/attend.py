@@ -102,6 +102,10 @@ class Attendant:
         self._stopping.set()
 
     @property
+    def name(self) -> str:
+        return self._kind.table.name.removeprefix("bot_")
+
+    @property
     def at_work(self) -> list[str]:
         """The rows that are attended just now."""
         return [f"{self._kind.table.name} {key}" for key in self._tasks.values()]

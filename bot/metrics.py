@@ -8,10 +8,11 @@ last are the same at every replica (take their maximum). What commands decided i
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
@@ -23,6 +24,8 @@ from bot.states import Change
 from bot.tallies import Tally, take, tallies
 from runtime.database import Database
 from runtime.errors import ConfirmError
+
+log = logging.getLogger(__name__)
 
 OTHER = "other"
 SOMETHING_NEWER = "hash_conflict"
@@ -53,7 +56,8 @@ class Bounded:
 
 
 class Metrics:
-    """`heard` listens to the store, `called` is the sender's meter, `acked` is told of each answer to Slack."""
+    """`heard` listens to the store, `called` is the sender's meter, `acked` is told of each answer to Slack,
+    `task_…` of background tasks."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
@@ -80,6 +84,9 @@ class Metrics:
             "click_to_card", "From a stored click until every card of its confirmation shows it.", _SLOWER
         )
         self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
+
+        self._down = Gauge("adk_confirm_task_down", "Background tasks that failed.", ["task"], registry=registry)
+        self._restarts = self._counter("task_restarts", "Background tasks that were started again.", "task")
 
     def _counter(self, name: str, says: str, *labels: str) -> Counter:
         return Counter(f"adk_confirm_{name}", says, labels, registry=self._registry)
@@ -121,6 +128,12 @@ class Metrics:
         else:
             self._not_acked.labels(way).inc()
 
+    def task_is_down(self, task: str, down: bool) -> None:
+        self._down.labels(task).set(down)
+
+    def task_was_restarted(self, task: str) -> None:
+        self._restarts.labels(task).inc()
+
     async def page(self, accept: str) -> tuple[bytes, str]:
         """The metrics in the format that is wanted, and which that is."""
         async with self._reading:
@@ -141,6 +154,9 @@ class Metrics:
                 return facts
         except (ConfirmError, TimeoutError):
             return None
+        except Exception:
+            log.exception("the gauges could not be read")
+            return None  # what is counted in this process is worth most when the store is in trouble
 
 
 class _Facts(Collector):

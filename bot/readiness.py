@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
 
 from bot.store import HISTORY
 from runtime.database import Database
-from runtime.errors import ConfirmError
+from runtime.errors import ConfirmError, reason
 from runtime.migrate import version
 from runtime.store import HISTORY as RUNTIME_HISTORY
+
+log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[str | None]]
 
@@ -52,6 +55,9 @@ async def _asked(probe: Probe) -> str | None:
         return f"did not answer within {PATIENCE:g} s"
     except ConfirmError as error:
         return str(error)
+    except Exception as error:
+        log.exception("a part could not be asked whether it is ready")
+        return f"could not be asked: {reason(error)}"
 
 
 def store_probe(database: Database) -> Probe:
@@ -72,12 +78,5 @@ def store_probe(database: Database) -> Probe:
 def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
     async def probe() -> str | None:
         return None if await client.is_connected() else "the Socket Mode connection is down, and is being made anew"
-
-    return probe
-
-
-def task_probe(task: asyncio.Task[None]) -> Probe:
-    async def probe() -> str | None:
-        return "it has ended; restart this process, and see its log for why" if task.done() else None
 
     return probe

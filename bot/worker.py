@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from sqlalchemy import delete, select, update
@@ -79,11 +78,10 @@ class Worker:
         )
         self._attendants = [Attendant(database, kind, poll=poll, clicks=clicks) for kind in kinds]
 
-    async def run(self) -> None:
-        """Until `stop`; then as long as what was begun takes to end."""
-        async with asyncio.TaskGroup() as group:
-            for attendant in self._attendants:
-                group.create_task(attendant.run())
+    @property
+    def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """One for each kind of row, by name. Each goes on until `stop`; then as long as what was begun takes to end."""
+        return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
 
     def stop(self) -> None:
         for attendant in self._attendants:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_MOST_CAUSES = 10
+
 
 class ConfirmError(Exception):
     """Something a person or a client can do something about; the message says what."""
@@ -37,3 +39,14 @@ class Busy(ConfirmError):
 
 class StoreError(ConfirmError):
     """The store did not take it: the transaction as a whole did not happen."""
+
+
+def reason(error: Exception) -> str:
+    """For a log line or a probe: our own sentence, without its full stop. Of any other exception only the kinds, since
+    its words may quote what no log may hold."""
+    if isinstance(error, ConfirmError):
+        return str(error).rstrip(".")
+    first: BaseException = error
+    for _ in range(_MOST_CAUSES):
+        first = first.__cause__ or first.__context__ or first
+    return " from ".join(dict.fromkeys(type(each).__name__ for each in (error, first)))

@@ -18,7 +18,7 @@ from bot.stopping import Mark, end_now, exit_by
 from runtime.logs import configure as configure_logs
 from runtime.tool import end_threads
 
-STOPPED, BROKEN = 0, 1
+STOPPED = 0
 _LAST_TOOLS = 0.2
 _TAKING_TURNS = 0.0005
 """The store's thread gives the interpreter away with each statement and has to get it back from the event loop, up to
@@ -40,24 +40,19 @@ def run(args: argparse.Namespace) -> int:
     for warning in settings.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_TAKING_TURNS)
-    code = asyncio.run(_until_stopped(settings, args.config))
+    asyncio.run(_until_stopped(settings, args.config))
     if not end_threads(patience=_LAST_TOOLS) or _threads_left():
-        end_now(code)  # a tool that is still at it; its call is on record as running
-    return code
+        end_now(STOPPED)  # a tool that is still at it; its call is on record as running
+    return STOPPED
 
 
-async def _until_stopped(settings: Settings, file: Path) -> int:
+async def _until_stopped(settings: Settings, file: Path) -> None:
     told = _told_to_stop()
     async with running(settings, file=file) as bot:
         gc.freeze()  # what there is now stays: a full collection would look through all of it while people click
         print(f"Listening at {bot.url}.", flush=True)
-        await asyncio.wait({told, bot.work}, return_when=asyncio.FIRST_COMPLETED)
-        if not told.done():
-            log.error("the worker has failed, so nothing goes on here: this process ends, to be started again")
-            exit_by(Mark.PROCESS, BROKEN)
-            return BROKEN
+        await told
         print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
-    return STOPPED
 
 
 def _told_to_stop() -> asyncio.Future[None]:

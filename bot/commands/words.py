@@ -24,7 +24,6 @@ DEMO = """
 """
 DEMO_UNSEEN = "  There is no screen here to open a browser on: open the address yourself.\n"
 DEMO_ELSEWHERE = "{why} With make: `make demo PORT={port}`."
-DEMO_BROKEN = "The demo's bot stopped working; what is said above tells why. Start it again."
 PAUSED = {
     True: "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.",
     False: "Runs were paused already.",

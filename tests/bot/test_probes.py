@@ -19,6 +19,12 @@ def database_url(sqlite_url: str) -> str:
     return sqlite_url
 
 
+TASKS = (
+    *("worker-confirmations", "worker-sessions", "worker-replies", "worker-homes"),
+    *("homes", "workspaces", "checkpoints"),
+)
+
+
 async def answers(url: str, fits: Callable[[int, str], bool]) -> str:
     """What `/readyz` says, once it is this."""
     async with asyncio.timeout(20):
@@ -32,7 +38,9 @@ async def test_ready_says_what_it_looked_at(open_office: Opens, socket: bool) ->
     async with open_office(socket=socket) as at:
         assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
         slack = "Slack: ok\n" if socket else ""
-        assert await get(f"{at.bot.url}/readyz") == (200, f"store: ok\n{slack}worker: ok\n")
+        status, said = await get(f"{at.bot.url}/readyz")
+        assert status == 200
+        assert said == f"store: ok\n{slack}" + "".join(f"{task}: ok\n" for task in TASKS)
 
 
 async def test_a_store_that_does_not_answer(open_office: Opens) -> None:
@@ -51,6 +59,14 @@ async def test_a_store_that_another_version_has_changed(open_office: Opens) -> N
     assert "store: the bot tables are at revision 9999, and this version knows" in said
 
 
+async def test_a_store_that_can_not_be_asked_for_its_version(open_office: Opens) -> None:
+    async with open_office() as at:
+        await at.bot.database.run(lambda tx: tx.execute(text("ALTER TABLE bot_version RENAME version_num TO gone")))
+        status, said = await get(f"{at.bot.url}/readyz")
+    assert status == 503
+    assert "store: could not be asked: OperationalError\n" in said
+
+
 @pytest.mark.slow
 async def test_a_socket_that_was_cut(open_office: Opens) -> None:
     async with open_office(socket=True) as at:
@@ -60,13 +76,6 @@ async def test_a_socket_that_was_cut(open_office: Opens) -> None:
         assert "Slack: the Socket Mode connection is down" in said
         refused.left = 0
         await answers(at.bot.url, lambda status, _: status == 200)
-
-
-async def test_a_worker_that_has_ended(open_office: Opens) -> None:
-    async with open_office() as at:
-        at.bot.work.cancel()
-        said = await answers(at.bot.url, lambda status, _: status == 503)
-        assert "worker: it has ended" in said
 
 
 async def test_not_ready_while_it_stops(sqlite_url: str) -> None:

@@ -63,12 +63,11 @@ class Service:
         code = await self._process.wait()
         return Stopped(time.monotonic() - began, code, self._log.read_text())
 
-    async def dies(self) -> Stopped:
-        """By itself."""
-        assert self._process is not None
-        began = time.monotonic()
-        code = await self._process.wait()
-        return Stopped(time.monotonic() - began, code, self._log.read_text())
+    async def logs(self, words: str) -> None:
+        """Returns once the log says so."""
+        async with asyncio.timeout(60):
+            while words not in self._log.read_text():
+                await asyncio.sleep(0.02)
 
     async def ends(self) -> None:
         if self._process is not None and self._process.returncode is None:
