@@ -23,6 +23,7 @@ from bot.checkpoints import PURPOSE
 from bot.control import serve_control, socket_path
 from bot.directory import Directory
 from bot.doors import bolt, connect, listen
+from bot.following import log_line
 from bot.homes import Homes
 from bot.hosts import open_host
 from bot.hosts.host import Host
@@ -123,6 +124,7 @@ async def _made(
     stack.push_async_callback(stop.closed, "the store", database.close, Mark.STORE)
     metrics = Metrics(database)
     database.listen(metrics.heard)
+    database.listen(log_line)
     assert settings.agent is not None
     host = await open_host(settings.agent, database, clock, store_url=settings.store_url)
     stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)

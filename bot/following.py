@@ -3,17 +3,22 @@ the trace that began with the mention."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bot.desk import Ballot, Cast, Known, cast, nothing_known
+from bot.ledger import SYSTEM, Line
 from bot.row import Confirmation, SessionKey
+from bot.rows import session_in
 from bot.together import cast_all
 from bot.voting import Rules
 from runtime import tracing
 from runtime.database import Database
 from runtime.logs import about
+
+log = logging.getLogger("adk_confirm.ledger")
 
 
 @contextmanager
@@ -47,6 +52,15 @@ async def followed_casts(database: Database, ballots: Sequence[Ballot], rules: R
     began = time.time_ns()
     for ballot, done in await database.run(cast_all, ballots, rules):
         _tell(began, ballot, done)
+
+
+def log_line(fact: object) -> None:
+    """Listens to the store: each line of the ledger, once it is committed, is a line of the log. What it holds stays
+    in the store."""
+    if isinstance(fact, Line):
+        session = None if fact.chain == SYSTEM else session_in(fact.chain)
+        with about(session=session, confirmation=fact.confirmation):
+            log.info("%s (line %d of its chain)", fact.kind, fact.seq)
 
 
 def _tell(began: int, ballot: Ballot, done: Cast) -> None:

@@ -243,6 +243,7 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
         "hash": line.hash,
     }
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
+    tx.report(line)
     return line
 
 

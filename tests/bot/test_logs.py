@@ -11,12 +11,20 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from bot.checkpoints import PURPOSE, Anchor, checkpoint
+from bot.following import log_line
+from bot.ledger import LineKind
+from bot.pausing import pause
+from bot.rows import now, write_step
 from bot.seal import Seal
 from bot.settings import SettingsError, parse_settings
+from bot.steps import Step
+from bot.store import open_store
 from bot.tables import confirmations
+from runtime.database import Tx
+from runtime.errors import Invalid
 from runtime.logs import JsonLines, Lines, about, configure
 from tests.support.deciding import NOON
 from tests.support.kill import ROOT
@@ -124,6 +132,56 @@ async def test_lines_name_session_and_confirmation(open_office: Opens, written: 
         }
     else:
         assert raised.startswith(f"INFO runtime.execute: tool breaks raised RuntimeError [session {session}")
+
+
+def told_of(written: io.StringIO, ids: str) -> list[str]:
+    """The steps of the ledger that the log tells of what has these ids, in their order."""
+    told = []
+    for line in written.getvalue().splitlines():
+        if line.startswith("{"):
+            found = json.loads(line)
+            if found["logger"] == "adk_confirm.ledger":
+                assert found["level"] == "info"
+                parts = [f"{name} {found[name]}" for name in ("session", "confirmation") if name in found]
+                told += [found["message"]] if ", ".join(parts) == ids else []
+        elif line.startswith("INFO adk_confirm.ledger: ") and line.partition(" [")[2].rstrip("]") == ids:
+            told.append(line.removeprefix("INFO adk_confirm.ledger: ").partition(" [")[0])
+    return told
+
+
+async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens, written: io.StringIO) -> None:
+    async with open_office(POLICY, target="tests.support.lab:agent") as at:
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
+        await at.oscar.clicks(card, "Approve")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await pause(at.bot.database)
+        (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+
+    session = f"session slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
+    told = told_of(written, f"{session}, confirmation {name}")
+    numbers = [line.partition(" (")[2] for line in told]
+    assert numbers == [f"line {number} of its chain)" for number in range(1, len(told) + 1)]
+    steps = [line.partition(" (")[0] for line in told]
+    assert [step for step in steps if step != "begun"] == ["asked", "vote refused", "approval", "approved", "done"]
+    assert told_of(written, "") == ["paused (line 1 of its chain)"]
+    ledger = [line for line in written.getvalue().splitlines() if "adk_confirm.ledger" in line]
+    assert [line for line in ledger if any(secret in line for secret in SECRETS)] == []
+
+
+async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def fails(tx: Tx) -> None:
+        write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
+        raise Invalid("It is taken back.")
+
+    store = await open_store(":memory:")
+    store.listen(log_line)
+    with pytest.raises(Invalid):
+        await store.run(fails)
+    await store.close()
+    assert "adk_confirm.ledger" not in caplog.text
 
 
 def lines_of(formatter: logging.Formatter, name: str, message: str, *args: object, exc: bool = False) -> str:
