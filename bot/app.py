@@ -148,7 +148,7 @@ async def _made(
         directory=directory,
         homes=homes,
         worker=Worker(database, mailroom, directory, cards, rules, others=[homes.kind], clicks=clicks),
-        asides=Asides(database, sender, rules, homes, lists),
+        asides=Asides(database, sender, directory, rules, homes, lists),
         listeners=Listeners(database, sender, directory, rules, lists, clicks, host.app),
         checkpointing=_checkpointing(settings, database, sender, workspaces, clicks),
         reloading=reloading,

@@ -19,6 +19,7 @@ from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot import forms
 from bot.clicks import Body, at_of, beside, once, person_of, told_at
 from bot.desk import Ballot
+from bot.directory import Directory
 from bot.following import followed_casts
 from bot.homes import Homes
 from bot.inboxes import Reader
@@ -29,6 +30,7 @@ from bot.retrying import Again, say_again
 from bot.row import Confirmation, VoteKind
 from bot.rows import confirmation_lines, read_confirmation
 from bot.sender import Sender
+from bot.slack_calls import Workspace
 from bot.telling import step_view
 from bot.viewing import card_view
 from bot.voting import Rules
@@ -42,6 +44,11 @@ COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
 NOT_YOURS = "These are somebody else's words: whoever said them can try again, or you say it yourself."
 MOST_DIGITS = 15
+LOOKING = "Asking Slack who can see this…"
+NOT_SEEN = (
+    "The history is shown to people who can see the card, and Slack did not say that you can. Use this on the card "
+    "itself; if you do, try again in a minute."
+)
 NO_CARD = "This message is no card. Use this on the message that asks for an approval."
 
 _TICKED = {Action.APPROVE_TICKED: True, Action.DENY_TICKED: False}
@@ -50,8 +57,10 @@ BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
 
 
 class Asides:
-    def __init__(self, database: Database, sender: Sender, rules: Rules, homes: Homes, lists: Lists) -> None:
-        self._database, self._sender, self._rules = database, sender, rules
+    def __init__(
+        self, database: Database, sender: Sender, directory: Directory, rules: Rules, homes: Homes, lists: Lists
+    ) -> None:
+        self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
         self._homes, self._lists = homes, lists
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -92,10 +101,24 @@ class Asides:
         self._spawn(self._show_history(body))
 
     async def _show_history(self, body: Body) -> None:
-        confirmation = confirmation_in(body.get("message"))
-        found = None if confirmation is None else await self._database.read(read_history, confirmation)
-        view = verdict.notice_modal(NO_CARD) if found is None else history(history_view(*found))
-        await self._sender.open_view(at_of(body), body["trigger_id"], view)
+        """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. The
+        trigger does not live as long as that may take."""
+        confirmation, at = confirmation_in(body.get("message")), at_of(body)
+        looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING)
+        opened = await self._sender.open_view(at, body["trigger_id"], looking)
+        if confirmation is not None:
+            view = await self._history_for(person_of(body), confirmation)
+            await self._sender.update_view(at, opened.id, view)
+
+    async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
+        found = await self._database.read(read_history, confirmation)
+        if found is None:
+            return verdict.notice_modal(NO_CARD)
+        row, _ = found
+        at = Workspace(row.asked.team, row.asked.enterprise)
+        if not await self._directory.sees_any(at, row.card_channels, person):
+            return verdict.notice_modal(NOT_SEEN)
+        return history(history_view(*found))
 
     # What an agent could not answer
 

@@ -170,7 +170,7 @@ def _barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
         people = people_of(entry, claim.team, facts.members)
         if isinstance(people, Unresolved):
             return Refusal(reason=Reason.CANNOT_ASK, unresolved=people)
-        if claim.voter in people:
+        if any(claim.voter.is_also(person) for person in people):
             return Refusal(reason=Reason.BARRED)
     return None
 
@@ -194,16 +194,12 @@ def _named(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
 
 
 def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
-    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both.
-
-    Nobody is somebody else for having spoken through another workspace of the same organisation.
-    """
+    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both."""
     if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
         return None
-    teams = facts.account.teams if isinstance(facts.account, Account) else ()
-    selves = {claim.voter, *(Person(team, claim.voter.user) for team in teams)}
-    if claim.asked_by in selves:
+    if claim.voter.is_also(claim.asked_by):
         return Refusal(reason=Reason.TURN_AUTHOR)
-    if policy.allow_requester is False and selves & (claim.speakers | facts.speakers):
+    speakers = claim.speakers | facts.speakers
+    if policy.allow_requester is False and any(claim.voter.is_also(speaker) for speaker in speakers):
         return Refusal(reason=Reason.REQUESTER)
     return None

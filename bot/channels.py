@@ -48,6 +48,9 @@ class Channels:
         facts = await self._facts(at, channel)
         if isinstance(facts, Unresolved) or facts.public:
             return not isinstance(facts, Unresolved)
+        return await self.is_in(at, channel, user)
+
+    async def is_in(self, at: Workspace, channel: str, user: str) -> bool:
         members = await self._members.get(
             (at, channel), lambda: self._in_time(channel, lambda: self._ask_members(at, channel))
         )

@@ -49,7 +49,7 @@ from bot.grants import Grant, granted
 from bot.ledger import LineKind
 from bot.people import OPERATOR, Person
 from bot.policy import Policy
-from bot.row import Asked, Confirmation, Outside, Revision, State
+from bot.row import Asked, Confirmation, Outside, Revision, State, VoteKind
 from bot.seal import Seal
 from bot.states import Change, Event, Illegal, changed, decided
 from bot.steps import Answer, Step
@@ -94,7 +94,7 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
 
 def approve(row: Confirmation, now: datetime) -> Change:
     """The counted votes make the quorum: so many *people*, on the current revision."""
-    voters = tuple(dict.fromkeys(vote.voter for vote in row.approvals))
+    voters = row.voters(VoteKind.APPROVE)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, Event.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)

@@ -122,6 +122,18 @@ class Directory:
         """Whether a full member can read a channel. When Slack does not tell, the answer is no: better twice told."""
         return await self._channels.can_see(at, channel, user)
 
+    async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
+        """Whether somebody can read one of these channels. When Slack does not tell, the answer is no. Only a full
+        member of the workspace can read a public channel without being in it."""
+        account = await self.account(person, at)
+        if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
+            member = False
+        else:
+            member = at.team in account.teams
+        asks = self._channels.can_see if member else self._channels.is_in
+        seen = await asyncio.gather(*(asks(at, channel, person.user) for channel in channels))
+        return any(seen)
+
     async def open_dm(self, at: Workspace, user: str) -> str:
         return await self._sender.open_dm(at, user)
 

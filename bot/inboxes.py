@@ -148,7 +148,7 @@ class Inbox:
         """Whether a word of theirs would count now, and is still wanted."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
         given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
-        if any(vote.voter == reader.person for vote in (*given, *row.pending)):
+        if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending)):
             return False
         if not row.unknown and at >= row.deadline:
             return False

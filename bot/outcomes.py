@@ -99,7 +99,7 @@ def settle(row: Confirmation, word: Word, now: datetime, by: Person | None = Non
 
 def run_again(row: Confirmation, now: datetime) -> Change:
     """A fresh quorum wants the very call that was approved, once more."""
-    voters = tuple(dict.fromkeys(vote.voter for vote in row.standing(VoteKind.RUN_AGAIN)))
+    voters = row.voters(VoteKind.RUN_AGAIN)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, Event.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
     row = again(row, now, by=voters[-1])

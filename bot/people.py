@@ -17,6 +17,13 @@ class Person:
     team: str
     user: str
 
+    def is_also(self, other: Person) -> bool:
+        """Whether both are one account. An id means one account in all of Slack, while the team it comes with depends
+        on where somebody clicked or spoke: in an organisation, or in a channel that companies share, it can be another.
+        So a rule that keeps somebody from something asks this; a right is given to the exact pair only.
+        """
+        return self.user == other.user
+
 
 OPERATOR = Person("", "operator")
 """Whoever holds the command line of this installation; no Slack account has an empty team."""

@@ -269,6 +269,11 @@ class Confirmation:
         here = self.revision.number
         return tuple(v for v in self.votes if v.kind is kind and v.state is VoteState.STANDING and v.stands_on == here)
 
+    def voters(self, kind: VoteKind) -> tuple[Person, ...]:
+        """Who stands behind the current revision: each account once, whichever team it voted from."""
+        accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing(kind))}
+        return tuple(reversed(accounts.values()))
+
     @property
     def approvals(self) -> tuple[Vote, ...]:
         return self.standing(VoteKind.APPROVE)
@@ -298,6 +303,12 @@ class Confirmation:
     @property
     def unknown(self) -> bool:
         return self.outcome is not None and self.outcome.kind is OutcomeKind.UNKNOWN
+
+    @property
+    def card_channels(self) -> tuple[str, ...]:
+        """Where the card stands now; a line that only leads to it is no card."""
+        standing = (place.channel for place in self.places if place.channel and place.ts and not place.pointer)
+        return tuple(dict.fromkeys(standing))
 
     @property
     def redactor(self) -> Redactor:

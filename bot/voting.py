@@ -77,7 +77,7 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
         return Refusal(reason=Reason.REASON_WANTED)
     if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
         return Refusal(reason=Reason.PAYLOAD_WANTED)
-    repeats = any(earlier.voter == vote.voter for earlier in row.standing(vote.kind))
+    repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing(vote.kind))
     if repeats and not _edit_of(row, vote).changes:
         return Refusal(reason=Reason.ALREADY_VOTED)
     return None
@@ -204,7 +204,7 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.RUN_AGAIN:
             row = _counted(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
-            enough = len(row.standing(VoteKind.RUN_AGAIN)) >= row.policy.quorum
+            enough = len(row.voters(VoteKind.RUN_AGAIN)) >= row.policy.quorum
             return run_again(row, now).after(step) if enough else Change(row=row, steps=(step,))
         case VoteKind.REVOKE:
             return revoke(_counted(row, vote, now), now, vote.voter)
@@ -230,7 +230,7 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
 
 
 def _or_approved(row: Confirmation, now: datetime) -> Change:
-    return approve(row, now) if len(row.approvals) >= row.policy.quorum else Change(row=row)
+    return approve(row, now) if len(row.voters(VoteKind.APPROVE)) >= row.policy.quorum else Change(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> Edited:
@@ -261,7 +261,7 @@ def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKi
     return replace(
         told(row, kind, now),
         who=vote.voter,
-        votes=len(row.standing(vote.kind)),
+        votes=len(row.voters(vote.kind)),
         quorum=row.policy.quorum,
         entries=(str(permitted.by),) if permitted.by else (),
         way=vote.way,
@@ -283,7 +283,9 @@ def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
         if not isinstance(people := people_of(entry, row.asked.team, facts.members), Unresolved)
     ]
     standing = (*row.approvals, *row.standing(VoteKind.RUN_AGAIN))
-    return tuple(vote.id for vote in standing if any(vote.voter in people for people in barred))
+    return tuple(
+        vote.id for vote in standing if any(vote.voter.is_also(person) for people in barred for person in people)
+    )
 
 
 def _fall(row: Confirmation, ids: tuple[str, ...], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:

@@ -147,8 +147,23 @@ class TestRequesters:
         assert reason(authorise(policy, asked, facts)) is Reason.TURN_AUTHOR
         spoke = authorise(policy, claim(ANNA, spoke=(elsewhere,)), facts)
         assert reason(spoke) is (Reason.REQUESTER if allowed is False else None)
-        namesake = claim(ANNA, spoke=(Person("T0OTHER", ANNA.user),))
-        assert isinstance(authorise(policy, namesake, facts), Permitted)
+
+    @pytest.mark.parametrize("allowed", [False, "speakers"])
+    def test_nor_through_a_team_that_slack_does_not_name_for_the_account(self, allowed: object) -> None:
+        """The account is the user's id. Slack may leave out a workspace, or the id of the organisation itself."""
+        policy = make_policy(allow_requester=allowed)
+        for team in ("E0CORP", "T0SHARED", ""):
+            elsewhere = Person(team, ANNA.user)
+            asked = replace(claim(ANNA), asked_by=elsewhere)
+            assert reason(authorise(policy, asked, known(ANNA))) is Reason.TURN_AUTHOR
+            spoke = authorise(policy, claim(ANNA, spoke=(elsewhere,)), known(ANNA))
+            assert reason(spoke) is (Reason.REQUESTER if allowed is False else None)
+
+    def test_a_bar_holds_for_the_account_too(self) -> None:
+        there = Person("T0SOUTH", ANNA.user)
+        policy = make_policy(barred=["user:U0ANNA"], approvers=["python:rota:who"])
+        facts = replace(known(there), members={Approver.parse("python:rota:who"): frozenset({there})})
+        assert reason(authorise(policy, claim(there), facts)) is Reason.BARRED
 
     def test_who_spoke_since_is_no_better(self) -> None:
         facts = replace(known(ANNA), speakers=frozenset({ANNA}))
