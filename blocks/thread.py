@@ -87,6 +87,7 @@ _TEMPLATES: Mapping[Told, str] = {
     Told.DONE: words.TOLD_DONE,
     Told.FAILED: words.TOLD_FAILED,
     Told.REFUSED: words.TOLD_REFUSED,
+    Told.ALTERED: words.TOLD_ALTERED,
     Told.UNKNOWN: words.TOLD_UNKNOWN,
     Told.RUN_AGAIN_VOTE: words.TOLD_RUN_AGAIN_VOTE,
     Told.RUN_AGAIN: words.TOLD_RUN_AGAIN,
@@ -152,6 +153,6 @@ def _said(step: StepView) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))
-    if step.text and step.told in (Told.DONE, Told.FAILED, Told.REFUSED, Told.ELSEWHERE):
+    if step.text and step.told in (Told.DONE, Told.FAILED, Told.REFUSED, Told.ALTERED, Told.ELSEWHERE):
         said.append(Box(seen(step.text, _SAID, _LINES, keep="\n\t").text))
     return said

@@ -33,6 +33,7 @@ class Told(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
+    ALTERED = "altered"
     UNKNOWN = "unknown"
     SETTLED = "settled"
     RUN_AGAIN_VOTE = "run again vote"

@@ -277,6 +277,7 @@ TOLD_DONE = "✅ {tool} ran{took}."
 TOLD_FAILED = "❌ {tool} failed{took}."
 TOOK_UNTIL_FAILED = " after {duration}"
 TOLD_REFUSED = "⛔ {tool} did not run."
+TOLD_ALTERED = "🚨 {tool} did not run: it is not the call that was approved."
 TOLD_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
 TOLD_SETTLED = {
     True: "📝 {who} said that {tool} happened.",

@@ -126,7 +126,8 @@ async def _made(
     database.listen(metrics.heard)
     database.listen(log_line)
     assert settings.agent is not None
-    host = await open_host(settings.agent, database, clock, store_url=settings.store_url)
+    sealer = Seal(_secret(settings), "stored call").of
+    host = await open_host(settings.agent, database, clock, store_url=settings.store_url, sealer=sealer)
     stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
     rules = Rules(settings.policies, Seal(_secret(settings), "call"))
     reloading = None if file is None else Reloading(file, os.environ, rules)

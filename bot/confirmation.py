@@ -176,7 +176,12 @@ def refuse(
     """Every end but approval is a denial to the session, and carries its reason there."""
     row = decided(row, event, now, by=by, reason=reason)
     step = replace(told(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
-    return Change(row=row, steps=(step,), delivery=_answer(row, False, reason=reason))
+    return Change(row=row, steps=(step,), delivery=denial(row, reason))
+
+
+def denial(row: Confirmation, reason: str | None) -> Answer:
+    """What the session is told of a call that shall not run."""
+    return _answer(row, False, reason=reason)
 
 
 def told(row: Confirmation, kind: LineKind, now: datetime) -> Step:

@@ -11,7 +11,8 @@ from bot import words
 from bot.attempts import Attempts
 from bot.attend import NotNow
 from bot.desk import hand_over, never_arrived, out_of_reach, see
-from bot.hosts.host import Attachment, Host, HostAnswer, Look, Lost, Piece, Refused, Said, Unreachable, Words
+from bot.editing import amended
+from bot.hosts.host import Altered, Attachment, Host, HostAnswer, Look, Lost, Piece, Refused, Said, Unreachable, Words
 from bot.letters import ANSWERS, Letter
 from bot.outcomes import Seen
 from bot.row import Confirmation, OutcomeKind, State
@@ -20,6 +21,7 @@ from bot.rows import Session, now, read_confirmation, seconds
 from bot.states import Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
 from bot.voting import Rules
+from runtime.call import Approved
 from runtime.database import Database
 
 log = logging.getLogger(__name__)
@@ -63,7 +65,8 @@ class Deliveries:
             row = await self._database.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
-            await self._database.run(see, row.id, Seen(kind=kind, text=None if lost.may_have_run else str(lost)))
+            said, altered = None if lost.may_have_run else str(lost), isinstance(lost, Altered)
+            await self._database.run(see, row.id, Seen(kind=kind, text=said, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
         """When it was first tried to tell this, if it was."""
@@ -84,8 +87,11 @@ class Deliveries:
         row, delivery = await self._decision(letter)
         assert isinstance(delivery, Answer)
         handed = seconds(row.handed_at)
-        if delivery.confirmed and not await self._may_begin(row, delivery):
-            return None
+        if delivery.confirmed:
+            looked_at = await self._may_begin(row, delivery)
+            if looked_at is None:
+                return None
+            row = looked_at
         return HostAnswer(
             request_id=row.asked.request_id,
             call_id=row.asked.call_id,
@@ -97,17 +103,22 @@ class Deliveries:
             since=handed if delivery.confirmed else await self._begun_before(session, letter),
             tool=row.asked.tool,
             arguments=row.asked.arguments,
+            approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
         )
 
     async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
         row, delivery = await self._decision(letter)
         assert isinstance(delivery, Settlement)
         again = delivery.word is Word.RUN_AGAIN
-        if again and not await self._may_begin(row, delivery):
-            return None
+        if again:
+            looked_at = await self._may_begin(row, delivery)
+            if looked_at is None:
+                return None
+            row = looked_at
         attempt = delivery.attempt - 1 if again else delivery.attempt
         asked = row.asked
-        return self._host.settle(session.session, asked.request_id, asked.call_id, delivery.word, attempt)
+        approval = _run_again(row, delivery, letter) if again else None
+        return self._host.settle(session.session, asked.request_id, asked.call_id, delivery.word, attempt, approval)
 
     async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
         assert letter.confirmation is not None
@@ -115,8 +126,9 @@ class Deliveries:
         assert row is not None
         return row, delivery_from_json(json.dumps(letter.body))
 
-    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> bool:
-        """An approval goes to the host once. If it was on its way when we died, the session says whether it arrived."""
+    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
+        """The row as it was looked at last, or None. An approval goes to the host once. If it was on its way when we
+        died, the session says whether it arrived."""
         host = await self._host.capabilities()
         patience = host.patience
         given = row.handed_at is not None and row.attempt == delivery.attempt
@@ -125,7 +137,7 @@ class Deliveries:
             if not _open(row, look):
                 # It has the answer. Telling one that counts answers itself makes it go on where a kill has left it; any
                 # other only if it did not act on it.
-                return host.exactly_once or not _known(row, look)
+                return row if host.exactly_once or not _known(row, look) else None
             assert row.handed_at is not None
             rest = row.handed_at.timestamp() + patience - (await self._database.read(now)).timestamp()
             if rest > 0:
@@ -134,13 +146,32 @@ class Deliveries:
         elif patience and isinstance(delivery, Answer):
             look = await self._host.look(row.asked.session)
             if _known(row, look) and not _open(row, look):
-                return False  # somebody else answered it; what came of it is copied
+                return None  # somebody else answered it; what came of it is copied
         try:
-            await self._database.run(hand_over, row.id, delivery, self._rules.seal)
+            handed = await self._database.run(hand_over, row.id, delivery, self._rules.seal)
         except Illegal as error:
             log.info("not begun: %s", error)
-            return False
-        return True
+            return None
+        if handed.handed_at is None:
+            log.error("confirmation %s: %s", row.id, words.ALTERED)
+            return None
+        return handed
+
+
+def _run_again(row: Confirmation, delivery: Settlement, letter: Letter) -> HostAnswer:
+    """The approval for one more attempt."""
+    asked = row.asked
+    return HostAnswer(
+        request_id=asked.request_id,
+        call_id=asked.call_id,
+        invocation_id=asked.invocation_id,
+        confirmed=True,
+        payload=delivery.payload if asked.wants_payload else amended(asked.arguments, delivery.arguments),
+        mark=letter.mark,
+        tool=asked.tool,
+        arguments=asked.arguments,
+        approved=Approved(asked.call_id, asked.tool, delivery.arguments),
+    )
 
 
 def unreachable(letter: Letter, error: Unreachable) -> Said:

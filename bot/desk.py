@@ -287,7 +287,8 @@ def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
 
 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, seal: Seal) -> Confirmation:
-    """The last look before a host gets an approval. Raises `Illegal`: it must not run any more."""
+    """The last look before a host gets an approval. Raises `Illegal`: it must not run any more. Without `handed_at` in
+    the row that comes back it was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, begin(row, delivery, now(tx), seal))
 

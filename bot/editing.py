@@ -80,7 +80,10 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
 
 def amendments(row: Confirmation) -> JsonObject | None:
     """The arguments that differ from what the model asked: all that the answer needs to carry."""
-    asked, now = row.asked.arguments, row.revision.arguments
+    return amended(row.asked.arguments, row.revision.arguments)
+
+
+def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
     changed = {name: value for name, value in now.items() if name not in asked or not _same(asked[name], value)}
     return changed or None
 

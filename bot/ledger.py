@@ -40,6 +40,7 @@ class LineKind(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
+    ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
     UNKNOWN = "unknown"
     SETTLED = "settled"
     RUN_AGAIN_VOTE = "run again vote"

@@ -255,7 +255,9 @@ class Mailroom:
             return  # our own denial, come true
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
-            await self._database.run(see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun))
+            await self._database.run(
+                see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
+            )
         except Illegal as error:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
 

@@ -69,6 +69,9 @@ class Metrics:
         self._tool, self._method, self._code = Bounded(MOST_TOOLS), Bounded(MOST_METHODS), Bounded(MOST_CODES)
         self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
         self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
+        self._altered = self._counter(
+            "altered_calls", "Calls that did not run, because they were not what had been approved."
+        )
         self._not_acked = self._counter(
             "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
         )
@@ -106,6 +109,7 @@ class Metrics:
 
     def _changed(self, change: Change) -> None:
         self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
+        self._altered.inc(sum(step.kind is LineKind.ALTERED for step in change.steps))
         for one in tallies(change):
             self._count(one)
 

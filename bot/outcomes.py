@@ -6,7 +6,8 @@ import hmac
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from bot.confirmation import elsewhere, told
+from bot import words
+from bot.confirmation import denial, elsewhere, told
 from bot.ledger import LineKind
 from bot.people import Person
 from bot.row import Confirmation, Outcome, OutcomeKind, State, VoteKind
@@ -26,22 +27,24 @@ class Seen:
     kind: OutcomeKind
     text: str | None = None
     begun_at: datetime | None = None
+    altered: bool = False  # refused, because it was not the call that was approved
 
 
 def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal | None = None) -> Change:
     """The last look before a host gets an approval: it is the one decided on, for this attempt, and still in time.
 
-    With the seal it is also, to the letter, what its approvers saw, whatever happened to the database in between.
+    With the seal it is also, to the letter, what its approvers saw. If somebody changed the database in between, the
+    call is refused, and `handed_at` stays empty.
     """
-    bound = row.decision is not None and delivery.fingerprint == row.decision.fingerprint
-    if row.state is not State.APPROVED or not bound or delivery.attempt != row.attempt:
+    if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
         raise Illegal(row, Event.BEGIN)
     if row.outcome is not None or row.handed_at is not None:
         raise Illegal(row, Event.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, Event.BEGIN, f" after {row.start_by}")
-    if seal is not None and not _intact(row, delivery, seal):
-        raise Illegal(row, Event.BEGIN, " with what was not approved")
+    bound = hmac.compare_digest(delivery.fingerprint, row.decision.fingerprint)
+    if not bound or (seal is not None and not _intact(row, delivery, seal)):
+        return _altered(row, now)
     return Change(row=changed(replace(row, handed_at=now), now, visible=False))
 
 
@@ -133,6 +136,16 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
     return hmac.compare_digest(asked.sealed(seal, delivery.arguments, payload), delivery.fingerprint)
 
 
+def _altered(row: Confirmation, now: datetime) -> Change:
+    """An alarm, and for a first attempt a refusal, of which the agent is told. A later attempt leaves unknown what was
+    unknown before it."""
+    if row.attempt > 1:
+        step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
+        return Change(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
+    change = _copied(row, Seen(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
+    return replace(change, delivery=denial(row, words.ALTERED_TO_MODEL))
+
+
 def _copied(row: Confirmation, seen: Seen, now: datetime) -> Change:
     begun_at = seen.begun_at or (row.outcome.begun_at if row.outcome else None)
     if seen.kind is OutcomeKind.UNKNOWN:
@@ -142,7 +155,7 @@ def _copied(row: Confirmation, seen: Seen, now: datetime) -> Change:
         outcome = Outcome(kind=seen.kind, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
         row = became(row, outcome, now)
     step = replace(
-        told(row, _LINES[seen.kind], now),
+        told(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
         text=seen.text and row.redactor.mask_text(seen.text),
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,

@@ -19,7 +19,7 @@ from bot.viewing import approvers_view, epoch, face, readable
 from runtime.jsontypes import Json, JsonObject
 
 _TOLD = {kind.value: kind for kind in Told}
-_RESULTS = (Told.DONE, Told.FAILED, Told.REFUSED)
+_RESULTS = (Told.DONE, Told.FAILED, Told.REFUSED, Told.ALTERED)
 _SENTENCES = (Told.CALL_REFUSED, Told.REAPPLIED)
 
 

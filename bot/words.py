@@ -98,6 +98,12 @@ ON_ITS_WAY = (
 UNREACHABLE_APPROVED = "The agent's server does not answer right now. It is tried again until the approval lapses."
 """In the thread, below what can't be told to the agent."""
 
+ALTERED = (
+    "What is stored is not what was approved: somebody changed the database. Nothing ran. "
+    "`adk-confirm audit verify` tells whether the ledger still stands."
+)
+ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
+
 FIELD_REFUSALS = {
     Reason.NOT_EDITABLE: "The policy does not let this be edited.",
     Reason.WRONG_KIND: "This must stay the kind of value that it is.",

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from runtime.call import Approve, Call, CallEvent, Deny, Gate, already_answered, step
+from runtime.call import (
+    ALTERED,
+    Approve,
+    Approved,
+    Call,
+    CallEvent,
+    CallState,
+    Deny,
+    Gate,
+    Refuse,
+    RunAgain,
+    already_answered,
+    step,
+)
 from runtime.confirming import Answer
 from runtime.database import Tx
 from runtime.errors import Conflict, Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.jsontypes import Json, JsonObject, same
 from runtime.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.message import Incoming
 from runtime.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
+from runtime.sealing import CallSeal, Sealer
 from runtime.sessions import adopt, claim, create, find, write
 from runtime.shared_state import split_temporary
 from runtime.signature import BadArguments
@@ -29,6 +43,7 @@ class Decision:
     answer: Answer | None = None
     part: Part | None = None
     attempt: int | None = None  # the attempt that people's word is about
+    approved: Approved | None = None  # the call as its approvers saw it, where the sender knows
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,7 @@ class Begun:
     work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order it is to be done
     temporary: JsonObject
     speaking: str | None = None  # the invocation that somebody's words began, if it is not at its end yet
+    altered: tuple[Call, ...] = ()  # somebody changed these in the database: none of them runs
 
 
 @dataclass(frozen=True)
@@ -62,6 +78,11 @@ class Entry:
     patient: bool = True  # waits while somebody else works on the session
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # the same invocation id again is the same message again
+    sealer: Sealer | None = None  # for the stored calls
+
+    @property
+    def seal(self) -> CallSeal:
+        return CallSeal(self.sealer, self.name)
 
     @property
     def speaks(self) -> bool:
@@ -95,20 +116,28 @@ def _check_way(session: Stored, incoming: Incoming | None, *, desk: bool) -> Non
         raise Forbidden("This session's requests are decided in Slack: an answer by another way is refused.")
 
 
-def decide(answer: Answer, call: Call, tool: Tool | None, part: Part) -> Decision | None:
+def decide(
+    answer: Answer, call: Call, tool: Tool | None, part: Part, approved: Approved | None = None
+) -> Decision | None:
     """What an answer means for its call; None when it was given before. Raises when it does not fit."""
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
     if not answer.confirmed:
         return Decision(call.id, Deny(_reason(answer, call, part)), answer, part)
-    amended = _amended(call, answer, tool) if call.gate is Gate.STATIC else None
-    return Decision(call.id, Approve(answer.payload, amended), answer, part)
+    try:
+        amended = _amended(call, answer, tool, exact=approved is not None) if call.gate is Gate.STATIC else None
+    except Invalid as error:
+        if approved is None:
+            raise
+        # People have decided, so nobody is there to correct it: the agent is told instead.
+        return Decision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
+    return Decision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:
     """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
     said = part.function_response.response if part.function_response else None
-    return None if said and said.get("payload") == call.args else answer.reason
+    return None if said and same(said.get("payload"), call.args) else answer.reason
 
 
 def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
@@ -116,20 +145,32 @@ def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
     first: dict[str, Decision] = {}
     for decision in decisions:
         said = first.setdefault(decision.call_id, decision)
-        if said.event != decision.event:
+        if not _same_event(said.event, decision.event):
             raise Invalid(f"The message answers call {decision.call_id} twice, and differently: send one answer.")
     return tuple(first.values())
 
 
-def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None:
-    """The call's arguments with what the payload replaces; None when it replaces nothing."""
+def _same_event(one: CallEvent, other: CallEvent) -> bool:
+    match one, other:
+        case Approve(), Approve():
+            return same([one.payload, one.amended], [other.payload, other.amended])
+        case _:
+            return one == other
+
+
+def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
+    """The call's arguments with what the payload replaces; None when it replaces nothing.
+
+    `exact`: 1 in place of 1.0 is a change. A client that is not ours may spell 1.0 as 1 and mean no change.
+    """
     if answer.payload is None:
         return None
     if not isinstance(answer.payload, dict):
         raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
     args = {**call.args, **answer.payload}
+    alike = same if exact else _alike
     changed = {
-        name for name, value in answer.payload.items() if name not in call.args or not _same(call.args[name], value)
+        name for name, value in answer.payload.items() if name not in call.args or not alike(call.args[name], value)
     }
     if not changed:
         return None
@@ -145,10 +186,10 @@ def _amended(call: Call, answer: Answer, tool: Tool | None) -> JsonObject | None
     return args
 
 
-def _same(one: Json, other: Json) -> bool:
-    """To Python `True` is 1; to whoever edited it, it is not. A client may spell 1.0 as 1, though."""
+def _alike(one: Json, other: Json) -> bool:
+    """The same value, or the same number in another spelling."""
     numbers = [value for value in (one, other) if isinstance(value, int | float) and not isinstance(value, bool)]
-    return one == other if len(numbers) == 2 else canonical(one) == canonical(other)
+    return one == other if len(numbers) == 2 else same(one, other)
 
 
 def enter(tx: Tx, entry: Entry) -> Begun | None:
@@ -169,18 +210,28 @@ def enter(tx: Tx, entry: Entry) -> Begun | None:
     temporary = _admit(tx, entry, before, change)
     stored = before
     if change.any:
-        stored = write(tx, before, token, change, change.rows(before.key, before.events))
+        stored = write(tx, before, token, change, change.rows(before.key, before.events, entry.seal.put_on))
     owed = active_invocations(tx, before.key)
     speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
     # Whoever has just spoken is answered last, with all that came before.
     owed.sort(key=lambda invocation: invocation.id == speaking)
-    work = [(i, tuple(read_turn(tx, before.key, i.turn)) if i.turn else ()) for i in owed]
-    return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking)
+    altered = [call for call in change.calls.values() if call.reason == ALTERED]
+    work = [(i, tuple(_checked_turn(tx, entry, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
+    return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
+
+
+def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
+    """The turn's calls. Those with a broken seal do not run, and are added to `altered`."""
+    for call in read_turn(tx, key, turn):
+        checked = entry.seal.checked(call, tx.now())
+        if checked is not call:
+            altered.append(checked)
+        yield checked
 
 
 def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
     """Adds what was said to the change; gives back what is to be known in this run only."""
-    decided = [d for d in entry.decisions if _apply(tx, session, change, d)]
+    decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d)]
     if entry.incoming is not None and entry.speaks:
         if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
             return {}
@@ -196,7 +247,7 @@ def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
     return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
-def _apply(tx: Tx, session: Stored, change: Change, decision: Decision) -> bool:
+def _apply(tx: Tx, entry: Entry, session: Stored, change: Change, decision: Decision) -> bool:
     call = read_call(tx, session.key, decision.call_id)
     if call is None:
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
@@ -207,8 +258,20 @@ def _apply(tx: Tx, session: Stored, change: Change, decision: Decision) -> bool:
         raise Conflict(
             f"Call {call.id} is at attempt {call.attempt} by now, and this is about attempt {decision.attempt}."
         )
-    change.put(replace(step(call, decision.event, tx.now()), told=False))
+    change.put(replace(_stepped(tx, entry, call, decision), told=False))
     return True
+
+
+def _stepped(tx: Tx, entry: Entry, call: Call, decision: Decision) -> Call:
+    """The call after its decision. It is refused if it would not run as its approvers saw it."""
+    after = step(call, decision.event, tx.now())
+    if not isinstance(decision.event, Approve | RunAgain | Refuse):
+        return after
+    ready = after.state is CallState.READY
+    other = ready and decision.approved is not None and not decision.approved.covers(after)
+    if other or entry.seal.is_broken(call, required=False):
+        return step(after if ready else call, Refuse(ALTERED), tx.now())
+    return after
 
 
 def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decided: Sequence[Decision]) -> JsonObject:

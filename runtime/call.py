@@ -14,13 +14,14 @@ from enum import StrEnum
 from typing import assert_never
 
 from runtime.errors import Conflict
-from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.jsontypes import Json, JsonObject, canonical, same
 
 REJECTED = "tool call was rejected by the user"
 NOBODY_KNOWS = (
     "The process stopped while this tool ran. Nobody knows whether it took effect: do not simply call it again."
 )
 INTERRUPTED = "The process stopped while this tool ran; its result is lost."
+ALTERED = "The stored call is not the call that was approved: somebody changed the database. Nothing ran."
 
 
 class CallState(StrEnum):
@@ -54,7 +55,7 @@ class Asked:
     answer: Json = None  # the answer's payload
 
     def same_answer(self, confirmed: bool, payload: Json) -> bool:
-        return self.confirmed is confirmed and (not confirmed or canonical(self.answer) == canonical(payload))
+        return self.confirmed is confirmed and (not confirmed or same(self.answer, payload))
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,14 @@ class Call:
     begun: float | None = None  # when the tool last began
     told: bool = field(default=False)  # its result stands in the session's events
     actions: JsonObject | None = None  # what it does to the session, until that is told
+    seal: str | None = None  # a keyed digest of all the rest, where the runner has a key
 
     @property
     def request(self) -> Asked | None:
         return self.asked[-1] if self.asked else None
+
+    def has_asked(self, request_id: str) -> bool:
+        return any(asked.request_id == request_id for asked in self.asked)
 
     @property
     def run_args(self) -> JsonObject:
@@ -95,6 +100,20 @@ class Call:
     @property
     def confirmed_payload(self) -> Json:
         return self.request.answer if self.request else None
+
+
+@dataclass(frozen=True)
+class Approved:
+    """The call as the approvers saw it, edits included. Their approval is for this call and for no other."""
+
+    call_id: str
+    tool: str
+    args: JsonObject
+
+    def covers(self, call: Call) -> bool:
+        """Whether `call` would run exactly this."""
+        shown = canonical([self.call_id, self.tool, self.args])
+        return shown == canonical([call.id, call.tool, call.run_args])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
 from runtime.lookup import read_glimpses
 from runtime.records import Change, Invocation, Stored
+from runtime.sealing import CallSeal, Sealer
 from runtime.sessions import LeaseLost, was_written, write
 from runtime.view import View
 from runtime.warm import Live
@@ -26,11 +27,18 @@ class Journal:
     """`emit` gets every event once it is written. `temporary` is the state that ends with the run."""
 
     def __init__(
-        self, database: Database, live: Live, lease: Lease, emit: Callable[[Event], None], temporary: JsonObject
+        self,
+        database: Database,
+        live: Live,
+        lease: Lease,
+        emit: Callable[[Event], None],
+        temporary: JsonObject,
+        sealer: Sealer | None = None,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
+        self._seal = CallSeal(sealer, live.stored.name)
         self._change = Change()
         self._writing = asyncio.Lock()
 
@@ -77,7 +85,7 @@ class Journal:
 
     async def _write(self, change: Change) -> Stored:
         before = self.stored
-        rows = change.rows(before.key, before.events)
+        rows = change.rows(before.key, before.events, self._seal.put_on)
         unsure = False
         for pause in (*_PAUSES, None):
             try:

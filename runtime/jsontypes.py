@@ -20,4 +20,9 @@ def canonical(value: Json) -> str:
     return text if text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
+def same(one: Json, other: Json) -> bool:
+    """Whether these are the same JSON. Python calls `1`, `true` and `1.0` equal; here they are three values."""
+    return canonical(one) == canonical(other)
+
+
 _LONE = re.compile("[\ud800-\udfff]")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
@@ -124,9 +125,9 @@ class Change:
     def state(self) -> tuple[JsonObject, JsonObject, JsonObject]:
         return split_state({k: v for event in self.events for k, v in event.actions.state_delta.items()})
 
-    def rows(self, key: int, first: int) -> Rows:
+    def rows(self, key: int, first: int, seal: Callable[[Call], Call]) -> Rows:
         """As rows, made before the transaction so that the one writer need not wait for it."""
-        calls = self.calls.values()
+        calls = [seal(call) for call in self.calls.values()]
         return {
             "events": [{"session": key, "seq": first + n, "body": body} for n, body in enumerate(self._bodies)],
             "calls": [

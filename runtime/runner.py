@@ -14,7 +14,7 @@ from typing import Literal, Self
 from runtime.agent import Agent
 from runtime.app_sessions import AppSessions
 from runtime.arrival import Decision, Entry, decide, look, one_a_call
-from runtime.call import NOBODY_KNOWS, Call, CallEvent, Finish, RunAgain
+from runtime.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
 from runtime.confirming import Answer
 from runtime.database import Database
 from runtime.errors import Busy, NotFound, StoreError, words_of
@@ -25,6 +25,7 @@ from runtime.models import Models
 from runtime.records import OpenedBy, SessionId
 from runtime.recovery import Recovery, TakeUp
 from runtime.run import Run
+from runtime.sealing import Sealer
 from runtime.sequencer import Sequencer
 from runtime.store import bring_up_to_date, open_store
 from runtime.tool import Tool
@@ -65,11 +66,13 @@ class Runner(AppSessions):
         lease_term: float = LEASE_TERM,
         model_patience: float = 60.0,
         most_model_calls: int = 500,
+        sealer: Sealer | None = None,
     ) -> None:
         self.agent = agent
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
+        self._sealer = sealer
         self._models = Models()
         self._opening = asyncio.Lock()
         self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
@@ -139,13 +142,15 @@ class Runner(AppSessions):
         opened_by: OpenedBy = "anyone",
         desk: bool = False,
         mark: str | None = None,
+        approved: Mapping[str, Approved] | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
 
         Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
         process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
         words again are not said again: what they began goes on, if a crash had stopped it. `desk` says that the answer
-        comes from the desk, the only one whose answers count in a session that it opened.
+        comes from the desk, the only one whose answers count in a session that it opened. `approved` says for each
+        request what its approvers saw: a call that would run with anything else is refused.
         """
         check_state(state_delta)
         entry = replace(self._entry(self._name(user_id, session_id)), metadata=kept_metadata(custom_metadata))
@@ -154,17 +159,26 @@ class Runner(AppSessions):
             return await self._sequencer.enter(entry, streaming=streaming)
         incoming = read_message(message, state_delta)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
-            return await self._answer(entry, incoming, create=create, desk=desk, streaming=streaming)
+            entry = replace(entry, desk=desk)
+            return await self._answer(entry, incoming, approved or {}, create=create, streaming=streaming)
         entry = replace(entry, incoming=incoming, create=create, opened_by=opened_by)
         if mark is not None:
             entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{entry.name}{mark}')}", marked=True)
         return await self._sequencer.enter(entry, streaming=streaming)
 
     async def settle(
-        self, *, user_id: str, session_id: str, call_id: str, word: Word, attempt: int | None = None
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        call_id: str,
+        word: Word,
+        attempt: int | None = None,
+        approved: Approved | None = None,
     ) -> Run:
-        """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now."""
-        decision = Decision(call_id, _WORDS[word], attempt=attempt)
+        """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now.
+        `approved` is what shall run again."""
+        decision = Decision(call_id, _WORDS[word], attempt=attempt, approved=approved)
         return await self._sequencer.enter(replace(self._entry(self._name(user_id, session_id)), decisions=(decision,)))
 
     async def take_up(self, *, user_id: str, session_id: str) -> Run:
@@ -184,14 +198,17 @@ class Runner(AppSessions):
 
     # What these need
 
-    async def _answer(self, entry: Entry, incoming: Incoming, *, create: bool, desk: bool, streaming: bool) -> Run:
+    async def _answer(
+        self, entry: Entry, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
+    ) -> Run:
         name, database = entry.name, await self.open()
-        found = await database.read(look, name, incoming, desk=desk)
+        found = await database.read(look, name, incoming, desk=entry.desk)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
-        decisions = one_a_call([d for d in [await self._decide(incoming, *one) for one in found or ()] if d])
+        decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
+        decisions = one_a_call([decision for decision in decided if decision])
         if decisions:
-            entry = replace(entry, incoming=incoming, decisions=decisions, desk=desk)
+            entry = replace(entry, incoming=incoming, decisions=decisions)
             return await self._sequencer.enter(entry, streaming=streaming)
         # Nothing new was said. What a process that died left of it is taken up; else there is nothing to do.
         asking = [call.invocation_id for _, call in found or ()]
@@ -200,10 +217,12 @@ class Runner(AppSessions):
             return await self._sequencer.enter(self._entry(name), streaming=streaming)
         return _nothing()
 
-    async def _decide(self, incoming: Incoming, answer: Answer, call: Call) -> Decision | None:
+    async def _decide(
+        self, incoming: Incoming, answer: Answer, call: Call, approved: Approved | None
+    ) -> Decision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
-        return decide(answer, call, tools.get(call.tool), incoming.content_of(answer))
+        return decide(answer, call, tools.get(call.tool), incoming.content_of(answer), approved)
 
     async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
         database = await self.open()
@@ -245,6 +264,7 @@ class Runner(AppSessions):
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
+            sealer=self._sealer,
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Concatenate, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
@@ -90,7 +91,15 @@ class Sequencer:
         try:
             async with self._turns.setdefault(entry.name, asyncio.Lock()):
                 setting = await self._open_setting()
-                begun = await _begin(setting.database, entry)
+                begun = await _begin(setting.database, replace(entry, sealer=setting.sealer))
+                for call in begun.altered if begun is not None else ():
+                    log.error(
+                        "call %s (%s) of session %s: %s",
+                        call.id,
+                        call.tool,
+                        entry.name.id,
+                        call.reason or "Somebody changed it in the database while it ran: its outcome is unknown.",
+                    )
                 accepted.set_result(run)
                 if begun is not None:
                     await self._work(setting, entry, begun, run, streaming)
@@ -114,7 +123,7 @@ class Sequencer:
             live.stored = begun.stored
             for event in begun.events:
                 live.add(event)
-            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary))
+            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.sealer)
             work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata)
             for invocation, calls in begun.work:
                 await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))

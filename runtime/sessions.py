@@ -217,4 +217,5 @@ def _write_at_once(tx: Tx, name: SessionId, change: Change) -> Stored | None:
         return None
     stored, token = claimed
     change.release = True
-    return write(tx, stored, token, change, change.rows(stored.key, stored.events))
+    assert not change.calls  # only events, so there is nothing to seal
+    return write(tx, stored, token, change, change.rows(stored.key, stored.events, lambda call: call))

@@ -111,7 +111,7 @@ def _request_id(call: Call) -> str:
 
 def _request(call: Call) -> ConfirmationRequest:
     return ConfirmationRequest(
-        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.args),
+        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.run_args),
         tool_confirmation=_confirmation(call),
     )
 

@@ -26,6 +26,7 @@ from runtime.lookup import known_calls
 from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.paths import Paths
 from runtime.records import Invocation, Status
+from runtime.sealing import Sealer
 from runtime.sessions import LeaseLost
 from runtime.shared_state import split_temporary
 from runtime.tool import Tool
@@ -47,6 +48,7 @@ class Setting:
     dialect: Dialect = "call"
     patience: float = 60.0  # with a model for each piece of its answer, with a gate for its verdict
     most_model_calls: int = 500  # in one run
+    sealer: Sealer | None = None  # for the stored calls
 
 
 class Work:

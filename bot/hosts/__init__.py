@@ -9,13 +9,20 @@ from bot.hosts.host import Host
 from bot.settings import Agent
 from runtime.database import Database
 from runtime.errors import Invalid
+from runtime.sealing import Sealer
 from runtime.signing import checked_secret
 
 
 async def open_host(
-    agent: Agent, database: Database, clock: Callable[[], float] | None = None, *, store_url: str = "sqlite://"
+    agent: Agent,
+    database: Database,
+    clock: Callable[[], float] | None = None,
+    *,
+    store_url: str = "sqlite://",
+    sealer: Sealer | None = None,
 ) -> Host:
-    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions."""
+    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions. `sealer` seals the
+    calls that our own runtime stores."""
     if agent.url is not None:
         return _remote(agent, agent.url, clock)
     from bot.hosts.adk import is_googles
@@ -29,7 +36,7 @@ async def open_host(
         return open_adk(target, agent.target, store_url, clock)
     from bot.hosts.embedded import EmbeddedHost
 
-    return EmbeddedHost(load_agent(agent.target), database, clock)
+    return EmbeddedHost(load_agent(agent.target), database, clock, sealer)
 
 
 def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:

@@ -19,10 +19,11 @@ from bot.hosts.host import (
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
-from runtime.call import Call, CallState, Gate
+from runtime.call import ALTERED, Call, CallState, Gate
 from runtime.database import Database
 from runtime.jsontypes import JsonObject, canonical
 from runtime.runner import Run
+from runtime.sealing import Sealer
 from runtime.wire import Blob
 
 _LAST_WORDS = 0.5
@@ -31,8 +32,14 @@ _LAST_WORDS = 0.5
 class EmbeddedHost:
     """Sessions that it opens take answers from nobody else."""
 
-    def __init__(self, agent: Agent, database: Database, clock: Callable[[], float] | None = None) -> None:
-        self.runner = Runner(agent, database, clock=clock)
+    def __init__(
+        self,
+        agent: Agent,
+        database: Database,
+        clock: Callable[[], float] | None = None,
+        sealer: Sealer | None = None,
+    ) -> None:
+        self.runner = Runner(agent, database, clock=clock, sealer=sealer)
 
     @property
     def app(self) -> str:
@@ -60,7 +67,12 @@ class EmbeddedHost:
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
             run = await self.runner.start(
-                user_id=session.user, session_id=session.id, message=message, desk=True, streaming=True
+                user_id=session.user,
+                session_id=session.id,
+                message=message,
+                desk=True,
+                streaming=True,
+                approved={a.request_id: a.approved for a in answers if a.approved is not None},
             )
         except Conflict:
             return  # it was answered otherwise before; `look` tells what became of it
@@ -76,6 +88,7 @@ class EmbeddedHost:
         call_id: str,
         word: Word,
         attempt: int,
+        again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
         try:
             run = await self.runner.settle(
@@ -84,6 +97,7 @@ class EmbeddedHost:
                 call_id=call_id,
                 word=word.value,
                 attempt=attempt,
+                approved=again.approved if again is not None else None,
             )
         except Conflict:
             # Said before; a process that died then may have left something of it.
@@ -138,7 +152,7 @@ def _request(call: Call) -> HostRequest:
         request_id=asked.request_id,
         call_id=call.id,
         tool=call.tool,
-        arguments=call.args,
+        arguments=call.run_args,  # an earlier stage may have changed them
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,
@@ -178,6 +192,7 @@ def _outcomes(call: Call) -> list[HostOutcome]:
             text=None if call.result is None else _text(call.result),
             begun_at=call.begun,
             ended_at=call.since if call.settled else None,
+            altered=call.state is CallState.REFUSED and call.reason == ALTERED,
         ),
     ]
 

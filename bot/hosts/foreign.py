@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
 from bot.hosts.host import (
+    Altered,
     Capabilities,
     Cut,
     Failed,
@@ -33,7 +34,7 @@ from bot.row import SessionKey
 from bot.steps import Word
 from runtime.confirming import Answer
 from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import JsonObject, same
 from runtime.signing import MARK
 from runtime.wire import Blob, Content, Part
 
@@ -125,7 +126,7 @@ class ForeignHost:
         for answer in left:
             asking = before.asking(answer.request_id)
             if _is_another(asking, answer):
-                raise Lost(ANOTHER)
+                raise Altered(ANOTHER)
             if self._signer.lacks_secret(asking):
                 raise Refused(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
@@ -139,12 +140,20 @@ class ForeignHost:
                 yield said
 
     async def settle(
-        self, session: SessionKey, request_id: str, call_id: str, word: Word, attempt: int
+        self,
+        session: SessionKey,
+        request_id: str,
+        call_id: str,
+        word: Word,
+        attempt: int,
+        again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
         before = await self._read(session)
         asking = before.asking(request_id)
         if asking is None:
             raise Lost(GONE)
+        if again is not None and _is_another(asking, again):
+            raise Altered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
             if word is not Word.NOBODY_KNOWS:  # that it says by itself, after a day
                 with self._on_its_way(session, {request_id: len(asking.given) - 1}):
@@ -161,7 +170,9 @@ class ForeignHost:
         if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
             return  # its result came after all, or it was sent before
         self._wait_out(mark, None, self.server.patience)
-        parts = [self._signer.part(session, asking, answer) for answer in reading.first_answer(asking)]
+        if again is None:
+            return
+        parts = [self._signer.part(session, asking, _word(again))]
         async for said in self._give(session, before, parts, [request_id], [mark]):
             yield said
 
@@ -273,7 +284,8 @@ def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
     """Whether the session has by now another call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False
-    return (asking.request.call.name, asking.request.call.arguments) != (answer.tool, answer.arguments)
+    call = asking.request.call
+    return not same([asking.call_id, call.name, call.arguments], [answer.call_id, answer.tool, answer.arguments])
 
 
 def _word(answer: HostAnswer) -> Answer:

@@ -19,6 +19,7 @@ from typing import Protocol
 
 from bot.row import SessionKey
 from bot.steps import Word
+from runtime.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 
@@ -58,6 +59,10 @@ class Lost(ConfirmError):
         self.may_have_run = may_have_run
 
 
+class Altered(Lost):
+    """The host has another call now than the one that was approved. It does not run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attachment:
     """A file that came with somebody's words."""
@@ -92,7 +97,8 @@ class HostAnswer:
     mark: str = ""
     since: float | None = None
     tool: str = ""
-    arguments: JsonObject | None = None  # of the call as it was approved: a host gives the approval to no other
+    arguments: JsonObject | None = None  # of the call as it was asked; the tool's, for an approval
+    approved: Approved | None = None  # the call as it shall run, edits included: a host runs no other
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,6 +141,7 @@ class HostOutcome:
     text: str | None = None  # result, error or refusal as one reads it
     begun_at: float | None = None
     ended_at: float | None = None
+    altered: bool = False  # refused, because it was not the call that was approved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,8 +192,17 @@ class Host(Protocol):
     def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]: ...
     def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]: ...
     def settle(
-        self, session: SessionKey, request_id: str, call_id: str, word: Word, attempt: int
-    ) -> AsyncIterator[Said | Piece]: ...
+        self,
+        session: SessionKey,
+        request_id: str,
+        call_id: str,
+        word: Word,
+        attempt: int,
+        again: HostAnswer | None = None,
+    ) -> AsyncIterator[Said | Piece]:
+        """`again`: the approval for the next attempt, when the word is "run again"."""
+        ...
+
     async def look(self, session: SessionKey) -> Look: ...
     async def capabilities(self) -> Capabilities: ...
     async def close(self) -> None: ...

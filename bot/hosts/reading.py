@@ -8,7 +8,7 @@ that the tool may have run; *settled*, the agent's response to the call stands a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -268,8 +268,3 @@ def text_of(result: JsonObject) -> str:
     """A result as one reads it."""
     error: Json = result.get("error")
     return error if isinstance(error, str) and len(result) == 1 else canonical(result)
-
-
-def first_answer(asking: Asking) -> Iterator[Answer]:
-    """The approval that was given, for those who decided to give it again."""
-    return (given.answer for given in asking.given[:1] if given.answer.confirmed)

@@ -11,8 +11,8 @@ from bot.authorise import Reason
 from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, lapse_again, observe, run_again, settle, take_back
 from bot.row import OutcomeKind, State, VoteKind
-from bot.states import Illegal
-from bot.steps import Settlement, Word
+from bot.states import Change, Illegal
+from bot.steps import Answer, Settlement, Word
 from tests.support.deciding import ANNA, ASKER, BEN, SEAL, Desk, make_asked, make_policy
 
 
@@ -37,6 +37,16 @@ def word(desk: Desk) -> Settlement:
     last = desk.deliveries[-1]
     assert isinstance(last, Settlement)
     return last
+
+
+def is_refused_loudly(change: Change) -> None:
+    """Nothing is handed to the host; people see an alarm, and the agent is told."""
+    assert change.row.handed_at is None
+    assert change.row.outcome is not None
+    assert change.row.outcome.kind is OutcomeKind.REFUSED
+    assert [step.kind for step in change.steps] == [LineKind.ALTERED]
+    assert isinstance(change.delivery, Answer)
+    assert change.delivery.confirmed is False
 
 
 class TestRunning:
@@ -84,25 +94,33 @@ class TestRunning:
             replace(sound, payload=None),
             replace(sound, fingerprint="0" * 64),
             replace(sound, fingerprint=desk.row.revisions[0].fingerprint),
-            replace(sound, attempt=2),
         ]
         for forged in forgeries:
-            with pytest.raises(Illegal, match='"begin" is not possible'):
-                begin(desk.row, forged, desk.now, SEAL)
+            is_refused_loudly(begin(desk.row, forged, desk.now, SEAL))
+        with pytest.raises(Illegal, match='"begin" is not possible'):
+            begin(desk.row, replace(sound, attempt=2), desk.now, SEAL)
         assert begin(desk.row, sound, desk.now, SEAL).row.handed_at == desk.now
 
     def test_a_payload_reaches_the_tool_as_it_was_filled_in(self) -> None:
         desk = Desk(make_policy(), asked=make_asked(wants_payload=True, payload={"days": 0}))
         desk.fill_in(ANNA, {"days": 3})
-        with pytest.raises(Illegal, match="with what was not approved"):
-            begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, SEAL)
+        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, SEAL))
         desk.begin()
 
     def test_nor_does_it_after_somebody_rewrote_the_row(self) -> None:
         desk = approved()
         rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
-        with pytest.raises(Illegal, match="with what was not approved"):
-            begin(rewritten, desk.answer, desk.now, SEAL)
+        is_refused_loudly(begin(rewritten, desk.answer, desk.now, SEAL))
+
+    def test_a_rewritten_second_attempt_leaves_the_first_one_unknown(self) -> None:
+        desk = approved()
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
+        change = begin(rewritten, word(desk), desk.now, SEAL)
+        assert [step.kind for step in change.steps] == [LineKind.ALTERED]
+        assert (change.row.unknown, change.row.attempt, change.row.handed_at) == (True, 1, None)
 
     def test_it_is_given_to_the_host_once(self) -> None:
         desk = approved()

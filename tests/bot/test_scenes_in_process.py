@@ -136,7 +136,10 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = Word
         (outcome,) = (await visit.host.look(visit.session)).outcomes
         assert outcome.became is Became.UNKNOWN
         let_go(room, "long")
-        said = await texts(visit.host.settle(visit.session, request, noted_call().read_text(), word, 1))
+        call = noted_call().read_text()
+        again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
+        approval = again if word is Word.RUN_AGAIN else None
+        said = await texts(visit.host.settle(visit.session, request, call, word, 1, approval))
     if word is Word.RUN_AGAIN:
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
     else:

@@ -60,10 +60,13 @@ class Visit:
             reason=reason,
             mark=f"k-{request.request_id}:1:{'approved' if confirmed else 'denied'}",
             since=since,
+            tool=request.tool,
+            arguments=request.arguments,
         )
 
     async def settle(self, request: HostRequest, word: Word, attempt: int = 1) -> list[str]:
-        return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt))
+        again = self.answer(request, True) if word is Word.RUN_AGAIN else None
+        return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again))
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
         (found,) = [o for o in (await self.host.look(self.session)).outcomes if o.request_id == request.request_id]
