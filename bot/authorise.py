@@ -101,6 +101,13 @@ class Facts:
     barred: tuple[Approver, ...] = ()
     speakers: frozenset[Person] = frozenset()
 
+    @property
+    def after(self) -> float | None:
+        """In how many seconds more can be found out, where something is missing only because Slack takes so many
+        questions a minute."""
+        missing = [answer for answer in (self.account, *self.members.values()) if isinstance(answer, Unresolved)]
+        return min((answer.after for answer in missing if answer.after is not None), default=None)
+
 
 def authorise(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
     """Fails closed: only somebody for whom every question has a good answer is permitted.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from bot.authorise import Facts, to_look_up
 from bot.channels import Channels
@@ -17,26 +17,24 @@ from bot.editing import edited
 from bot.lookups import Lookups
 from bot.people import Account, Approver, ApproverKind, Members, Person, Unresolved
 from bot.policy import CallFacts, Policies
+from bot.questions import PATIENCE, Pause, Questions
 from bot.rota import Rota
 from bot.row import Confirmation, Vote
 from bot.sender import Sender
 from bot.slack_calls import Method, Workspace
 from bot.slack_json import obj, objects, text, texts
-from bot.slack_trouble import Gone, Later
+from bot.slack_trouble import Gone
 from bot.voting import claim_of
-from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject, canonical
 
-USERS_INFO = Method("users.info", 100)
-BY_EMAIL = Method("users.lookupByEmail", 50)
-GROUP_USERS = Method("usergroups.users.list", 20)
-GROUPS = Method("usergroups.list", 20)
+USERS_INFO = Method("users.info", 100, lookup=True)
+BY_EMAIL = Method("users.lookupByEmail", 50, lookup=True)
+GROUP_USERS = Method("usergroups.users.list", 20, lookup=True)
+GROUPS = Method("usergroups.list", 20, lookup=True)
 
 KNOWN_FOR = 30.0
-PATIENCE = 30.0
 MOST_DMS = 10
 
-T = TypeVar("T")
 Question = tuple[Approver, CallFacts]
 
 
@@ -55,12 +53,12 @@ class Directory:
         rota: Rota | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
+        pause: Pause = asyncio.sleep,
     ) -> None:
-        self._sender, self._rota, self._patience = sender, rota or Rota(), patience
-        self._channels = Channels(sender, self._in_time, KNOWN_FOR, clock)
-        self._accounts: Lookups[tuple[Workspace, str], Account | Unresolved] = Lookups(
-            KNOWN_FOR, good=_answered, clock=clock
-        )
+        self._sender, self._rota = sender, rota or Rota()
+        self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
+        self._channels = Channels(self._questions, KNOWN_FOR, clock)
+        self._accounts: Lookups[tuple[Workspace, str], Account] = Lookups(KNOWN_FOR, clock=clock)
         self._members: Lookups[tuple[Approver, Workspace, str], Members] = Lookups(
             KNOWN_FOR, good=_answered, clock=clock
         )
@@ -70,14 +68,16 @@ class Directory:
     async def account(self, person: Person, at: Workspace | None = None) -> Account | Unresolved:
         """What Slack says of an account, asked in the workspace `at`, its own one if none is given."""
         at = at or Workspace(person.team)
-        found = await self._accounts.get((at, person.user), lambda: self._ask_account(person, at))
+        key = at, person.user
+        found = await self._questions.answer(person.user, self._accounts, key, lambda: self._ask_account(person, at))
         return found if isinstance(found, Unresolved) else _as_asked(found, person)
 
     async def members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
         """Who is behind an entry of a policy now."""
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(at.team, entry.value)})
-        return await self._members.get(_key(entry, at, call), lambda: self._ask_members(entry, at, call))
+        key = _key(entry, at, call)
+        return await self._questions.answer(str(entry), self._members, key, lambda: self._ask_members(entry, at, call))
 
     async def facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
@@ -85,6 +85,8 @@ class Directory:
         """All that `authorise` has to know of this vote, asked at once."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
+        # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
+        questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
         account, answers = await asyncio.gather(
             self.account(vote.voter, at),
             asyncio.gather(*(self.members(entry, at, call) for entry, call in questions)),
@@ -101,7 +103,7 @@ class Directory:
         questions = _questions(row, vote, barred)
         known = [self._members.peek(_key(entry, at, call)) for entry, call in questions]
         found = [answer for answer in known if answer is not None]
-        if account is None or isinstance(account, Unresolved) or len(found) < len(known):
+        if account is None or len(found) < len(known):
             return None
         members = _together(row, barred, questions, found)
         account = _as_asked(account, vote.voter)
@@ -114,8 +116,8 @@ class Directory:
 
     # Where people can be reached
 
-    async def shared(self, at: Workspace, channel: str) -> bool | None:
-        """Whether a channel is shared with another company; None when Slack does not tell."""
+    async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
+        """Whether a channel is shared with another company."""
         return await self._channels.shared(at, channel)
 
     async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
@@ -158,40 +160,21 @@ class Directory:
 
     # Asking
 
-    async def _in_time(self, what: str, ask: Callable[[], Awaitable[T]]) -> T | Unresolved:
-        """Asks as often as it takes, for as long as there is patience."""
+    async def _ask_account(self, person: Person, at: Workspace) -> Account:
         try:
-            async with asyncio.timeout(self._patience):
-                while True:
-                    try:
-                        return await ask()
-                    except Later as later:
-                        if later.after >= self._patience:
-                            raise
-                        await asyncio.sleep(later.after)
-        except (TimeoutError, Later):
-            return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
-        except ConfirmError as error:
-            return Unresolved(what, str(error).removesuffix("."))
-
-    async def _ask_account(self, person: Person, at: Workspace) -> Account | Unresolved:
-        async def ask() -> Account:
-            try:
-                answer = await self._sender.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
-            except Gone:
-                return Account(person, stranger=True)  # nobody whom this workspace can see decides in it
-            return _account(person, answer)
-
-        return await self._in_time(person.user, ask)
+            answer = await self._questions.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
+        except Gone:
+            return Account(person, stranger=True)  # nobody whom this workspace can see decides in it
+        return _account(person, answer)
 
     async def _ask_members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
         match entry.kind:
             case ApproverKind.USER:
                 return frozenset({Person(at.team, entry.value)})
             case ApproverKind.GROUP:
-                return await self._in_time(str(entry), lambda: self._group(entry, at))
+                return await self._group(entry, at)
             case ApproverKind.EMAIL:
-                return await self._in_time(str(entry), lambda: self._email(entry, at))
+                return await self._email(entry, at)
             case ApproverKind.PYTHON:
                 named = await self._rota.ask(entry.value, call)
                 return named if isinstance(named, Unresolved) else _people(at, named)
@@ -199,7 +182,7 @@ class Directory:
 
     async def _group(self, entry: Approver, at: Workspace) -> Members:
         try:
-            answer = await self._sender.ask(
+            answer = await self._questions.ask(
                 at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value, team_id=_team(at))
             )
         except Gone:
@@ -208,7 +191,7 @@ class Directory:
 
     async def _disabled(self, entry: Approver, at: Workspace) -> Members:
         """A group that is switched off has nobody in it; one that never was is a mistake, and is said."""
-        answer = await self._sender.ask(
+        answer = await self._questions.ask(
             at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
         )
         if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
@@ -217,7 +200,9 @@ class Directory:
 
     async def _email(self, entry: Approver, at: Workspace) -> Members:
         try:
-            answer = await self._sender.ask(at, BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value))
+            answer = await self._questions.ask(
+                at, BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value)
+            )
         except Gone:
             return frozenset()
         return _people(at, [text(obj(answer.get("user")).get("id"))])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from sqlalchemy import select
 
+from bot.attend import NotNow
 from bot.desk import Opening, grants_in
 from bot.directory import Directory, NotWritable
 from bot.exact import check_json
@@ -21,6 +23,8 @@ from bot.tables import mail
 from bot.voting import Rules
 from runtime.database import Database, Tx
 from runtime.errors import Invalid
+
+T = TypeVar("T")
 
 Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 """Why nobody in a workspace may be asked, although a policy is found."""
@@ -63,7 +67,7 @@ class Openings:
         barred: set[Person] = set()
         at = Workspace(session.team, session.enterprise)
         for entry in dict.fromkeys((*found.policy.barred, *self._rules.policies.barred(call))):
-            people = await self._directory.members(entry, at, call)
+            people = _in_turn(await self._directory.members(entry, at, call))
             if isinstance(people, Unresolved):
                 return None
             barred |= people
@@ -79,12 +83,14 @@ class Openings:
         )
         if channel is not None and channel != session.channel:
             place = Place(channel=channel)
-        unfit = may_show_in(found.policy, await self._directory.shared(at, place.channel))
+        shared = _in_turn(await self._directory.shared(at, place.channel))
+        unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
         return (place,) if unfit is None else Ungoverned(unfit, found.index)
 
     async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
         """In a direct message nobody else can see the thread: each approver gets the card as one."""
-        people = await self._directory.people(found.policy.approvers, Workspace(session.team, session.enterprise), call)
+        at = Workspace(session.team, session.enterprise)
+        people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
         if isinstance(people, Unresolved | NotWritable):
             why = (
                 people.sentence
@@ -101,6 +107,13 @@ class Openings:
             thread = session.thread_ts if channel == session.channel else None
             places.append(Place(channel=channel, thread_ts=thread, person=person))
         return tuple(places)
+
+
+def _in_turn(answer: T) -> T:
+    """The answer; a request is put off, and not refused, while it only waits for its turn to ask Slack."""
+    if isinstance(answer, Unresolved) and answer.after is not None:
+        raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
+    return answer
 
 
 def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:

@@ -99,10 +99,14 @@ ApproverField = Annotated[Approver, PlainValidator(Approver.parse), PlainSeriali
 
 @dataclass(frozen=True)
 class Unresolved:
-    """Somebody who had to be asked (Slack, a `python:` function) gave no usable answer."""
+    """Somebody who had to be asked (Slack, a `python:` function) gave no usable answer.
+
+    `after`: Slack can be asked in so many seconds, since it takes only so many questions a minute. Whoever can wait
+    that long does; for anybody else it is an answer that is missing, like any other."""
 
     what: str
     why: str
+    after: float | None = None
 
 
 Members = frozenset[Person] | Unresolved

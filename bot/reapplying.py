@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 PAGE = 200
 _TIMES = 5
+_TURNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +90,7 @@ async def _reapply_one(
         if not _concerned(row, policies):
             return None
         for _ in range(_TIMES):
-            facts = await _facts(people, row, policies)
+            facts = await _facts_in_turn(people, row, policies)
             unknown = _unknown(facts)
             if unknown is not None:
                 return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
@@ -116,6 +118,17 @@ async def _facts(people: Asking, row: Confirmation, policies: Policies) -> dict[
     after = found.policy.escalate_after
     under = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
     return {vote.id: await people.facts(under, vote, policies) for vote in row.approvals}
+
+
+async def _facts_in_turn(people: Asking, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+    """The same, however long it takes until it is our turn to ask Slack."""
+    for _ in range(_TURNS):
+        facts = await _facts(people, row, policies)
+        pauses = [one.after for one in facts.values() if one.after is not None]
+        if not pauses:
+            break
+        await asyncio.sleep(min(pauses))
+    return facts
 
 
 def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:

@@ -27,18 +27,19 @@ from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
 
+_FOR_A_TRIGGER = 1.0
+_TRIGGER_LIVES = 3.0
+
 POST = Method("chat.postMessage", 600, repeatable=False)
 UPDATE = Method("chat.update", 50)
 EPHEMERAL = Method("chat.postEphemeral", 100)
 PERMALINK = Method("chat.getPermalink", 600)
 OPEN_DM = Method("conversations.open", 50)
-OPEN_VIEW = Method("views.open", 100, repeatable=False)
-PUSH_VIEW = Method("views.push", 100, repeatable=False)
+OPEN_VIEW = Method("views.open", 100, repeatable=False, within=_TRIGGER_LIVES)
+PUSH_VIEW = Method("views.push", 100, repeatable=False, within=_TRIGGER_LIVES)
 UPDATE_VIEW = Method("views.update", 100)
 PUBLISH = Method("views.publish", 100)
 UPLOAD = Method("files.upload", 20, repeatable=False)
-
-_FOR_A_TRIGGER = 1.0
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,8 @@ class Sender:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._calls = Calls(client_for, on_revoked=on_revoked, limits=limits, meter=meter, clock=clock, pause=pause)
-        self._links: Lookups[tuple[Workspace, str, str], str] = Lookups()
-        self._dms: Lookups[tuple[Workspace, str], str] = Lookups()
+        self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
+        self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = History(self.ask)
 
     async def ask(

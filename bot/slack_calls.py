@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -55,18 +56,22 @@ class NoMeter:
 
 @dataclass(frozen=True)
 class Method:
-    """`repeatable`: doing it twice is as good as once. `per_minute` is Slack's limit in one workspace."""
+    """`repeatable`: doing it twice is as good as once. `per_minute` is Slack's limit in one workspace. `lookup`: it is
+    not repeated at once when it fails, since `Questions` repeats it. `within`: the answer is of no use after so many
+    seconds."""
 
     name: str
     per_minute: int
     repeatable: bool = True
+    lookup: bool = False
+    within: float = math.inf
 
 
 @dataclass(frozen=True)
 class Limits:
     """`patience`: the longest that a call waits for its turn; beyond it, `Later`. `posts` may go into one channel at
     once, and as many in any `posts` seconds: Slack's one a second, with the short bursts that it lets pass.
-    `lookups`: for so long it is asked who somebody is, whatever gets in the way."""
+    `lookups`: the longest that a decision waits for a lookup while Slack fails."""
 
     time_limit: float = 10.0
     patience: float = 5.0
@@ -102,19 +107,17 @@ class Calls:
         """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own.
         `patience`: for what is worth nothing later; anything else comes back when a `Later` says so."""
         left = self._limits.patience if patience is None else patience
-        lost = 0
+        tries = 2 if method.repeatable and not method.lookup else 1
         while True:
             left -= await self._turn(at, method, into, left, comes_back=patience is None)
             try:
                 return await self._once(at, method, call)
             except Later as later:
-                limited = later.code == "ratelimited"
-                lost += not limited
-                if limited:
+                if later.limited:
                     self._close(at, method, into, later.after)
-                if not method.repeatable and not limited:
-                    raise
-                if lost > 1 or later.after > left:
+                else:
+                    tries -= 1
+                if not tries or later.after > left:
                     raise
 
     async def _turn(
@@ -147,10 +150,11 @@ class Calls:
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         client = await self.client(at)
-        began, outcome = self._clock(), "ok"
+        began, outcome = self._clock(), "abandoned"
         try:
-            async with asyncio.timeout(self._limits.time_limit):
+            async with asyncio.timeout(min(self._limits.time_limit, method.within)):
                 response = await call(client)
+            outcome = "ok"
             return cast("JsonObject", response.data)
         except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
             # AttributeError: the SDK trips over a 200 whose body is plain text, such as a proxy's.

@@ -27,10 +27,18 @@ class SlackTrouble(ConfirmError):
         self.method, self.code = method, code
 
 
+LIMITED = frozenset({"ratelimited", "rate_limited"})
+
+
 class Later(SlackTrouble):
     def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
         super().__init__(method, code, f"Slack takes no {method} now ({code}); trying again in {after:.0f} s.")
         self.after = after
+
+    @property
+    def limited(self) -> bool:
+        """It is not our turn yet, by our own count or by Slack's 429. Nothing has failed."""
+        return self.code in LIMITED
 
 
 class Unsure(SlackTrouble):

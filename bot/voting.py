@@ -90,6 +90,12 @@ def needs_asking(row: Confirmation, vote: Vote) -> bool:
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
 
 
+def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
+    """In how many seconds to ask again, where a vote can't be counted only because it is not our turn to ask Slack."""
+    verdict = authorise(row.policy, claim_of(row, vote), facts)
+    return facts.after if isinstance(verdict, Refusal) and verdict.reason is Reason.CANNOT_ASK else None
+
+
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
     """How the voter stands to the confirmation; whether it was escalated is judged by when the vote was stored."""
     return Claim(

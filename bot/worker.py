@@ -9,7 +9,7 @@ from typing import Protocol
 from sqlalchemy import delete, select, update
 
 from blocks.view import Paused
-from bot.attend import Attendant, Kind
+from bot.attend import Attendant, Kind, NotNow
 from bot.authorise import Facts
 from bot.desk import count_next, grants_in, keep_time, placed
 from bot.drawing import Around
@@ -25,12 +25,15 @@ from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, r
 from bot.slack_json import texts
 from bot.tables import confirmations, replies, sessions
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import Rules, needs_asking
+from bot.voting import Rules, needs_asking, waits_for_slack
 from runtime.database import Database, Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
 from runtime.logs import about
+
+HELD_FOR = 300.0
+"""So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
 
 
 class Asking(Protocol):
@@ -119,6 +122,9 @@ class Worker:
         if needs_asking(row, vote):
             session = await self._database.read(read_session, chain_of(row.asked.session))
             facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
+            after = waits_for_slack(row, vote, facts)
+            if after is not None and await self._database.read(age, vote) < HELD_FOR:
+                raise NotNow(after, "Slack takes no more questions about who may decide for now.")
         await self._database.run(count_next, row.id, vote.id, facts, self._rules)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
@@ -133,6 +139,10 @@ def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed
     if row is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     return row, owed(row, now(tx))
+
+
+def age(tx: Tx, vote: Vote) -> float:
+    return (now(tx) - vote.stored_at).total_seconds()
 
 
 def next_deadline(tx: Tx, confirmation_id: str) -> float | None:

@@ -130,7 +130,7 @@ async def test_a_group_that_never_was_lets_nobody_through(open_office: Opens) ->
 
 
 @pytest.mark.parametrize("method", ["usergroups.users.list", "users.info"])
-@pytest.mark.parametrize("how", ["fails", "limits", "cuts", "hangs", "garbles"])
+@pytest.mark.parametrize("how", ["fails", "cuts", "hangs", "garbles"])
 async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_said(
     open_office: Opens, method: str, how: str
 ) -> None:
@@ -139,7 +139,6 @@ async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_said(
         card = await at.ask(DINNER)
         away = {
             "fails": lambda: at.slack.faults.fails(method, times=None),
-            "limits": lambda: at.slack.faults.limits(method, retry_after=60, times=None),
             "cuts": lambda: at.slack.faults.cuts(method, times=None),
             "hangs": lambda: at.slack.faults.hangs(method, times=None),
             "garbles": lambda: at.slack.faults.garbles(method, times=None),

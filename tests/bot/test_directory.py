@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.authorise import authorise
+from bot.authorise import Permitted, authorise
 from bot.directory import Directory, NotWritable
 from bot.people import Account, Approver, Members, Person, Unresolved
 from bot.policy import CallFacts, Policies
 from bot.rota import Rota
 from bot.row import Edit, Vote, VoteKind
 from bot.slack_calls import Limits, Workspace
-from bot.voting import claim_of
+from bot.voting import claim_of, waits_for_slack
 from tests.support import rotas
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import AT, Outgoing, outgoing
@@ -122,6 +122,63 @@ async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -
     assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
 
 
+# While Slack fails, and while it is not our turn
+
+
+async def test_a_question_that_fails_is_asked_later_and_later_by_one_for_all(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann, id=f"S0G{n}") for n in range(3)]
+    out.slack.rates.methods = True
+    out.slack.faults.fails("usergroups.users.list", times=6)  # the three at once, and then one at a time
+
+    answers = await asyncio.gather(*(members(out, f"group:{group}") for group in groups for _ in range(30)))
+
+    assert set(answers) == {frozenset({ANNA})}
+    assert out.waits == pytest.approx([1, 2, 4, 8], abs=0.9)
+    assert [made.status for made in out.slack.calls_of("usergroups.users.list")] == [500] * 6 + [200] * 3
+
+
+async def test_a_question_that_fails_keeps_no_other_from_being_answered(out: Outgoing) -> None:
+    odd, fine = (out.slack.group(name, out.ann, id=f"S0{name.upper()}") for name in ("odd", "fine"))
+    broken = out.slack.faults.fails(
+        "usergroups.users.list", times=None, where=lambda args: args.get("usergroup") == odd
+    )
+    asking = asyncio.create_task(members(out, f"group:{odd}"))
+    await broken.reached()
+    assert await members(out, f"group:{fine}") == frozenset({ANNA})
+    out.slack.faults.clear()
+    assert await asking == frozenset({ANNA})
+
+
+async def test_what_is_asked_too_often_is_told_when_it_can_be_asked_and_each_its_own_time(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann, id=f"S0G{n}") for n in range(22)]
+
+    async def asked() -> list[Members]:
+        return await asyncio.gather(*(members(out, f"group:{group}") for group in groups))
+
+    for _ in range(3):  # asking again moves nobody's time
+        answers = await asked()
+        assert answers[:20] == [frozenset({ANNA})] * 20
+        first, second = (found.after for found in answers[20:] if isinstance(found, Unresolved))
+        assert first == pytest.approx(60, abs=2)
+        assert second == pytest.approx(63, abs=2)
+    assert len(out.slack.calls_of("usergroups.users.list")) == 20
+
+    out.slack.clock.advance(65)
+    late = await asyncio.gather(*(members(out, f"group:{group}") for group in groups[20:]))
+    assert late == [frozenset({ANNA})] * 2
+
+
+async def test_slacks_429_is_no_answer_that_is_missing_for_good(out: Outgoing) -> None:
+    out.slack.faults.limits("users.info", retry_after=60)
+    account = await out.directory.account(ANNA)
+    assert isinstance(account, Unresolved)
+    assert account.after == pytest.approx(60, abs=1)
+    assert isinstance(await out.directory.account(ANNA), Unresolved)
+    out.slack.clock.advance(60)
+    assert isinstance(await out.directory.account(ANNA), Account)
+    assert len(out.slack.calls_of("users.info")) == 2
+
+
 # Members
 
 
@@ -221,6 +278,19 @@ async def test_facts_are_asked_at_once_and_then_known_without_asking(out: Outgoi
     assert out.directory.fresh_facts(row, ours, policies) is None
 
 
+async def test_of_more_groups_than_can_be_asked_about_in_a_minute_each_has_its_turn(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann if n == 20 else out.ben, id=f"S0G{n}") for n in range(21)]
+    row = out.open(make_policy(approvers=[f"group:{group}" for group in groups]))
+    ours = vote(ANNA)
+
+    facts = await out.directory.facts(row, ours, Policies.of())
+    assert waits_for_slack(row, ours, facts) == pytest.approx(60, abs=2)
+
+    out.slack.clock.advance(62)
+    facts = await out.directory.facts(row, ours, Policies.of())
+    assert authorise(row.policy, claim_of(row, ours), facts) == Permitted(row.policy.approvers[20])
+
+
 async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_member(out: Outgoing) -> None:
     out.slack.group("oncall", out.ann, id="S0ONCALL")
     stranger = vote(Person("T0UMBRELLA", ANNA.user))
@@ -247,7 +317,7 @@ async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -
     shared = out.slack.channel("joint", out.ann, shared_with=(other,))
     assert await out.directory.shared(AT, shared.id) is True
     assert await out.directory.shared(AT, out.deploys.id) is False
-    assert await out.directory.shared(AT, "C0NOWHERE") is None
+    assert isinstance(await out.directory.shared(AT, "C0NOWHERE"), Unresolved)
 
 
 async def test_who_can_read_a_channel(out: Outgoing) -> None:

@@ -137,7 +137,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgo
         slack.clock.advance(seconds)
 
     sender = Sender(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause)
-    directory = Directory(sender, patience=3.0, clock=slack.clock.now)
+    directory = Directory(sender, patience=3.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
         for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))
