@@ -28,6 +28,7 @@ from bot.row import Asked, Confirmation, Edit, Place, State, Vote, VoteKind
 from bot.rows import (
     REPLIES,
     Session,
+    has_mail,
     lock_confirmation,
     lock_session,
     moment,
@@ -59,13 +60,16 @@ class Opening:
 
 
 def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
-    """Puts a request to people, once; None when it is known, or when nobody may be asked, which is said at once."""
+    """Puts a request to people, once; None when it is known, or when nobody may be asked, which is said at once.
+
+    A request that was refused stays refused: its agent may not have heard of it yet.
+    """
     session = lock_session(tx, key)
     request = opening.request
     known = select(confirmations.c.id).where(
         confirmations.c.session == key, confirmations.c.request_id == request.request_id
     )
-    if tx.execute(known).first() is not None:
+    if tx.execute(known).first() is not None or has_mail(tx, key, _refusal_mark(request)):
         return None
     asked, at = _asked(session, opening), now(tx)
     found = opening.governs
@@ -148,9 +152,13 @@ def _refuse(tx: Tx, session: Session, asked: Asked, found: Ungoverned) -> None:
         "reason": reason,
         "trace": asked.trace,
     }
-    if put_mail(tx, session.key, kind="refusal", mark=f"refused:{asked.request_id}", body=canonical(body)):
-        step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))
-        write_step(tx, session.key, step, None, asked.tool)
+    put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
+    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))
+    write_step(tx, session.key, step, None, asked.tool)
+
+
+def _refusal_mark(asked: HostRequest | Asked) -> str:
+    return f"refused:{asked.request_id}"
 
 
 # Votes

@@ -271,11 +271,16 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
     )
 
 
+def has_mail(tx: Tx, session: str, mark: str) -> bool:
+    """Whether it was put there, told or not."""
+    return _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None
+
+
 def put_mail(
     tx: Tx, session: str, *, kind: str, mark: str, body: str, person: str | None = None, confirmation: str | None = None
 ) -> bool:
     """False: it was there already."""
-    if _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None:
+    if has_mail(tx, session, mark):
         return False
     letter = {
         "session": session,

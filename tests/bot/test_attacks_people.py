@@ -109,6 +109,23 @@ async def test_a_channel_of_which_slack_says_nothing_gets_no_card(open_office: O
         assert at.ran() == []
 
 
+async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again(open_office: Opens) -> None:
+    """Words that came meanwhile are told to the agent before the refusal is, and then the call still waits there."""
+    async with open_office(target="tests.support.lab:agent", limits=IMPATIENT) as at:
+        silence = at.slack.faults.hangs("conversations.info")
+        said = await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 20}', at.deploys)
+        await silence.reached()
+        await at.cyd.says("@adk-confirm hello", at.deploys, thread=said)
+
+        await at.ann.finds("You said: hello", at.deploys, thread=said)
+        await at.ann.finds("nothing may be approved in it for now", at.deploys, thread=said)
+        await at.rests()
+
+        assert "pay needs approval" not in at.ann.sees(at.deploys)
+        assert at.ann.sees(at.deploys).count("pay was refused without asking anybody") == 1
+        assert at.ran() == []
+
+
 # Groups
 
 
