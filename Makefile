@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench wheel lock clean
+.PHONY: setup dev demo check test test-slow bench chaos wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -57,6 +57,9 @@ lock: ## constraints.txt: the exact versions that the Docker image installs
 	  "$$temporary/venv/bin/python" -m pip install --quiet --disable-pip-version-check '.[adk,mcp,oauth,otel,postgres]' && \
 	  { echo "# The versions that a deployment installs. Made by \`make lock\`: do not edit."; \
 	    "$$temporary/venv/bin/python" -m pip freeze --exclude adk-confirm; } > constraints.txt
+
+chaos: dev ## three replicas under random faults: make chaos SECONDS=600 SEED=7; without a seed, another each time
+	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

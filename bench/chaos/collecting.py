@@ -1,0 +1,115 @@
+"""From the office as it stands at the end to its history: Slack's messages, the tools' log, the exported ledger."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from bench.chaos.history import Effect, Entry, Happened, History, Kind, Message, Renewed, Said, Whisper
+from bench.chaos.office import Office
+from blocks.ids import CardMark, LineMark, parse_mark
+from bot.sandbox import records
+from bot.sandbox.elements import element_label
+from bot.sandbox.plain import Reader
+from bot.sandbox.seen import controls
+from bot.sandbox.server import FakeSlack
+from runtime.jsontypes import JsonObject
+
+
+async def collect(
+    office: Office, happened: tuple[Happened, ...], owed: tuple[str, ...], renewed: tuple[Renewed, ...]
+) -> History:
+    verified = await office.command("audit", "verify")
+    _, exported = await office.command("audit", "export")
+    messages = tuple(_messages(office.slack))
+    return History(
+        asked=tuple(office.people.asked),
+        said=tuple(_said(office)),
+        clicked=tuple(office.people.clicked),
+        effects=tuple(effects(office)),
+        messages=messages,
+        whispers=tuple(_whispers(office.slack)),
+        ledger=tuple(_entry(json.loads(line)) for line in exported.splitlines() if line.startswith("{")),
+        names=dict(office.names),
+        tickets=office.people.tickets,
+        verified=verified,
+        owed=owed,
+        renewed=renewed,
+        happened=happened,
+    )
+
+
+def effects(office: Office) -> list[Effect]:
+    if not office.tool_log.exists():
+        return []
+    lines = (json.loads(line) for line in office.tool_log.read_text(encoding="utf-8").splitlines())
+    return [
+        Effect(line["at"], line["phase"], line["tool"], line["ticket"], line["amount"], line["call"] or "")
+        for line in lines
+    ]
+
+
+def _said(office: Office) -> Iterator[Said]:
+    """Slack knows which events were acknowledged."""
+    acked = {
+        (str(event.get("channel")), str(event.get("ts")))
+        for made in office.slack.deliveries
+        if made.acked and made.kind == "events_api" and isinstance(event := made.body.get("event"), dict)
+    }
+    for heard in office.people.heard:
+        here = (heard.thread[0], heard.ts)
+        yield Said(heard.at, heard.who, heard.thread, heard.words, here in acked, heard.answer)
+
+
+def _messages(slack: FakeSlack) -> Iterator[Message]:
+    reader = _reader(slack)
+    for channel in slack.workspace.directory.channels.values():
+        for message in channel.messages.values():
+            if message.user == slack.install.bot_user_id:
+                place = (channel.id, message.thread_ts or message.ts)
+                kind, about = _mark(message)
+                buttons = tuple(element_label(element) for _, element in controls(message.blocks))
+                yield Message(place, message.ts, kind, about, reader.message(message), buttons)
+
+
+def _mark(message: records.Message) -> tuple[Kind, str]:
+    mark = parse_mark(message.metadata)
+    match mark:
+        case CardMark(confirmation):
+            return "card", confirmation
+        case LineMark(session):
+            return "lines", session
+    told = message.metadata or {}
+    payload = told.get("event_payload")
+    payload = payload if isinstance(payload, dict) else {}
+    match told.get("event_type"):
+        case "adk_confirmation_said":
+            return "said", f"{payload.get('event')} {payload.get('part')}"
+        case "adk_confirmation_pointer":
+            return "pointer", str(payload.get("confirmation"))
+    return "other", ""
+
+
+def _whispers(slack: FakeSlack) -> Iterator[Whisper]:
+    reader = _reader(slack)
+    for channel in slack.workspace.directory.channels.values():
+        for message in channel.ephemerals:
+            yield Whisper((channel.id, message.thread_ts), message.only_for, reader.message(message))
+
+
+def _reader(slack: FakeSlack) -> Reader:
+    directory = slack.workspace.directory
+    return Reader(directory, next(iter(directory.users.values())))
+
+
+def _entry(line: JsonObject) -> Entry:
+    content = line.get("content")
+    return Entry(
+        session=str(line["session"]),
+        seq=int(str(line["seq"])),
+        at=str(line["at"]),
+        kind=str(line["kind"]),
+        confirmation=str(line["confirmation"] or ""),
+        tool=str(line["tool"] or ""),
+        content=content if isinstance(content, dict) else {},
+    )

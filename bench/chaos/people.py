@@ -1,0 +1,272 @@
+"""People at their screens: they carry out errands, look at cards, click, and try again when Slack says it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from bench.chaos.history import Asked, Clicked, Place
+from bench.chaos.plan import CHANNELS, Call, Chat, Click, Errand, Plan, Word
+from blocks.ids import CardMark, parse_mark
+from bot.sandbox.delivery import Delivery
+from bot.sandbox.people import Person
+from bot.sandbox.plain import Reader
+from bot.sandbox.records import Channel, Message
+from bot.sandbox.seen import Modal, find_control
+from bot.sandbox.server import FakeSlack
+from runtime.errors import NotFound
+
+_GLANCE = 0.1
+_TRIES = 6
+_TRIES_AGAIN_AFTER = 1.0
+_FORM_WITHIN = 6.0
+_VERDICT_WITHIN = 15.0
+_CARD_WITHIN = 60.0
+_FIELDS = {"Deny": "Reason", "Edit": "amount"}
+_BUTTONS = {"Edit": "Edit…"}
+_TICKET = re.compile(r"\b[tn]\d+(x\d+)?\b")
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Words that were said, by the message's ts; whether they were heard Slack knows in the end."""
+
+    at: float
+    who: str
+    thread: Place
+    ts: str
+    words: str
+    answer: str
+
+
+class People:
+    """Everybody. What they did is in `asked`, `heard` and `clicked`."""
+
+    def __init__(self, slack: FakeSlack, cast: dict[str, Person], channels: dict[str, Channel]) -> None:
+        self._slack, self._cast, self._channels = slack, cast, channels
+        self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at once
+        self._tickets: dict[str, str] = {}
+        self._errands: list[asyncio.Task[None]] = []
+        self.asked: list[Asked] = []
+        self.heard: list[Heard] = []
+        self.clicked: list[Clicked] = []
+        self.threads: dict[str, Place] = {}
+
+    # The plan
+
+    async def live(self, plan: Plan) -> None:
+        """Begins every errand at its time; returns after the last one's."""
+        began = time.monotonic()
+        for errand in sorted(plan.errands, key=lambda one: one.at):
+            await asyncio.sleep(max(0.0, began + errand.at - time.monotonic()))
+            self._errands.append(asyncio.create_task(self.runs(errand), name=f"errand {errand.number}"))
+
+    async def finish(self, within: float) -> None:
+        """Lets everybody end what they began; whoever waits for what never comes goes home."""
+        if self._errands:
+            _, late = await asyncio.wait(self._errands, timeout=within)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*self._errands, return_exceptions=True)
+
+    async def runs(self, errand: Errand) -> None:
+        thread = self._asks(errand)
+        work: list[Coroutine[Any, Any, None]] = [self._chats(chat, thread) for chat in errand.chats]
+        for call in errand.calls:
+            work += [self._decides(call, click) for click in call.clicks]
+        await asyncio.gather(*work)
+
+    def _asks(self, errand: Errand) -> Place:
+        lines = [f"think {errand.thinks:.2f}"] if errand.thinks else []
+        for call in errand.calls:
+            told = {"ticket": call.ticket, "amount": call.amount, "takes": round(call.takes, 2)}
+            lines.append(f"{call.tool} {json.dumps(told)}")
+        thread = self._says(errand.asker, errand.channel, "", lines, "")
+        for call in errand.calls:
+            self.asked.append(Asked(call.ticket, call.tool, call.amount, errand.asker, thread))
+            self.threads[call.ticket] = thread
+        return thread
+
+    async def _chats(self, chat: Chat, thread: Place) -> None:
+        await asyncio.sleep(chat.after)
+        lines = [f"think {chat.thinks:.2f}"] if chat.thinks else []
+        channel = next(name for name, one in self._channels.items() if one.id == thread[0])
+        self._says(chat.who, channel, thread[1], [*lines, chat.words], f"You said {chat.words}.")
+
+    def _says(self, who: str, channel: str, thread_ts: str, lines: list[str], answer: str) -> Place:
+        gestures, place = self._slack.gestures, self._channels[channel]
+        mention = f"<@{self._slack.install.bot_user_id}>"
+        text = "\n".join([mention, *lines])
+        message = gestures.say(self._cast[who].user, place, text, thread_ts=thread_ts)
+        thread = (place.id, thread_ts or message.ts)
+        self.heard.append(Heard(time.time(), who, thread, message.ts, " / ".join(lines), answer))
+        return thread
+
+    # Cards
+
+    @property
+    def tickets(self) -> dict[str, str]:
+        """By confirmation, as far as cards were seen."""
+        for asked in self.asked:
+            self.card(asked.ticket)
+        return dict(self._tickets)
+
+    def card(self, ticket: str) -> tuple[str, Message] | None:
+        """Whose card it is, and the card as it stands now."""
+        for channel in self._channels.values():
+            for message in channel.messages.values():
+                mark = parse_mark(message.metadata)
+                if isinstance(mark, CardMark) and self.ticket_of(mark.confirmation, message) == ticket:
+                    return mark.confirmation, message
+        return None
+
+    def ticket_of(self, confirmation: str, message: Message) -> str:
+        known = self._tickets.get(confirmation)
+        if known is None:
+            found = _TICKET.search(message.text) or _TICKET.search(json.dumps(message.blocks))
+            known = self._tickets[confirmation] = found[0] if found else ""
+        return known
+
+    async def sees(self, ticket: str, within: float) -> tuple[str, Message] | None:
+        until = time.monotonic() + within
+        while (found := self.card(ticket)) is None and time.monotonic() < until:
+            await asyncio.sleep(_GLANCE)
+        return found
+
+    def _amount(self, card: Message) -> int:
+        reader = Reader(self._slack.workspace.directory, next(iter(self._cast.values())).user)
+        return shown_amount(reader.message(card))
+
+    # Clicks
+
+    async def _decides(self, call: Call, click: Click) -> None:
+        if await self.sees(call.ticket, _CARD_WITHIN) is not None:
+            await asyncio.sleep(click.after)
+            await self.acts(call.ticket, click)
+
+    async def acts(self, ticket: str, click: Click) -> bool:
+        """Tries until Slack does not say that it failed, or there is nothing to press any more."""
+        for _ in range(_TRIES):
+            found = self.card(ticket)
+            if found is None:
+                return False
+            confirmation, message = found[0], found[1].copy()
+            try:
+                if click.how in _FIELDS:
+                    async with self._hands[click.who]:
+                        done = await self._fills_in(ticket, confirmation, message, click)
+                else:
+                    done = await self._presses(ticket, confirmation, message, click)
+            except NotFound:
+                return False  # the button is gone: somebody was faster
+            if done:
+                return True
+            await asyncio.sleep(_TRIES_AGAIN_AFTER)
+        return False
+
+    async def settles(self, ticket: str, who: str, word: Word) -> bool:
+        """What somebody says of a call that nobody knows about; False: nobody asked, or it did not get through."""
+        found = self.card(ticket)
+        if found is None or not word:
+            return False
+        try:
+            return await self._presses(ticket, found[0], found[1].copy(), Click(who, "Approve", 0.0), button=word)
+        except NotFound:
+            return False
+
+    async def _presses(self, ticket: str, confirmation: str, card: Message, click: Click, *, button: str = "") -> bool:
+        block, element = find_control(card.blocks, button or click.how)
+        made = await self._slack.gestures.act(
+            self._cast[click.who].user, card, block, str(element.get("action_id")), None
+        )
+        if click.twice:
+            await self._slack.repeats(made)
+        self._note(ticket, confirmation, click.who, button or click.how, self._amount(card), made)
+        return made.acked
+
+    async def _fills_in(self, ticket: str, confirmation: str, card: Message, click: Click) -> bool:
+        person = self._cast[click.who]
+        await self._closes(person)
+        block, element = find_control(card.blocks, _BUTTONS.get(click.how, click.how))
+        await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), None)
+        modal = await self._modal(person, _FIELDS[click.how])
+        if modal is None:
+            return False
+        typed = {"Edit": str(click.amount)}.get(click.how, f"not {ticket}")
+        made: Delivery | None = None
+        for _ in range(_TRIES):
+            made = await modal.submits({_FIELDS[click.how]: typed})
+            if made is None or made.acked:
+                break
+            await asyncio.sleep(_TRIES_AGAIN_AFTER)
+        if made is None:
+            return False
+        if click.twice:
+            await self._slack.repeats(made)
+        answer = await self._verdict(modal) if made.acked else ""
+        amount = click.amount if click.how == "Edit" else self._amount(card)
+        self._note(ticket, confirmation, click.who, click.how, amount, made, modal=modal, answer=answer)
+        await self._closes(person)
+        return made.acked
+
+    async def _modal(self, person: Person, label: str) -> Modal | None:
+        """The form, once it is there; or whatever else came in its place."""
+        until = time.monotonic() + _FORM_WITHIN
+        while time.monotonic() < until:
+            modal = person.modal()
+            if modal is not None and label in modal.fields:
+                return modal
+            await asyncio.sleep(_GLANCE)
+        return None
+
+    async def _verdict(self, modal: Modal) -> str:
+        until = time.monotonic() + _VERDICT_WITHIN
+        while time.monotonic() < until and modal.is_open():
+            if not (modal.fields or "Counting" in modal.text):
+                return modal.text
+            await asyncio.sleep(_GLANCE)
+        return ""
+
+    async def _closes(self, person: Person) -> None:
+        modal = person.modal()
+        if modal is not None:
+            await modal.closes()
+
+    def _note(
+        self,
+        ticket: str,
+        confirmation: str,
+        who: str,
+        how: str,
+        amount: int,
+        made: Delivery,
+        *,
+        modal: Modal | None = None,
+        answer: str = "",
+    ) -> None:
+        same = modal.view.id if modal is not None else json.dumps(made.body.get("actions"), sort_keys=True)
+        self.clicked.append(
+            Clicked(
+                *(time.time(), ticket, confirmation, who, how, amount, made.acked),
+                same=f"{who} {same}",
+                form=modal is not None,
+                answer=answer,
+            )
+        )
+
+
+def shown_amount(text: str) -> int:
+    """What a card says that the call runs with: after an edit the old amount stands before it."""
+    found = re.search(r"^amount (?:\d+ → )?(\d+)$", text, re.MULTILINE)
+    return int(found[1]) if found else -1
+
+
+def everywhere(slack: FakeSlack, cast: dict[str, Person]) -> dict[str, Channel]:
+    """The channels, with everybody in them."""
+    channels = {name: slack.channel(name, *cast.values(), id=f"C0{name.upper()}") for name in CHANNELS}
+    return {**channels, "desk": slack.channel("desk", *cast.values(), id="C0DESK")}

@@ -1,0 +1,93 @@
+"""Replicas of `adk-confirm serve` as real processes, each started again when it ends, as a service manager would."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import aiohttp
+
+ROOT = Path(__file__).parents[2]
+_LOOKS_AGAIN = 0.1
+_RESTARTS_AFTER = 0.5
+
+
+@dataclass
+class Replica:
+    """One process and its successors. `exits` are those that nobody here caused, with the time of each."""
+
+    number: int
+    port: int
+    config: Path
+    env: Mapping[str, str]
+    exits: list[tuple[float, int]] = field(default_factory=list)
+    starts: int = 0
+    _process: asyncio.subprocess.Process | None = None
+    _down_for: float | None = None
+    _ending: bool = False
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None or self._process.returncode is not None else self._process.pid
+
+    async def run(self) -> None:
+        """Until it is cancelled or ended: the process lives, and is replaced when it is gone."""
+        try:
+            while not self._ending:
+                await self._once()
+        finally:
+            self._signal(signal.SIGKILL)
+
+    def kill(self, down_for: float) -> None:
+        """SIGKILL; the next one starts after so many seconds."""
+        self._down_for = down_for
+        self._signal(signal.SIGKILL)
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    async def ready(self, within: float) -> float:
+        """Seconds until it says that it is ready; raises TimeoutError."""
+        began = time.monotonic()
+        async with asyncio.timeout(within), aiohttp.ClientSession() as session:
+            while not await _is_ready(session, f"http://127.0.0.1:{self.port}/readyz"):
+                await asyncio.sleep(_LOOKS_AGAIN)
+        return time.monotonic() - began
+
+    async def _once(self) -> None:
+        with self.config.with_suffix(".log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bot.cli", "serve", "--config", str(self.config)),
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(ROOT), **self.env},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self.starts += 1
+        code = await self._process.wait()
+        pause, self._down_for = self._down_for, None
+        if pause is None and not self._ending:
+            self.exits.append((time.time(), code))
+        await asyncio.sleep(_RESTARTS_AFTER if pause is None else pause)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+
+async def _is_ready(session: aiohttp.ClientSession, url: str) -> bool:
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=2)) as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError):
+        return False

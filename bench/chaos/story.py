@@ -1,0 +1,81 @@
+"""A history, sorted by what the checks ask it for. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from bench.chaos.history import Clicked, Effect, Entry, History, Message, Place
+from blocks.view import Face
+
+_T = TypeVar("_T")
+_THREAD_OF = re.compile(r".*/slack-[A-Z0-9]+-([A-Z0-9]+)-([0-9.]+)$")
+
+
+class Story:
+    """A history, sorted by what the checks ask it for."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.lines: Mapping[str, list[Entry]] = _grouped(history.ledger, lambda entry: entry.confirmation)
+        self.chains: Mapping[str, list[Entry]] = _grouped(history.ledger, lambda entry: entry.session)
+        self.effects: Mapping[str, list[Effect]] = _grouped(history.effects, lambda effect: effect.ticket)
+        self.clicks: Mapping[str, list[Clicked]] = _grouped(history.clicked, lambda click: click.confirmation)
+        self.cards: Mapping[str, list[Message]] = _grouped(
+            [one for one in history.messages if one.kind == "card"], lambda one: one.about
+        )
+        self.confirmations = {entry.confirmation: entry for entry in history.ledger if entry.kind == "asked"}
+
+    def ticket(self, confirmation: str) -> str:
+        """By what the ledger says that was asked for."""
+        entry = self.confirmations.get(confirmation)
+        arguments = entry.content.get("arguments") if entry is not None else None
+        found = arguments.get("ticket") if isinstance(arguments, dict) else None
+        return str(found or self.history.tickets.get(confirmation, ""))
+
+    def kinds(self, confirmation: str) -> list[str]:
+        return [entry.kind for entry in self.lines[confirmation]]
+
+    def ran(self, confirmation: str) -> tuple[int, int]:
+        """How often its tool began, and how often it ended."""
+        phases = [effect.phase for effect in self.effects[self.ticket(confirmation)]]
+        return phases.count("begins"), phases.count("ends")
+
+    def face(self, confirmation: str) -> Face:
+        """What its card has to show, by the ledger alone."""
+        face = Face.WAITING
+        for kind in self.kinds(confirmation):
+            face = _FACES.get(kind, face)
+        return face
+
+
+_FACES = {
+    "approved": Face.APPROVED,
+    "denied": Face.DENIED,
+    "expired": Face.EXPIRED,
+    "withdrawn": Face.WITHDRAWN,
+    "answered elsewhere": Face.ELSEWHERE,
+    "lapsed": Face.LAPSED,
+    "begun": Face.RUNNING,
+    "done": Face.DONE,
+    "failed": Face.FAILED,
+    "refused": Face.REFUSED,
+    "unknown": Face.UNKNOWN,
+    "settled": Face.SETTLED,
+    "nobody knows": Face.SETTLED,
+    "run again": Face.APPROVED,
+}
+
+
+def thread_of(session: str) -> Place | None:
+    found = _THREAD_OF.fullmatch(session)
+    return (found[1], found[2]) if found else None
+
+
+def _grouped(things: Sequence[_T], key: Callable[[_T], str]) -> Mapping[str, list[_T]]:
+    found: dict[str, list[_T]] = defaultdict(list)
+    for thing in things:
+        found[key(thing)].append(thing)
+    return found

@@ -1,0 +1,275 @@
+"""The checks of a chaos run, against an honest history and forged ones. A check that can't fail is worth nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from bench.chaos.checks import PROMISES, check
+from bench.chaos.history import (
+    Asked,
+    Clicked,
+    Effect,
+    Entry,
+    Finding,
+    History,
+    Kind,
+    Message,
+    Renewed,
+    Said,
+    Whisper,
+)
+from bench.chaos.plan import make_plan
+from bench.chaos.report import story_of, verdict
+from bench.chaos.story import Story
+from runtime.jsontypes import Json
+
+THREAD = ("C0NORTH", "1.000100")
+SESSION = "chaos/slack-T0ACME-U0ANN/slack-T0ACME-C0NORTH-1.000100"
+ASKING = {"k-pay": ("pay", "t0x0", 5), "k-deploy": ("deploy", "t0x1", 7), "k-ship": ("ship", "t0x2", 9)}
+NAMES = {"U0ANN": "ann", "U0BOB": "bob", "U0CYD": "cyd", "U0DAN": "dan"}
+
+
+def entry(seq: int, kind: str, confirmation: str, who: str = "", **content: Json) -> Entry:
+    tool = ASKING[confirmation][0]
+    told: dict[str, Json] = {**content, **({"who": {"team": "T0ACME", "user": who}} if who else {})}
+    return Entry(SESSION, seq, f"2026-01-01T12:00:{seq:02}.000000+00:00", kind, confirmation, tool, told)
+
+
+def asks(seq: int, confirmation: str) -> Entry:
+    _, ticket, amount = ASKING[confirmation]
+    return entry(seq, "asked", confirmation, "U0ANN", arguments={"ticket": ticket, "amount": amount, "takes": 0})
+
+
+def click(who: str, how: str, confirmation: str, amount: int, **more: bool) -> Clicked:
+    ticket = ASKING[confirmation][1]
+    made = Clicked(1767268805.0, ticket, confirmation, who, how, amount, acked=True, same=f"{who} {how} {ticket}")
+    return replace(made, acked=more.get("acked", True), form=more.get("form", False))
+
+
+def message(kind: Kind, about: str, text: str, ts: str) -> Message:
+    return Message(THREAD, ts, kind, about, text)
+
+
+def effects(ticket: str, tool: str, amount: int) -> tuple[Effect, Effect]:
+    return (
+        Effect(1767268810.0, "begins", tool, ticket, amount, "c1"),
+        Effect(1767268811.0, "ends", tool, ticket, amount, "c1"),
+    )
+
+
+HONEST = History(
+    asked=tuple(Asked(ticket, tool, amount, "ann", THREAD) for tool, ticket, amount in ASKING.values()),
+    said=(
+        Said(1767268800.0, "ann", THREAD, "pay, deploy and ship", heard=True),
+        Said(1767268801.0, "ann", THREAD, "c0x0", heard=True, answer="You said c0x0."),
+    ),
+    clicked=(
+        click("bob", "Approve", "k-pay", 5),
+        click("cyd", "Approve", "k-pay", 5),
+        click("bob", "Edit", "k-deploy", 1007, form=True),
+        click("cyd", "Approve", "k-deploy", 1007),
+        click("dan", "Deny", "k-ship", 9, form=True),
+    ),
+    effects=(*effects("t0x0", "pay", 5), *effects("t0x1", "deploy", 1007)),
+    ledger=(
+        *(asks(1, "k-pay"), asks(2, "k-deploy"), asks(3, "k-ship")),
+        entry(4, "approval", "k-pay", "U0BOB"),
+        entry(5, "approved", "k-pay"),
+        entry(6, "vote refused", "k-pay", "U0CYD", way="button"),
+        entry(7, "edited", "k-deploy", "U0BOB", diff=[{"name": "amount", "before": 7, "after": 1007}]),
+        entry(8, "approval", "k-deploy", "U0CYD"),
+        entry(9, "approved", "k-deploy"),
+        entry(10, "denied", "k-ship", "U0DAN"),
+        entry(11, "done", "k-pay"),
+        entry(12, "begun", "k-deploy"),
+        entry(13, "done", "k-deploy"),
+    ),
+    messages=(
+        message("card", "k-pay", "✅ pay is done\nIt ran.", "2.1"),
+        message("card", "k-deploy", "✅ deploy is done\nIt ran.", "2.2"),
+        message("card", "k-ship", "🚫 ship is denied\nDenied by @dan. It did not run.", "2.3"),
+        message("lines", SESSION, "⏳ pay needs approval.\n⏳ deploy needs approval.\n⏳ ship needs approval.", "2.4"),
+        message(
+            "lines",
+            SESSION,
+            "👍 @bob approved pay: 1 of 1 approval.\n👍 pay is approved by @bob.\n"
+            "✋ The word of @cyd on pay did not count: it came too late.\n"
+            "✏️ @bob edited deploy. This is revision 2; earlier approvals fell.\namount 7 → 1007",
+            "2.5",
+        ),
+        message(
+            "lines",
+            SESSION,
+            "👍 @cyd approved deploy: 2 of 2 approvals.\n👍 deploy is approved by @bob and @cyd.\n"
+            "🚫 @dan denied ship.\nnot t0x2\n✅ pay ran in 1 s.\n▶️ deploy started.\n✅ deploy ran in 1 s.",
+            "2.6",
+        ),
+        message("said", "e1 0", "You said c0x0.", "2.7"),
+        message("pointer", "k-ship", "The card for ship is in #desk", "2.8"),
+    ),
+    whispers=(Whisper(THREAD, "U0CYD", "You are too late: it is approved already."),),
+    names=NAMES,
+    tickets={confirmation: ticket for confirmation, (_, ticket, _) in ASKING.items()},
+    renewed=(Renewed("n0", 1.0, 0.5),),
+)
+
+
+def without(kind: str, confirmation: str) -> History:
+    kept = tuple(one for one in HONEST.ledger if (one.kind, one.confirmation) != (kind, confirmation))
+    return replace(HONEST, ledger=kept)
+
+
+def with_lines(*more: Entry) -> History:
+    return replace(HONEST, ledger=(*HONEST.ledger, *more))
+
+
+def with_effects(*more: Effect) -> History:
+    return replace(HONEST, effects=(*HONEST.effects, *more))
+
+
+def with_clicks(*more: Clicked) -> History:
+    return replace(HONEST, clicked=(*HONEST.clicked, *more))
+
+
+def without_clicks(who: str) -> History:
+    return replace(HONEST, clicked=tuple(one for one in HONEST.clicked if one.who != who))
+
+
+def with_messages(*more: Message) -> History:
+    return replace(HONEST, messages=(*HONEST.messages, *more))
+
+
+def reworded(ts: str, change: Callable[[str], str]) -> History:
+    changed = (replace(one, text=change(one.text)) if one.ts == ts else one for one in HONEST.messages)
+    return replace(HONEST, messages=tuple(changed))
+
+
+def without_message(ts: str) -> History:
+    return replace(HONEST, messages=tuple(one for one in HONEST.messages if one.ts != ts))
+
+
+def buttons_stay() -> History:
+    changed = (replace(one, buttons=("Approve",)) if one.ts == "2.3" else one for one in HONEST.messages)
+    return replace(HONEST, messages=tuple(changed))
+
+
+FORGED: list[tuple[str, str, History]] = [
+    ("heard", "an answer is missing", without_message("2.7")),
+    ("heard", "an answer stands twice", with_messages(message("said", "e2 0", "You said c0x0.", "3.1"))),
+    ("asked", "a call is put to people twice", with_lines(replace(asks(14, "k-pay"), confirmation="k-pay-again"))),
+    ("asked", "a call is refused and put to people", with_lines(entry(14, "call refused", "k-pay", "U0ANN"))),
+    ("asked", "a call is never put to people", without("asked", "k-ship")),
+    (
+        *("asked", "somebody else is said to have asked"),
+        replace(HONEST, asked=(replace(HONEST.asked[0], asker="ava"), *HONEST.asked[1:])),
+    ),
+    ("counted", "an acknowledged click is nowhere", with_clicks(click("dan", "Approve", "k-pay", 5))),
+    ("counted", "a vote that nobody gave", with_lines(entry(14, "vote refused", "k-pay", "U0DAN", way="form"))),
+    ("counted", "a vote counts twice", with_lines(entry(14, "approval", "k-pay", "U0BOB"))),
+    ("answered", "who was refused was not told", replace(HONEST, whispers=())),
+    ("decided_once", "two decisions", with_lines(entry(14, "denied", "k-pay", "U0BOB"))),
+    ("decided_once", "no decision", without("denied", "k-ship")),
+    ("ran_once", "approved, and never ran", replace(HONEST, effects=effects("t0x1", "deploy", 1007))),
+    ("ran_once", "ran twice", with_effects(*effects("t0x0", "pay", 5))),
+    ("ran_once", "denied, and ran", with_effects(*effects("t0x2", "ship", 9))),
+    ("ran_once", "ran, and nobody was asked", with_effects(*effects("t9x9", "pay", 9))),
+    ("ran_once", "began, and nobody says that it is unknown", replace(HONEST, effects=HONEST.effects[:1])),
+    ("ran_as_approved", "ran as it was before the edit", with_effects(*effects("t0x1", "deploy", 7))),
+    ("ran_as_approved", "one of two approvals was for something else", without_clicks("cyd")),
+    ("one_card_a_place", "two cards", with_messages(replace(HONEST.messages[0], ts="3.1"))),
+    ("one_card_a_place", "no card", without_message("2.1")),
+    ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("done", "running"))),
+    ("cards_show_the_end", "buttons stay", buttons_stay()),
+    ("threads_tell_it_once", "a line stands twice", with_messages(replace(HONEST.messages[3], ts="3.1"))),
+    ("threads_tell_it_once", "a line is missing", reworded("2.6", lambda text: text.replace("🚫 @dan", ""))),
+    ("threads_tell_it_once", "a line names somebody else", reworded("2.6", lambda text: text.replace("@dan", "@bob"))),
+    ("threads_tell_it_once", "lines in another order", replace(HONEST, messages=HONEST.messages[:3] + tuple(
+        replace(one, ts={"2.5": "2.6", "2.6": "2.5"}.get(one.ts, one.ts)) for one in HONEST.messages[3:]))),
+    ("words_stand_once", "a pointer stands twice", with_messages(replace(HONEST.messages[-1], ts="3.1"))),
+    ("words_stand_once", "something is left over", with_messages(message("other", "", "…", "3.1"))),
+    ("ledger_verifies", "it does not", replace(HONEST, verified=(1, "broken: line 3"))),
+    ("ledger_tells_the_log", "done, and it never ended", replace(HONEST, effects=HONEST.effects[:1])),
+    ("ledger_tells_the_log", "it ended, and the ledger is silent", without("done", "k-pay")),
+    ("ledger_tells_the_log", "failed, and no tool does", with_lines(entry(14, "failed", "k-pay"))),
+    ("nothing_is_owed", "a row is parked", replace(HONEST, owed=("bot_sessions x is parked",))),
+    ("new_work_is_done", "no card", replace(HONEST, renewed=(Renewed("n0", None, None),))),
+    ("new_work_is_done", "a slow card", replace(HONEST, renewed=(Renewed("n0", 40.0, 1.0),))),
+    ("new_work_is_done", "it never ran", replace(HONEST, renewed=(Renewed("n0", 1.0, None),))),
+]  # fmt: skip
+
+
+def test_an_honest_history_holds() -> None:
+    assert check(HONEST) == []
+
+
+@pytest.mark.parametrize(("promise", "history"), [(one[0], one[2]) for one in FORGED], ids=[one[1] for one in FORGED])
+def test_a_forged_history_does_not(promise: str, history: History) -> None:
+    assert list(PROMISES[promise](Story(history)))
+
+
+def test_every_promise_can_be_broken() -> None:
+    assert {promise for promise, _, _ in FORGED} == set(PROMISES)
+
+
+# What is no broken promise
+
+
+def unknown(*more: Entry) -> History:
+    """Its process died in the middle of it, and people were asked."""
+    kept = tuple(one for one in HONEST.ledger if (one.kind, one.confirmation) != ("done", "k-pay"))
+    lines = tuple(replace(one, seq=number) for number, one in enumerate((*kept, *more), 1))
+    return replace(HONEST, ledger=lines, effects=(HONEST.effects[0], *HONEST.effects[2:]))
+
+
+def test_a_call_of_which_nobody_knows_is_honest_if_its_card_asks() -> None:
+    history = unknown(entry(14, "unknown", "k-pay"))
+
+    assert list(PROMISES["ran_once"](Story(history))) == []
+    assert list(PROMISES["ledger_tells_the_log"](Story(history))) == []
+    (finding,) = PROMISES["cards_show_the_end"](Story(history))
+    assert "Did pay happen?" in finding.what
+
+
+def test_a_call_that_people_ran_again_may_have_begun_twice() -> None:
+    twice = unknown(entry(14, "unknown", "k-pay"), entry(15, "run again", "k-pay"), entry(16, "done", "k-pay"))
+    history = replace(twice, effects=(*HONEST.effects, HONEST.effects[0]))
+
+    assert list(PROMISES["ran_once"](Story(history))) == []
+
+
+def test_a_click_that_was_not_acknowledged_may_count_or_not() -> None:
+    assert check(with_clicks(click("dan", "Withdraw", "k-ship", 9, acked=False))) == []
+    counted = tuple(replace(one, acked=False) for one in HONEST.clicked)
+    assert check(replace(HONEST, clicked=counted)) == []
+
+
+def test_a_click_that_slack_delivers_twice_is_one_vote() -> None:
+    assert check(with_clicks(HONEST.clicked[0])) == []
+
+
+def test_words_that_were_not_acknowledged_may_be_lost() -> None:
+    unheard = replace(HONEST.said[1], heard=False)
+
+    assert check(replace(without_message("2.7"), said=(HONEST.said[0], unheard))) == []
+
+
+# What is printed
+
+
+def test_the_verdict_says_how_to_run_the_same_plan_again_and_tells_the_story() -> None:
+    history = with_effects(*effects("t0x2", "ship", 9))
+    plan = make_plan(7, 120, lease=6.0)
+
+    told = "\n".join(verdict(plan, history, check(history)))
+
+    assert "BROKEN: nothing runs that was not approved: t0x2" in told
+    assert "dan: Deny t0x2 at amount 9" in told
+    assert ">> ship begins: t0x2, amount 9" in told
+    assert "--seconds 120 --seed 7" in told
+
+
+def test_a_finding_about_no_thread_has_no_story() -> None:
+    assert story_of(HONEST, Finding("everything heals", "a row")) == []
