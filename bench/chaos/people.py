@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.chaos.history import Asked, Clicked, Place
@@ -19,7 +20,8 @@ from bot.sandbox.plain import Reader
 from bot.sandbox.records import Channel, Message
 from bot.sandbox.seen import Modal, find_control
 from bot.sandbox.server import FakeSlack
-from runtime.errors import NotFound
+from runtime.errors import ConfirmError, NotFound
+from runtime.jsontypes import Json
 
 _GLANCE = 0.1
 _TRIES = 6
@@ -162,7 +164,7 @@ class People:
                         done = await self._fills_in(ticket, confirmation, message, click)
                 else:
                     done = await self._presses(ticket, confirmation, message, click)
-            except NotFound:
+            except ConfirmError:
                 return False  # the button is gone: somebody was faster
             if done:
                 return True
@@ -198,21 +200,32 @@ class People:
         if modal is None:
             return False
         typed = {"Edit": str(click.amount)}.get(click.how, f"not {ticket}")
-        made: Delivery | None = None
-        for _ in range(_TRIES):
-            made = await modal.submits({_FIELDS[click.how]: typed})
-            if made is None or made.acked:
-                break
-            await asyncio.sleep(_TRIES_AGAIN_AFTER)
+        amount = click.amount if click.how == "Edit" else self._amount(card)
+        made = await self._submits(modal, {_FIELDS[click.how]: typed})
         if made is None:
+            return False
+        note = partial(self._note, ticket, confirmation, click.who, click.how, amount, made, modal=modal)
+        if not made.acked:
+            note()  # a replica may have stored it all the same, or may yet
             return False
         if click.twice:
             await self._slack.repeats(made)
-        answer = await self._verdict(modal) if made.acked else ""
-        amount = click.amount if click.how == "Edit" else self._amount(card)
-        self._note(ticket, confirmation, click.who, click.how, amount, made, modal=modal, answer=answer)
+        note(answer=await self._verdict(modal))
         await self._closes(person)
-        return made.acked
+        return True
+
+    async def _submits(self, modal: Modal, typed: dict[str, Json]) -> Delivery | None:
+        """Again and again, until Slack does not say that it failed, or shows something else in its place."""
+        made: Delivery | None = None
+        for _ in range(_TRIES):
+            try:
+                made = await modal.submits(typed) or made
+            except ConfirmError:
+                return made
+            if made is None or made.acked:
+                break
+            await asyncio.sleep(_TRIES_AGAIN_AFTER)
+        return made
 
     async def _modal(self, person: Person, label: str) -> Modal | None:
         """The form, once it is there; or whatever else came in its place."""
