@@ -14,11 +14,14 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.text import plain
-from blocks.values import quick, same
+from blocks.values import json_text, quick, same
 
 Schema = Mapping[str, JsonValue]
 _HOPS = 20
 _DEEPEST = 30
+_MOST_STEPS = 1_000_000
+_EACH = 100
+"""What it costs at least to look at one place, so that all of a check takes about a tenth of a second at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +67,67 @@ def shape_of(schema: Schema | None, root: Schema | None, name: str = "") -> Shap
     )
 
 
-def problem(value: JsonValue, schema: Schema, root: Schema, where: str = words.THIS, depth: int = 0) -> str | None:
-    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is."""
+def problem(value: JsonValue, schema: Schema, root: Schema) -> str | None:
+    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is.
+
+    A schema can send its reader round in circles, each with several ways on: what takes too many steps is refused.
+    """
+    try:
+        return _problem(value, schema, root, words.THIS, _Steps())
+    except _TooManySteps:
+        return words.FIELD_UNCHECKED
+
+
+class _TooManySteps(Exception):
+    pass
+
+
+class _Steps:
+    """What a check has cost so far, in characters or members looked at."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_STEPS
+
+    def take(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise _TooManySteps
+
+
+def _problem(value: JsonValue, schema: Schema, root: Schema, where: str, steps: _Steps, depth: int = 0) -> str | None:
+    steps.take(_EACH)
     if depth > _DEEPEST:
         return None
-    rules, nullable = _resolved(schema, root)
+    rules, nullable = _resolved(schema, root, steps)
     if value is None and nullable:
         return None
     branches = _branches(rules)
-    if branches and not any(problem(value, branch, root, where, depth + 1) is None for branch in branches):
-        return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root))
+    if branches and not any(_problem(value, branch, root, where, steps, depth + 1) is None for branch in branches):
+        return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root, steps))
     kinds = _kinds(rules)
     if kinds and not any(_is(value, kind) for kind in kinds):
         names = [words.KINDS[kind] for kind in words.KINDS if kind in kinds]
         return words.FIELD_KIND.format(where=where, kind=" or ".join(names)) if names else None
     options = _options(rules)
-    if options is not None and not any(same(value, option) for option in options):
+    if options is not None and not any(_is_option(value, option, steps) for option in options):
         return words.FIELD_ONE_OF.format(where=where, options=_listed(options))
-    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, depth)
+    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, steps, depth)
 
 
-def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
+def _is_option(value: JsonValue, option: JsonValue, steps: _Steps) -> bool:
+    steps.take(1)
+    if isinstance(value, str) or isinstance(option, str):
+        return value == option
+    steps.take(_EACH + len(json_text(option)))
+    return same(value, option)
+
+
+def _resolved(schema: Schema, root: Schema, steps: _Steps | None = None) -> tuple[Schema, bool]:
     """The schema with references followed and null taken out of a choice: (the rest, whether null is allowed)."""
     nullable = False
     for _ in range(_HOPS):
+        if steps is not None:
+            steps.take(len(schema) + sum(len(part) for part in schema.values() if isinstance(part, list)))
         nullable = nullable or schema.get("nullable") is True or "null" in _kinds(schema)
         if isinstance(reference := schema.get("$ref"), str):
             schema = {**_pointed(reference, root), **{k: v for k, v in schema.items() if k != "$ref"}}
@@ -102,11 +142,11 @@ def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
 
 
 def _pointed(reference: str, root: Schema) -> Schema:
-    found: JsonValue = dict(root)
-    for part in reference.removeprefix("#").strip("/").split("/"):
+    found: object = root
+    for part in filter(None, reference.removeprefix("#").split("/")):
         key = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(key) if isinstance(found, dict) else None
-    return found if isinstance(found, dict) else {}
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def _only_branch(schema: Schema) -> tuple[Schema, bool] | None:
@@ -159,8 +199,8 @@ def _is(value: JsonValue, kind: str) -> bool:
     return True  # a kind that JSON schema does not have
 
 
-def _alternatives(branches: Iterable[Schema], root: Schema) -> str:
-    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root)[0])}
+def _alternatives(branches: Iterable[Schema], root: Schema, steps: _Steps) -> str:
+    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root, steps)[0])}
     return " or ".join(words.KINDS[kind] for kind in words.KINDS if kind in kinds) or words.ANOTHER_KIND
 
 
@@ -204,10 +244,10 @@ _BOUNDS: dict[type, tuple[tuple[str, str, Callable[[float, float], bool]], ...]]
 }
 
 
-def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
+def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, steps: _Steps, depth: int) -> str | None:
     if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
-        inner = ((str(index + 1), item, items) for index, item in enumerate(value))
-        return _first_problem(inner, root, where, depth)
+        numbered = ((str(index + 1), item, items) for index, item in enumerate(value))
+        return _first_problem(numbered, root, where, steps, depth)
     if not isinstance(value, dict):
         return None
     required = rules.get("required")
@@ -219,15 +259,16 @@ def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: in
     if rules.get("additionalProperties") is False and (odd := [name for name in value if name not in known]):
         return words.FIELD_UNKNOWN.format(where=where, name=plain(odd[0], 60))
     other = rules.get("additionalProperties")
-    return _first_problem(((name, item, known.get(name, other)) for name, item in value.items()), root, where, depth)
+    inner = ((name, item, known.get(name, other)) for name, item in value.items())
+    return _first_problem(inner, root, where, steps, depth)
 
 
 def _first_problem(
-    inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, depth: int
+    inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, steps: _Steps, depth: int
 ) -> str | None:
     for name, item, schema in inner:
         place = plain(name, 60) if where == words.THIS else f"{where}.{plain(name, 60)}"
-        found = problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
+        found = _problem(item, schema, root, place, steps, depth + 1) if isinstance(schema, dict) else None
         if found:
             return found
     return None

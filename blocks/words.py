@@ -224,6 +224,7 @@ FIELD_JSON_TWICE = "The name {name} stands twice in one object."
 FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
+FIELD_UNCHECKED = "The tool's schema for this takes too long to check. Leave the field as it was."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 KINDS = {
     "string": "text",

@@ -1,19 +1,17 @@
-"""`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call. Pure.
+"""`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call.
 
-`cel` is imported with the first expression, and without the command line that its package loads: that alone would
-take a tenth of our start.
+A function of its input alone; what it costs is limited by `bounded`. `cel` is imported with the first expression.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
-from types import ModuleType
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from runtime.bounded import Bounded, CheckBroke, TooCostly
 from runtime.errors import ConfirmError, Invalid
 from runtime.jsontypes import Json
 
@@ -39,21 +37,14 @@ class ExpressionFailed(ConfirmError):
     """The expression gave no yes and no no for this call."""
 
 
+_EVALUATED = Bounded(Path(__file__).with_name("expression_checks.py"))
+
+
 @lru_cache(maxsize=512)
 def _compiled(expression: str) -> cel.Program:
-    with _without_its_prompt():
-        import cel
-    return cel.compile(expression)
+    from bot.expression_checks import compiled
 
-
-@contextmanager
-def _without_its_prompt() -> Iterator[None]:
-    """`cel` imports typer, rich and prompt-toolkit for a prompt of its own: an empty module stands in for that."""
-    empty = ModuleType("cel.cli")
-    found = sys.modules.setdefault(empty.__name__, empty)
-    yield
-    if found is empty:
-        del sys.modules[empty.__name__]
+    return compiled(expression)
 
 
 def check_expression(expression: str) -> None:
@@ -75,17 +66,22 @@ def check_expression(expression: str) -> None:
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
     _check_kind(program, expression)
+    _EVALUATED.start()
 
 
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:
-    """Whether the expression is true of the call; `ExpressionFailed` when it can't say."""
+    """Whether the expression is true of the call; `ExpressionFailed` when it can't say, or not cheaply.
+
+    The arguments are the agent's, and CEL's loops can be nested: so it is not asked in this process.
+    """
     try:
-        answer: object = _compiled(expression).execute(dict(facts))
-    except Exception as error:  # the library raises whatever Python would for the failure at hand
-        raise ExpressionFailed(_failure(error)) from error
-    if answer is True or answer is False:
-        return answer
-    raise ExpressionFailed(f"it gave {type(answer).__name__}, neither true nor false")
+        answer = _EVALUATED(expression, dict(facts))
+    except (TooCostly, CheckBroke) as error:
+        raise ExpressionFailed(str(error)) from error
+    assert isinstance(answer, dict)
+    if "failed" in answer:
+        raise ExpressionFailed(str(answer["failed"]))
+    return answer["holds"] is True
 
 
 def _check_kind(program: cel.Program, expression: str) -> None:
@@ -97,12 +93,6 @@ def _check_kind(program: cel.Program, expression: str) -> None:
         return
     if not isinstance(answer, bool):
         raise Invalid(f"must be true or false of a call; `{expression}` gives {type(answer).__name__}")
-
-
-def _failure(error: Exception) -> str:
-    if isinstance(error, KeyError):
-        return f"the call has no {error}"
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _syntax(message: str) -> str:

@@ -13,7 +13,7 @@ from typing import Self
 from runtime.jsontypes import JsonObject
 from runtime.mcp_connection import Connection, HttpConnection, McpUnavailable, StdioConnection
 from runtime.mcp_session import McpSession, ToolFailed
-from runtime.mcp_tool import McpTool, schema_is_sound
+from runtime.mcp_tool import McpTool, wrong_schemas
 from runtime.tool import BadTool, ConfirmationPolicy, Tool
 
 __all__ = ["Connection", "HttpConnection", "McpToolset", "McpUnavailable", "StdioConnection", "ToolFailed"]
@@ -76,7 +76,7 @@ class McpToolset:
         async with self._listing:
             if self._tools is None:
                 session = await self._connected()
-                self._tools = self._made(await session.list_tools())
+                self._tools = await self._made(await session.list_tools())
             return self._tools
 
     async def close(self) -> None:
@@ -100,20 +100,19 @@ class McpToolset:
             self._session = await McpSession.open(self._connection)
             return self._session
 
-    def _made(self, described: Sequence[JsonObject]) -> list[Tool]:
-        tools: list[Tool] = []
+    async def _made(self, described: Sequence[JsonObject]) -> list[Tool]:
+        tools: list[McpTool] = []
         for one in described:
             name = str(one.get("name") or "")
             if not name or not self._lets_through(name):
                 continue
             held = self._confirmation.holds(name) or self._confirmation.holds(self._prefix + name)
-            tool = McpTool(one, prefix=self._prefix, held=held, call=self._call)
-            if schema_is_sound(tool.schema):
-                tools.append(tool)
-            else:
-                log.warning("the tool %s of %s is left out: its schema is not valid", name, self._connection)
+            tools.append(McpTool(one, prefix=self._prefix, held=held, call=self._call))
+        wrong = await asyncio.to_thread(wrong_schemas, tools)
+        for name, why in wrong.items():
+            log.warning("the tool %s of %s is left out: its schema %s", name, self._connection, why)
         self._warn_of_strangers({str(one.get("name")) for one in described})
-        return tools
+        return [tool for tool in tools if tool.name not in wrong]
 
     def _lets_through(self, name: str) -> bool:
         if self._filter is None:

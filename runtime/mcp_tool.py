@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
+from runtime.bounded import Bounded, CheckBroke, TooCostly
 from runtime.context import ToolContext
 from runtime.jsontypes import Json, JsonObject
 from runtime.mcp_session import ToolFailed
@@ -13,7 +14,11 @@ from runtime.tool import Declaration
 
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
-_LONGEST_PROBLEM = 200
+_CHECKS = Path(__file__).with_name("schema_checks.py")
+_PROBLEMS = Bounded(_CHECKS)
+
+LISTING_SECONDS = 1.0
+_PATIENCE = 3
 
 
 class McpTool:
@@ -52,38 +57,37 @@ class McpTool:
 
 
 def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
-    """What does not fit, by the place where. References leave the schema for nowhere: nothing is fetched."""
-    from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
-    from jsonschema.validators import validator_for  # type: ignore[import-untyped]  # it ships no types
-    from referencing import Registry
-    from referencing.exceptions import Unresolvable
-
-    validator: Any = validator_for(schema, default=Draft202012Validator)(schema, registry=Registry())
-    problems: dict[str, str] = {}
+    """What does not fit, by the place where."""
     try:
-        for error in validator.iter_errors(args):
-            where = ".".join(str(step) for step in error.absolute_path) or "arguments"
-            if error.validator == "required":
-                missing = next((name for name in error.validator_value if name not in error.instance), "")
-                place = f"{where}.{missing}" if error.absolute_path else str(missing)
-                problems.setdefault(place, "is missing")
-            else:
-                problems.setdefault(where, str(error.message)[:_LONGEST_PROBLEM])
-    except Unresolvable as error:
-        problems["arguments"] = f"cannot be checked, since the schema refers to something that is not there: {error}"
-    return problems
+        problems = _PROBLEMS(schema, args)
+    except (TooCostly, CheckBroke) as error:
+        return {"arguments": f"cannot be checked against the schema that the server gives: {error}"}
+    assert isinstance(problems, dict)
+    return {where: str(problem) for where, problem in problems.items()}
 
 
-def schema_is_sound(schema: JsonObject) -> bool:
-    from jsonschema import Draft202012Validator
-    from jsonschema.exceptions import SchemaError  # type: ignore[import-untyped]  # it ships no types
-    from jsonschema.validators import validator_for
+def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
+    """What is wrong with the schemas of tools, by their names. It takes as long as the server likes, up to seconds.
 
+    They are read once, so they get more time than a call's arguments; and a server that makes a habit of it gets none.
+    """
+    check, wrong, patience = Bounded(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
     try:
-        validator_for(schema, default=Draft202012Validator).check_schema(schema)
-    except SchemaError:
-        return False
-    return True
+        for tool in tools:
+            if not patience:
+                wrong[tool.name] = "comes after others that take too long to check"
+                continue
+            try:
+                if check(tool.schema, None) is not True:
+                    wrong[tool.name] = "is not valid"
+            except TooCostly as error:
+                patience -= 1
+                wrong[tool.name] = f"is not read: {error}"
+            except CheckBroke as error:
+                wrong[tool.name] = f"is not valid: {error}"
+    finally:
+        check.close()
+    return wrong
 
 
 def _unknown(schema: JsonObject, args: JsonObject) -> dict[str, str]:

@@ -125,6 +125,48 @@ def test_a_wrong_value_gets_a_sentence_that_names_the_place(name: str, value: Js
     assert (found or "").replace(" or null", "") == (sentence or "").replace(" or null", "")
 
 
+SAYS_TOO_LONG = "The tool's schema for this takes too long to check. Leave the field as it was."
+AGAIN: JsonValue = {"type": "object", "properties": {"x": {"$ref": "#"}}}
+NESTED: dict[str, JsonValue] = {"anyOf": [AGAIN, AGAIN, AGAIN]}
+WIDE: dict[str, JsonValue] = {**NESTED, **{f"x-{number}": number for number in range(100_000)}}
+
+
+@pytest.mark.parametrize("schema", [NESTED, WIDE])
+def test_a_schema_that_branches_without_end_is_refused(schema: dict[str, JsonValue]) -> None:
+    """Three ways on at each of fourteen levels: four million places."""
+    value: JsonValue = "no object"
+    for _ in range(14):
+        value = {"x": value}
+    assert problem(value, schema, schema) == SAYS_TOO_LONG
+
+
+def test_a_long_list_is_not_read_over_and_over() -> None:
+    many: list[JsonValue] = [f"option-{number}" for number in range(2000)]
+    options: dict[str, JsonValue] = {"type": "array", "items": {"enum": [*many, "x"]}}
+    assert problem(["x"] * 200, options, options) is None
+    assert problem(["x"] * 1500, options, options) == SAYS_TOO_LONG
+    kinds: dict[str, JsonValue] = {"type": "array", "items": {"type": [*many, "string"]}}
+    assert problem(["x"] * 200, kinds, kinds) is None
+    assert problem(["x"] * 1500, kinds, kinds) == SAYS_TOO_LONG
+
+
+def test_a_reference_to_the_whole_is_followed_only_so_far() -> None:
+    schema: dict[str, JsonValue] = {"$ref": "#"}
+    assert problem({"a": 1}, schema, schema) is None
+    assert shape_of(schema, schema).kinds == frozenset()
+
+
+def test_a_large_schema_of_an_honest_tool_is_read() -> None:
+    leaf: dict[str, JsonValue] = {
+        "anyOf": [{"type": "string", "enum": ["a", "b"]}, {"type": "null"}],
+        "description": "d",
+    }
+    rows: dict[str, JsonValue] = {"type": "object", "properties": {f"p{number}": leaf for number in range(50)}}
+    schema: dict[str, JsonValue] = {"type": "array", "items": rows}
+    assert problem([{f"p{number}": "b" for number in range(50)}] * 20, schema, schema) is None
+    assert problem([{"p7": "c"}], schema, schema) == "1.p7 must be one of: a, b."
+
+
 def test_lengths_and_unknown_names() -> None:
     text: dict[str, JsonValue] = {"type": "string", "minLength": 2, "maxLength": 3}
     assert problem("a", text, text) == "This takes at least 2 characters."

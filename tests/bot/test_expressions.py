@@ -8,13 +8,18 @@ import sys
 import pytest
 
 from bot.expressions import ExpressionFailed, check_expression, holds
-from bot.policy import CallFacts
+from bot.policy import CallFacts, Policies, Policy, Unfit, Ungoverned
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 
 DEEP: JsonObject = {"n": 1}
 for _ in range(900):
     DEEP = {"n": DEEP}
+
+
+HOSTILE_DEPTH: JsonObject = {"n": 1}
+for _ in range(100_000):
+    HOSTILE_DEPTH = {"n": HOSTILE_DEPTH}
 
 
 def ask(expression: str, **args: object) -> bool:
@@ -84,6 +89,40 @@ def test_what_cannot_be_said_is_a_failure_with_a_reason(expression: str, args: d
     with pytest.raises(ExpressionFailed) as failed:
         ask(expression, **args)
     assert said in str(failed.value)
+
+
+NESTED = "args.l.all(a, args.l.all(b, args.l.all(c, args.l.all(d, a + b + c + d >= 0))))"
+
+
+@pytest.mark.parametrize(
+    ("expression", "args"),
+    [
+        (NESTED, {"l": list(range(300))}),
+        ("args.l.exists(a, args.l.filter(b, b in args.l).size() < 0)", {"l": list(range(1000))}),
+        ("args.l.map(a, args.s + args.s).size() > 0", {"l": list(range(1000)), "s": "x" * 100_000}),
+        ("args.s.matches(args.pattern)", {"s": "x", "pattern": r"(\w{300}){300}"}),
+        ("has(args.n.n)", HOSTILE_DEPTH),
+    ],
+)
+def test_what_takes_too_long_fails_and_the_next_is_asked(expression: str, args: dict[str, object]) -> None:
+    """They took seconds to hours, all memory, or the whole process with its stack."""
+    with pytest.raises(ExpressionFailed, match=r"it takes more than 0.1 s or 10 MB to check|regex"):
+        ask(expression, **args)
+    assert ask("args.env == 'prod'", env="prod")
+
+
+def test_a_call_that_a_condition_takes_too_long_for_is_refused() -> None:
+    policies = Policies.of(Policy(tools=("*",), when=NESTED), Policy(tools=("*",), approvers=("user:U0LEAD",)))
+    found = policies.resolve(CallFacts(tool="deploy", args={"l": list(range(300))}))
+    assert isinstance(found, Ungoverned)
+    assert (found.why, found.index) == (Unfit.WHEN_FAILED, 0)
+    assert "more than 0.1 s" in found.detail
+
+
+def test_large_arguments_of_an_honest_call_are_looked_at() -> None:
+    rows = [{"price": number, "tags": ["a", "b"]} for number in range(1000)]
+    assert ask("args.rows.exists(r, r.price > 998 && r.tags.all(t, t != 'x'))", rows=rows)
+    assert ask("args.text.contains('end')", text="x" * 1_000_000 + "end")
 
 
 def test_deep_arguments_are_no_trouble() -> None:

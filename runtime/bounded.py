@@ -1,0 +1,156 @@
+"""Checks whose cost somebody else decides, where they can be stopped.
+
+A schema of an MCP server or a condition over a call's arguments can be made to take hours, all memory or all of the
+stack, and no library counts its steps. So such a check is a function in a file of its own, which a small process runs:
+under a limit of CPU time, which a busy machine does not shorten, and of memory. The process has none of our secrets.
+
+    check = Bounded(Path(__file__).with_name("my_check.py"))   # has `def check(...)`: JSON in, JSON out
+    check("kind", {"a": 1})
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json
+
+MOST_SECONDS = 0.1
+MOST_BYTES = 10 * 1024 * 1024
+
+_WORKER = Path(__file__).with_name("bounded_worker.py")
+_PATIENCE = 30.0
+"""So long may the process take to start and to answer on a busy machine, stopped or swapped out."""
+
+_LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+"""All of our environment that it gets: some Pythons do not start without."""
+
+_OVER_THE_LIMIT = {-signal.SIGPROF, -signal.SIGABRT, -signal.SIGSEGV, -signal.SIGBUS, -signal.SIGILL, -signal.SIGTRAP}
+"""What ends the process when a check needs too much: other signals come from outside and say nothing of the check."""
+
+
+class TooCostly(ConfirmError):
+    """The check was stopped, or could not be made."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"it takes more than {seconds:g} s or {MOST_BYTES >> 20} MB to check")
+
+
+class CheckBroke(ConfirmError):
+    """The check itself raised; the message is that of its exception."""
+
+
+class Bounded:
+    """Calls of a file's `check`, one after the other. It blocks until the answer is there; any thread may call."""
+
+    def __init__(self, file: Path, seconds: float = MOST_SECONDS) -> None:
+        self._file, self._seconds = file, seconds
+        self._lock = threading.Lock()
+        self._process: _Process | None = None
+
+    def start(self) -> None:
+        """Ahead of the first call, which need not wait then."""
+        with self._lock:
+            self._running()
+
+    def close(self) -> None:
+        """The process ends; a later call starts another one."""
+        with self._lock:
+            process, self._process = self._process, None
+            if process is not None:
+                process.end()
+
+    def __call__(self, *args: Json) -> Json:
+        """Raises `TooCostly` and `CheckBroke`."""
+        try:
+            asked = json.dumps(args).encode()
+        except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
+            raise TooCostly(self._seconds) from error
+        with self._lock:
+            answer = self._answer(asked)
+        if answer is None:
+            raise TooCostly(self._seconds)
+        told = json.loads(answer)
+        if "over" in told:
+            raise TooCostly(self._seconds)
+        if "broke" in told:
+            raise CheckBroke(told["broke"])
+        value: Json = told["value"]
+        return value
+
+    def _answer(self, asked: bytes) -> bytes | None:
+        """None when it went over the limit. A process that ended for another reason is replaced, once."""
+        for _ in range(2):
+            process = self._running()
+            try:
+                return process.exchange(asked)
+            except BaseException as error:  # whatever it is: the next answer must not be taken for this one's
+                self._process = None
+                over = process.end()
+                if not isinstance(error, OSError):
+                    raise
+                if over:
+                    self._running()  # it starts while others go on
+                    return None
+        raise CheckBroke("the process that checks it does not start, or was ended from outside")
+
+    def _running(self) -> _Process:
+        if self._process is None or self._process.owner != os.getpid():  # a fork shares no process with its parent
+            self._process = _Process(self._file, self._seconds)
+        return self._process
+
+
+class _Process:
+    def __init__(self, file: Path, seconds: float) -> None:
+        self.owner = os.getpid()
+        self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_PATIENCE)
+        limits = [str(seconds), str(MOST_BYTES)]
+        with theirs:
+            self._popen = subprocess.Popen(  # noqa: S603  (our own file)
+                [sys.executable, "-I", str(_WORKER), json.dumps(sys.path), str(file), *limits],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={name: os.environ[name] for name in _LOADER if name in os.environ},
+            )
+        atexit.register(self.end)
+
+    def exchange(self, asked: bytes) -> bytes:
+        """Raises `OSError` when the process is gone."""
+        self._socket.sendall(struct.pack("!I", len(asked)) + asked)
+        (length,) = struct.unpack("!I", self._received(4))
+        return self._received(length)
+
+    def end(self) -> bool:
+        """Whether it had ended by itself, over the limit."""
+        atexit.unregister(self.end)
+        self._socket.close()
+        if self.owner != os.getpid():
+            return False
+        try:
+            self._popen.wait(1)
+        except subprocess.TimeoutExpired:
+            self._popen.kill()
+            self._popen.wait()
+            return True  # it did not answer for as long as we waited
+        return self._popen.returncode in _OVER_THE_LIMIT
+
+    def _received(self, length: int) -> bytes:
+        parts: list[bytes] = []
+        while length:
+            part = self._socket.recv(length)
+            if not part:
+                raise ConnectionResetError
+            parts.append(part)
+            length -= len(part)
+        return b"".join(parts)

@@ -1,0 +1,79 @@
+"""The process that `bounded` starts. It is run as a script, and imports nothing of ours but the file with the check."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import resource
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+Check = Callable[..., object]
+
+
+def main(path: str, file: str, seconds: str, memory: str) -> None:
+    sys.path[:] = json.loads(path)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's: this ends when it does
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # arguments are nobody's to read
+    asked = socket.socket(fileno=0)
+    check = _loaded(file)
+    while (length := _received(asked, 4)) is not None:
+        args = _received(asked, struct.unpack("!I", length)[0])
+        if args is None:
+            return
+        answer = _limited(check, json.loads(args), float(seconds), int(memory))
+        asked.sendall(struct.pack("!I", len(answer)) + answer)
+
+
+def _loaded(file: str) -> Check:
+    spec = importlib.util.spec_from_file_location("bounded_check", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    check: Check = module.check
+    return check
+
+
+def _limited(check: Check, args: list[object], seconds: float, memory: int) -> bytes:
+    """The kernel ends this process when the time is up; what lacks memory or stack may end it as well."""
+    unlimited = resource.getrlimit(resource.RLIMIT_AS)
+    _limit_memory(memory, unlimited[1])
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        answer = json.dumps({"value": check(*args)})
+    except (MemoryError, RecursionError):
+        answer = json.dumps({"over": True})
+    except Exception as error:  # noqa: BLE001  (a library's, over input that nobody has seen)
+        answer = json.dumps({"broke": f"{type(error).__name__}: {error}"[:500]})
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        resource.setrlimit(resource.RLIMIT_AS, unlimited)
+    return answer.encode()
+
+
+def _limit_memory(memory: int, hard: int) -> None:
+    """On top of what the process has already. Where the kernel does not tell, or take it, the time is the limit."""
+    with suppress(OSError, ValueError), open("/proc/self/statm") as told:
+        has = int(told.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (has + memory, hard))
+
+
+def _received(asked: socket.socket, length: int) -> bytes | None:
+    """None at the end."""
+    parts: list[bytes] = []
+    while length:
+        part = asked.recv(length)
+        if not part:
+            return None
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
