@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from runtime.amending import refuse_unfit
 from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from runtime.finite import not_finite
+from runtime.jsontypes import JsonObject, alike
 from runtime.signing import Announcement, announced
 from runtime.wire import REQUEST_CONFIRMATION, USER
 
@@ -50,7 +51,7 @@ class Asked:
     def reason(self, confirmation: ToolConfirmation) -> str | None:
         """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
         payload = confirmation.payload
-        reason = payload.get("reason") if isinstance(payload, dict) and payload != self.arguments else None
+        reason = payload.get("reason") if isinstance(payload, dict) and not alike(payload, self.arguments) else None
         return reason if isinstance(reason, str) and reason else None
 
 
@@ -69,6 +70,8 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
         found: ToolConfirmation = ToolConfirmation.model_validate(given, strict=True)
     except (ValidationError, ValueError, TypeError) as error:
         raise Invalid("The answer can't be read: send {confirmed} or {confirmed, payload}.") from error
+    if wrong := not_finite({"payload": found.payload}):
+        raise Invalid(f"The answer holds what is no JSON: {'; '.join(wrong)}. Send finite numbers.")
     return found
 
 

@@ -22,7 +22,7 @@ from runtime.call import (
 from runtime.confirming import Answer
 from runtime.database import Tx
 from runtime.errors import Conflict, Forbidden, Invalid, NotFound
-from runtime.jsontypes import Json, JsonObject, same
+from runtime.jsontypes import JsonObject, alike, same
 from runtime.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.message import Incoming
 from runtime.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
@@ -137,7 +137,7 @@ def decide(
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:
     """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
     said = part.function_response.response if part.function_response else None
-    return None if said and same(said.get("payload"), call.args) else answer.reason
+    return None if said and alike(said.get("payload"), call.args) else answer.reason
 
 
 def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
@@ -168,9 +168,9 @@ def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> J
     if not isinstance(answer.payload, dict):
         raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
     args = {**call.args, **answer.payload}
-    alike = same if exact else _alike
+    equal = same if exact else alike
     changed = {
-        name for name, value in answer.payload.items() if name not in call.args or not alike(call.args[name], value)
+        name for name, value in answer.payload.items() if name not in call.args or not equal(call.args[name], value)
     }
     if not changed:
         return None
@@ -184,12 +184,6 @@ def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> J
                 raise BadArguments(call.tool, edited) from error
             tool.check(args)
     return args
-
-
-def _alike(one: Json, other: Json) -> bool:
-    """The same value, or the same number in another spelling."""
-    numbers = [value for value in (one, other) if isinstance(value, int | float) and not isinstance(value, bool)]
-    return one == other if len(numbers) == 2 else same(one, other)
 
 
 def enter(tx: Tx, entry: Entry) -> Begun | None:

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, same
 from runtime.wire import (
     REQUEST_CONFIRMATION,
     ConfirmationRequest,
@@ -49,6 +49,10 @@ class Answer:
     confirmed: bool
     payload: Json = None
     reason: str | None = None
+
+    def says_the_same(self, other: Answer) -> bool:
+        mine, others = ([one.id, one.confirmed, one.payload, one.reason] for one in (self, other))
+        return same(mine, others)
 
     def as_content(self) -> Content:
         return Content(role="user", parts=[self.as_part()])

@@ -12,6 +12,7 @@ from runtime import tracing
 from runtime.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, words_of
+from runtime.finite import not_finite
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments
 from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
@@ -72,6 +73,8 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         return step(call, Refuse(f"There is no tool {call.tool!r}; there are: {known}."), now)
     call = replace(call, tool_schema=tool.declaration.schema)
     try:
+        if wrong := not_finite(call.args):
+            raise BadArguments(call.tool, wrong)
         tool.check(call.args)
         async with asyncio.timeout(patience):
             gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))

@@ -25,4 +25,17 @@ def same(one: Json, other: Json) -> bool:
     return canonical(one) == canonical(other)
 
 
+def alike(one: Json, other: Json) -> bool:
+    """The same JSON as a client sends it back that knows one kind of number: JavaScript spells `1.0` as `1`."""
+    return same(_plain(one), _plain(other))
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 _LONE = re.compile("[\ud800-\udfff]")

@@ -54,7 +54,7 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
             _warn(response)
             continue
         answer = read_answer(response)
-        if answer.id in answers and answers[answer.id] != answer:
+        if answer.id in answers and not answers[answer.id].says_the_same(answer):
             raise Invalid(f"The message answers {answer.id} twice, and differently: send one answer.")
         if answer.id not in answers:
             kept.append(Part(function_response=response))

@@ -6,7 +6,7 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from runtime.context import ReadonlyContext
 from runtime.errors import ConfirmError, Invalid
+from runtime.finite import not_finite
 from runtime.jsontypes import JsonObject
 from runtime.wire import json_text
 
@@ -108,7 +109,7 @@ class Signature:
             fields[f"arg_{parameter.name}"] = (annotation, Field(default, alias=parameter.name, **about))
         try:
             return create_model(  # type: ignore[no-any-return, call-overload]  # the fields are only known now
-                self.name, __config__=ConfigDict(arbitrary_types_allowed=False), **fields
+                self.name, __config__=ConfigDict(arbitrary_types_allowed=False, allow_inf_nan=False), **fields
             )
         except PydanticUserError as error:
             raise self._no_json(error) from error
@@ -171,7 +172,12 @@ class Signature:
         return functools.partial(self.function, *positional, **named)
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> dict[str, object]:
-        """Keyword arguments from JSON, in the declared types. `strict` takes no text for a number: people's edits."""
+        """Keyword arguments from JSON, in the declared types. `strict` takes no text for a number: people's edits.
+
+        A number that is not finite is refused, also where a text like "nan" becomes one: every limit lets it through.
+        """
+        if wrong := not_finite(args):
+            raise BadArguments(self.name, wrong)
         try:
             if strict:
                 bound = self.model.model_validate_json(json_text(args), strict=True)
@@ -179,19 +185,38 @@ class Signature:
                 bound = self.model.model_validate(args)
         except ValidationError as error:
             raise BadArguments(self.name, _problems(error)) from error
-        values: dict[str, object] = {}
-        for name, field in self.model.model_fields.items():
-            if field.alias in args:
-                values[field.alias] = _as_given(args[field.alias], getattr(bound, name))
+        typed = {
+            field.alias: self._read_through(field.alias, getattr(bound, name))
+            for name, field in self.model.model_fields.items()
+            if field.alias in args
+        }
+        if wrong := not_finite(typed):
+            raise BadArguments(self.name, wrong)
+        values = {name: _as_given(args[name], value) for name, value in typed.items()}
+        values.update({name: iter(value) for name, value in values.items() if isinstance(value, _Read)})
         if self.takes_anything:
             values.update({name: value for name, value in args.items() if name not in values})
         return values
+
+    def _read_through(self, name: str, bound: object) -> object:
+        """An `Iterable` is validated while it is read: here, and not in the middle of a predicate or a tool."""
+        if not isinstance(bound, Iterator):
+            return bound
+        try:
+            return _Read(bound)
+        except ValidationError as error:
+            wrong = {f"{name}.{where}": problem for where, problem in _problems(error).items()}
+            raise BadArguments(self.name, wrong) from error
 
     def unknown(self, args: JsonObject) -> list[str]:
         """Names that the function does not take."""
         if self.takes_anything:
             return []
         return sorted(set(args) - self.names)
+
+
+class _Read(list[object]):
+    """What an iterator gave."""
 
 
 def _bare(function: Callable[..., object]) -> Callable[..., object]:

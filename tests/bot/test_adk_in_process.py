@@ -16,10 +16,10 @@ from google.adk.runners import Runner
 
 from bot.hosts.adk import AdkServer, open_adk
 from bot.hosts.foreign import ForeignHost
-from bot.hosts.host import Became, Lost, Unreachable
+from bot.hosts.host import Altered, Became, Lost, Unreachable
 from bot.row import SessionKey
 from runtime.adk_plugin import ConfirmationPlugin
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
 from runtime.target import BadTarget, load_object
 from tests.support.environments import environment, run
 from tests.support.foreign.alone import ran
@@ -104,8 +104,17 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
     async with visiting("clerk") as visit:
         request = await visit.asks("please pay 1500")
         seen = visit.answer(request, True)
-        with pytest.raises(Lost, match="has another call now"):
-            await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1})]))
+        others: list[dict[str, Json]] = [
+            {"amount": 1},
+            {"amount": 1500.0},
+            {"amount": "1500"},
+            {"amount": 1500, "to": None},
+        ]
+        for other in others:
+            with pytest.raises(Altered, match="has another call now"):
+                await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments=other)]))
+        with pytest.raises(Altered):
+            await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
         assert ran() == [{"tool": "reimburse", "amount": 1500}]

@@ -249,6 +249,14 @@ async def test_one_message_cannot_say_both(run: MakeRunner) -> None:
     assert log == []
 
 
+async def test_one_message_cannot_approve_both_one_and_true(run: MakeRunner) -> None:
+    """Python calls them equal: the first would be taken, and the second seem to be the same."""
+    chat, request = await asked(run)
+    with pytest.raises(Invalid, match="twice, and differently"):
+        await chat.say(answering(Answer(request.id, True, {"n": 1}), Answer(request.id, True, {"n": True})))
+    assert log == []
+
+
 async def test_one_message_may_say_the_same_twice(run: MakeRunner) -> None:
     chat, request = await asked(run)
     said = await chat.say(

@@ -1,0 +1,45 @@
+"""Numbers that are none: infinity, and "not a number". No comparison with them means what its author thinks. Pure."""
+
+from __future__ import annotations
+
+import cmath
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Set
+from decimal import Decimal
+
+from pydantic import BaseModel
+
+NOT_FINITE = "is not a finite number"
+
+
+def not_finite(values: Mapping[str, object]) -> dict[str, str]:
+    """Where such numbers stand in arguments, however deep, and what is wrong: `{"lines.0.amount": "is not …"}`."""
+    return {where: f"{NOT_FINITE}, but {value}" for where, value in _found(values, "")}
+
+
+def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
+    # A stack of our own: nobody's nesting ends the process.
+    left: list[tuple[object, str]] = [(value, where)]
+    while left:
+        one, here = left.pop()
+        if isinstance(one, float | complex):
+            if not cmath.isfinite(one):
+                yield here or "arguments", one
+        elif isinstance(one, Decimal):
+            if not one.is_finite():
+                yield here or "arguments", one
+        else:
+            left += [(inner, f"{here}.{step}" if here else str(step)) for step, inner in _inside(one)]
+
+
+def _inside(value: object) -> Iterable[tuple[object, object]]:
+    """What a value holds, each part with its name or place."""
+    if isinstance(value, Mapping):
+        return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]
+    if isinstance(value, BaseModel):
+        return [*value.__dict__.items(), *(value.model_extra or {}).items()]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+    if isinstance(value, list | tuple | Set):
+        return list(enumerate(value))
+    return ()
