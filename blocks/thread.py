@@ -114,8 +114,10 @@ def _template(step: StepView) -> str:
             return words.TOLD_SETTLED[step.yes]
         case Told.WITHDRAWN if step.who is None:
             return words.TOLD_REMOVED
+        case Told.GRANT_REVOKED if step.who is None and step.people:
+            return words.TOLD_GRANT_GIVER_LOST
         case Told.GRANT_REVOKED if step.who is None:
-            return words.TOLD_GRANT_ENDED
+            return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
     return _TEMPLATES[step.told]
 
 

@@ -71,6 +71,8 @@ class Why(StrEnum):
     OTHER_POLICY = "another policy"
     NOTHING_TO_SETTLE = "nothing to settle"
     NOTHING_TO_REVOKE = "nothing to revoke"
+    POLICY_CHANGED = "policy changed"
+    UNSEALED = "unsealed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

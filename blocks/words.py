@@ -291,6 +291,10 @@ TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} happened. The agent has been
 TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}: grant {grant}."
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, by grant {grant} of {people}."
 TOLD_GRANT_ENDED = "🔒 Grant {grant} for {tool} ended: the app was removed from this workspace. Calls ask again."
+TOLD_GRANT_LOST = "🔒 Grant {grant} for {tool} ended: {why}. Calls ask again."
+TOLD_GRANT_GIVER_LOST = (
+    "🔒 Grant {grant} for {tool} ended: {people} could not approve such a call any more ({why}). Calls ask again."
+)
 TOLD_GRANT_REVOKED = "🔒 {who} revoked grant {grant} for {tool}. Calls ask again."
 TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 TOLD_RESUMED = "▶️ Runs are resumed."
@@ -339,6 +343,8 @@ WHY = {
     Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
     Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
     Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
+    Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
+    Why.UNSEALED: "This did not come through this app, so it does not count.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"
@@ -368,6 +374,8 @@ WHY_SHORT = {
     Why.OTHER_POLICY: "the edited call falls under another policy",
     Why.NOTHING_TO_SETTLE: "there was nothing to settle",
     Why.NOTHING_TO_REVOKE: "the grant had ended",
+    Why.POLICY_CHANGED: "the policy has changed",
+    Why.UNSEALED: "it did not come through this app",
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."

@@ -52,6 +52,8 @@ class Reason(StrEnum):
     OTHER_POLICY = "another policy"
     NOTHING_TO_SETTLE = "nothing to settle"
     NOTHING_TO_REVOKE = "nothing to revoke"
+    POLICY_CHANGED = "policy changed"  # a grant's
+    UNSEALED = "unsealed"  # nobody's signed request made what stands in the database
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,9 +45,9 @@ from datetime import datetime
 from bot import words
 from bot.editing import amendments
 from bot.exact import check_json
-from bot.grants import Grant, granted
+from bot.grants import LOOKED_AT_EVERY, Grant, Withheld, granted
 from bot.ledger import LineKind
-from bot.people import OPERATOR, Person
+from bot.people import OPERATOR, SLACK, Person
 from bot.policy import Policy
 from bot.row import Asked, Confirmation, Outside, Revision, State, VoteKind
 from bot.seal import Seal
@@ -92,7 +92,7 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
     return Change(row=row, steps=(asking,))
 
 
-def approve(row: Confirmation, now: datetime) -> Change:
+def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
     """The counted votes make the quorum: so many *people*, on the current revision."""
     voters = row.voters(VoteKind.APPROVE)
     if len(voters) < row.policy.quorum:
@@ -101,9 +101,11 @@ def approve(row: Confirmation, now: datetime) -> Change:
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
         return refuse(row, Event.DENY, LineKind.DENIED, now, voters[-1], wish)
-    grant = granted(row, now)
+    grant = granted(row, now, seal)
     row = decided(row, Event.APPROVE, now, by=voters[-1])
-    row = replace(row, start_by=now + row.policy.start_within, grant_until=grant.until if grant else None)
+    row = replace(row, start_by=now + row.policy.start_within)
+    if grant is not None:
+        row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
     steps = [
         replace(
             told(row, LineKind.APPROVED, now),
@@ -144,9 +146,21 @@ def revoke(row: Confirmation, now: datetime, by: Person) -> Change:
     """The grant that came with an approval ends; what it let through before stays approved."""
     if row.grant_until is None:
         raise Illegal(row, Event.REVOKE)
-    row = changed(replace(row, grant_until=None), now)
+    row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id)
     return Change(row=row, steps=(step,), revoked_by=by)
+
+
+def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Change:
+    """It was found out whether the grant would let a call like its own through. One that would not, for a reason that
+    does not pass by itself, ends for good: its card promises nothing that is not so."""
+    if row.grant_until is None:
+        return Change(row=row)
+    if why is None or why.for_now:
+        return Change(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
+    ended = revoke(row, now, SLACK)
+    people = () if why.giver is None else (why.giver,)
+    return replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
 
 
 def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Change:

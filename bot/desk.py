@@ -6,9 +6,8 @@ follows, and save it. Nothing here asks Slack or a host: what had to be found ou
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -16,9 +15,10 @@ from sqlalchemy import select
 
 from bot import words
 from bot.authorise import Facts, Reason, Refusal
-from bot.confirmation import elsewhere, let_through, open_confirmation
+from bot.confirmation import elsewhere, grant_looked_at, let_through, open_confirmation
 from bot.due import tick
-from bot.grants import Grant, lets_through
+from bot.granting import grants_in
+from bot.grants import Grant, Withheld, is_for, withheld
 from bot.hosts.host import HostRequest
 from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, observe, take_back, unreached
@@ -40,9 +40,11 @@ from bot.rows import (
 from bot.seal import Seal
 from bot.states import Change
 from bot.steps import Delivery, Step
-from bot.tables import confirmations, grants, replies
+from bot.tables import confirmations, replies
+from bot.versioned import NewerVersion, Unreadable
 from bot.voting import Rules, count, needs_asking, store_vote
 from runtime.database import Tx
+from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, canonical
 from runtime.upsert import insert_if_absent
 
@@ -55,7 +57,7 @@ class Opening:
     asked_by: Person
     governs: Governs | Ungoverned
     places: tuple[Place, ...] = ()
-    barred: frozenset[Person] | None = None  # whose grants are void; None: not found out, so that no grant holds
+    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant is for this call
     trace: str | None = None
 
 
@@ -71,14 +73,14 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     )
     if tx.execute(known).first() is not None or has_mail(tx, key, _refusal_mark(request)):
         return None
-    asked, at = _asked(session, opening), now(tx)
+    asked, at = asked_of(session, opening), now(tx)
     found = opening.governs
     if isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
         found = Ungoverned(Unfit.TOO_MANY_DENIALS, found.index)
     if isinstance(found, Ungoverned):
         _refuse(tx, session, asked, found)
         return None
-    grant = _grant_for(tx, key, asked, found.policy, opening.barred)
+    grant = _grant_for(tx, key, asked, found.policy, opening.rights)
     if grant is None:
         change = open_confirmation(uuid4().hex, asked, found.policy, rules.seal, at)
     else:
@@ -87,27 +89,35 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     return save(tx, session, change, new=True)
 
 
-def grants_in(tx: Tx, key: str) -> list[Grant]:
-    """The grants of a session that are in force."""
-    found = select(grants.c.body).where(
-        grants.c.session == key, grants.c.revoked_at.is_(None), grants.c.until > tx.now()
-    )
-    return [Grant.from_json(json.loads(body)) for body in tx.execute(found).scalars()]
-
-
-def _grant_for(tx: Tx, key: str, asked: Asked, policy: Policy, barred: frozenset[Person] | None) -> Grant | None:
-    if barred is None or asked.wants_payload:
-        return None
+def _grant_for(tx: Tx, key: str, asked: Asked, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:
     at = now(tx)
-    fitting = (
-        grant
-        for grant in grants_in(tx, key)
-        if lets_through(grant, asked.session, asked.tool, asked.arguments, policy, at, barred)
-    )
-    return next(fitting, None)
+    for grant in grants_in(tx, key):
+        if is_for(grant, asked, policy, at):
+            why = withheld(grant, asked, policy, rights)
+            if why is None:
+                return grant
+            if not why.for_now:
+                _look_at_card(tx, grant.id, at)
+    return None
 
 
-def _asked(session: Session, opening: Opening) -> Asked:
+def _look_at_card(tx: Tx, grant_id: str, at: datetime) -> None:
+    """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
+    try:
+        session, row = lock_confirmation(tx, grant_id)
+    except (NotFound, NewerVersion, Unreadable):
+        return
+    save(tx, session, Change(row=replace(row, grant_look_at=at)))
+
+
+def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = grant_looked_at(row, now(tx), why)
+    return row if change.row is row else save(tx, session, change)
+
+
+def asked_of(session: Session, opening: Opening) -> Asked:
+    """The request as people will see it."""
     request = opening.request
     return Asked(
         session=session.session,

@@ -65,31 +65,41 @@ class Directory:
 
     # Accounts and members
 
-    async def account(self, person: Person, at: Workspace | None = None) -> Account | Unresolved:
+    async def account(self, person: Person, at: Workspace | None = None, *, anew: bool = False) -> Account | Unresolved:
         """What Slack says of an account, asked in the workspace `at`, its own one if none is given."""
         at = at or Workspace(person.team)
         key = at, person.user
-        found = await self._questions.answer(person.user, self._accounts, key, lambda: self._ask_account(person, at))
+        found = await self._questions.answer(
+            person.user, self._accounts, key, lambda: self._ask_account(person, at), anew=anew
+        )
         return found if isinstance(found, Unresolved) else _as_asked(found, person)
 
-    async def members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
+    async def members(self, entry: Approver, at: Workspace, call: CallFacts, *, anew: bool = False) -> Members:
         """Who is behind an entry of a policy now."""
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(at.team, entry.value)})
         key = _key(entry, at, call)
-        return await self._questions.answer(str(entry), self._members, key, lambda: self._ask_members(entry, at, call))
+        return await self._questions.answer(
+            str(entry), self._members, key, lambda: self._ask_members(entry, at, call), anew=anew
+        )
 
     async def facts(
-        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        self,
+        row: Confirmation,
+        vote: Vote,
+        policies: Policies,
+        speakers: frozenset[Person] = frozenset(),
+        *,
+        anew: bool = False,
     ) -> Facts:
-        """All that `authorise` has to know of this vote, asked at once."""
+        """All that `authorise` has to know of this vote, asked at once; `anew`, whatever was known before."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
         # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
         questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
         account, answers = await asyncio.gather(
-            self.account(vote.voter, at),
-            asyncio.gather(*(self.members(entry, at, call) for entry, call in questions)),
+            self.account(vote.voter, at, anew=anew),
+            asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
         )
         members = _together(row, barred, questions, answers)
         return Facts(account=account, members=members, barred=barred, speakers=speakers)

@@ -24,6 +24,7 @@ class Owed(StrEnum):
     EXPIRE = "expire"
     LAPSE = "lapse"
     GIVE_UP = "give up"
+    LOOK_AT_GRANT = "look at grant"
     END_GRANT = "end grant"
     DRAW = "draw"
 
@@ -52,6 +53,7 @@ def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
         (row.deadline if waiting and not pending else None, Owed.EXPIRE),
         (row.start_by if not_begun else None, Owed.LAPSE),
         (row.unknown_until if row.unknown and not pending else None, Owed.GIVE_UP),
+        (row.grant_look_at if row.grant_until and not pending else None, Owed.LOOK_AT_GRANT),
         (row.grant_until if not pending else None, Owed.END_GRANT),
         (row.changed_at if behind else None, Owed.DRAW),
     )
@@ -76,7 +78,7 @@ def tick(row: Confirmation, now: datetime) -> Change:
         return settle(row, Word.NOBODY_KNOWS, now)
     steps: list[Step] = []
     if Owed.END_GRANT in due:  # its card offers to revoke it no longer
-        row = changed(replace(row, grant_until=None), now)
+        row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     if Owed.REMIND in due:
         row = changed(replace(row, remind_at=None), now)
         steps.append(replace(told(row, LineKind.REMINDED, now), until=row.deadline))

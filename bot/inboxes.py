@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 
 from blocks.view import HomeView
 from bot import listing
-from bot.authorise import Permitted, authorise
+from bot.authorise import Facts, Permitted, authorise
 from bot.directory import Directory
+from bot.granting import grants_by, probe, would_withhold
 from bot.grants import Grant
 from bot.inbox import home_view
 from bot.letters import paused
@@ -82,7 +83,7 @@ class Inbox:
             version,
             waiting=mine.rows,
             asked=asked.rows,
-            grants=given,
+            grants=await self._in_force(given),
             links=await self._links(reader, (*mine.rows, *asked.rows)),
             more_waiting=mine.more,
             more_asked=asked.more,
@@ -104,6 +105,18 @@ class Inbox:
             more_here=here.more,
             paused=await self._database.read(paused),
         )
+
+    async def _in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
+        """Those that would let a call through; the others are no promise to anybody."""
+
+        async def ask(row: Confirmation, vote: Vote) -> Facts:
+            return await self._directory.facts(row, vote, self._rules.policies)
+
+        at = await self._database.read(now)
+        kept_back = await asyncio.gather(
+            *(would_withhold(one.grant, one.row, one.speakers, self._rules, at, ask) for one in given)
+        )
+        return [(one.grant, one.row) for one, why in zip(given, kept_back, strict=True) if why is None]
 
     # Who may decide what
 
@@ -152,7 +165,7 @@ class Inbox:
             return False
         if not row.unknown and at >= row.deadline:
             return False
-        vote = Vote(id="looking", kind=kind, voter=reader.person, revision=row.revision.number, stored_at=at)
+        vote = probe(row, reader.person, at, kind)
         facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
 
@@ -216,7 +229,21 @@ def _here(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
     return _Found(tuple(listing.read_rows(tx, [id_ for _, id_ in others])), more)
 
 
-def _grants(tx: Tx, person: Person) -> list[tuple[Grant, Confirmation]]:
-    given = listing.grants_by(tx, person)
+@dataclass(frozen=True)
+class _Given:
+    """A grant, the confirmation it came with, and who has spoken in the session by now."""
+
+    grant: Grant
+    row: Confirmation
+    speakers: frozenset[Person]
+
+
+def _grants(tx: Tx, person: Person) -> list[_Given]:
+    given = grants_by(tx, person)
     rows = {row.id: row for row in listing.read_rows(tx, [grant.id for grant in given])}
-    return [(grant, rows[grant.id]) for grant in given if grant.id in rows]
+    sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
+    return [
+        _Given(grant, rows[grant.id], session.speakers)
+        for grant in given
+        if grant.id in rows and (session := sessions[grant.id]) is not None
+    ]

@@ -6,19 +6,17 @@ brings the entries that mean them now.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
 
 from bot.authorise import may_decide
-from bot.grants import Grant
 from bot.ledger import LineKind
 from bot.people import ApproverKind, Person
 from bot.row import Confirmation, State
 from bot.row_json import row_from_json
 from bot.steps import Step
-from bot.tables import confirmations, grants, waiting
+from bot.tables import confirmations, waiting
 from bot.versioned import NewerVersion, Unreadable
 from runtime.database import Tx
 
@@ -155,11 +153,3 @@ def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:
             yield row_from_json(body)
         except (NewerVersion, Unreadable):
             continue  # the replica that wrote it shows it
-
-
-def grants_by(tx: Tx, person: Person) -> list[Grant]:
-    """The grants in force that somebody gave, the first to end first."""
-    now = tx.now()
-    found = select(grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > now).order_by(grants.c.until)
-    given = (Grant.from_json(json.loads(body)) for body in tx.execute(found).scalars())
-    return [grant for grant in given if person in grant.given_by]

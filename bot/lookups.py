@@ -40,9 +40,10 @@ class Lookups(Generic[K, V]):
         self._later: dict[K, tuple[float, Later]] = {}
         self._asking: dict[K, _Question[V]] = {}
 
-    async def get(self, key: K, ask: Callable[[], Awaitable[V]]) -> V:
-        """The answer. It is asked for as long as anybody waits for it, so whoever waits should not wait for ever."""
-        known = self._fresh(key)
+    async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
+        """The answer. It is asked for as long as anybody waits for it, so whoever waits should not wait for ever. With
+        `anew` what is known already is not good enough."""
+        known = None if anew else self._fresh(key)
         if known is not None:
             return known[1]
         question = self._asking.get(key)

@@ -9,15 +9,18 @@ from typing import TypeVar
 from sqlalchemy import select
 
 from bot.attend import NotNow
-from bot.desk import Opening, grants_in
+from bot.authorise import Facts
+from bot.desk import Opening, asked_of
 from bot.directory import Directory, NotWritable
 from bot.exact import check_json
+from bot.granting import Rights, grants_in, rights_of
+from bot.grants import is_for
 from bot.hosts.host import HostRequest
 from bot.letters import Letter
 from bot.people import Person, Unresolved
-from bot.policy import CallFacts, Governs, Unfit, Ungoverned, may_show_in
-from bot.row import Place
-from bot.rows import Session, find_session, session_confirmations
+from bot.policy import CallFacts, Governs, Policy, Unfit, Ungoverned, may_show_in
+from bot.row import Confirmation, Place, Vote
+from bot.rows import Session, find_session, now, session_confirmations
 from bot.slack_calls import Workspace
 from bot.tables import mail
 from bot.voting import Rules
@@ -58,20 +61,18 @@ class Openings:
         places = await self._places(session, found, call)
         if isinstance(places, Ungoverned):
             return replace(opening, governs=places)
-        return replace(opening, places=places, barred=await self._barred(session, found, call))
+        return replace(opening, places=places, rights=await self._rights(session, opening, found.policy))
 
-    async def _barred(self, session: Session, found: Governs, call: CallFacts) -> frozenset[Person] | None:
-        """Whose grants let nothing through; None when that can't be told, or when there is no grant to ask for."""
-        if not await self._database.read(grants_in, session.key):
-            return None
-        barred: set[Person] = set()
-        at = Workspace(session.team, session.enterprise)
-        for entry in dict.fromkeys((*found.policy.barred, *self._rules.policies.barred(call))):
-            people = _in_turn(await self._directory.members(entry, at, call))
-            if isinstance(people, Unresolved):
-                return None
-            barred |= people
-        return frozenset(barred)
+    async def _rights(self, session: Session, opening: Opening, policy: Policy) -> Rights:
+        """Of everybody whose grant is for this call, asked anew: a grant is nobody's click of half a minute ago."""
+        asked, at = asked_of(session, opening), await self._database.read(now)
+        given = [g for g in await self._database.read(grants_in, session.key) if is_for(g, asked, policy, at)]
+
+        async def ask(row: Confirmation, vote: Vote) -> Facts:
+            return await self._directory.facts(row, vote, self._rules.policies, anew=True)
+
+        givers = (giver for grant in given for giver in grant.given_by)
+        return await rights_of(givers, asked, policy, self._rules, at, ask)
 
     async def _places(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
         channel = found.policy.channel
@@ -139,6 +140,6 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None)
 
 def _of_those_who_spoke(tx: Tx, session: Session, user: str) -> Person:
     """A mail names the user only; the workspace is another one where companies share the channel."""
-    now = find_session(tx, session.key) or session
+    known = (find_session(tx, session.key) or session).speakers
     own = Person(session.team, user)
-    return own if own in now.speakers else next((one for one in now.speakers if one.user == user), own)
+    return own if own in known else next((one for one in known if one.user == user), own)

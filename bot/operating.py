@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -114,7 +115,7 @@ def operator_handlers(
         policies, dry_run = _policies(arguments), arguments.get("dry_run") is True
         if reloading is not None:
             await reloading.look()  # before what waits comes under the file, what is new does
-        done = await reapply_command(database, people, policies, dry_run=dry_run)
+        done = await reapply_command(database, people, replace(rules, policies=policies), dry_run=dry_run)
         return {**done, "restart": not dry_run and not same_policies(policies, rules.policies)}
 
     async def retry(arguments: JsonObject) -> JsonObject:
@@ -185,8 +186,8 @@ def cast_as_operator(tx: Tx, name: str, kind: VoteKind, rules: Rules) -> tuple[s
     return confirmation, cast(tx, ballot, rules)
 
 
-async def reapply_command(database: Database, people: Asking, policies: Policies, *, dry_run: bool) -> JsonObject:
-    rows: list[Json] = [done.to_json() async for done in reapply_all(database, people, policies, dry_run=dry_run)]
+async def reapply_command(database: Database, people: Asking, rules: Rules, *, dry_run: bool) -> JsonObject:
+    rows: list[Json] = [done.to_json() async for done in reapply_all(database, people, rules, dry_run=dry_run)]
     return {"rows": rows}
 
 

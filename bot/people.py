@@ -30,7 +30,7 @@ OPERATOR = Person("", "operator")
 
 
 SLACK = Person("", "slack")
-"""Where nobody's word ended something: the app was removed."""
+"""Where nobody's word ended something: the app was removed, or a grant would let nothing through any more."""
 
 
 @dataclass(frozen=True)

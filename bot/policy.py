@@ -125,8 +125,10 @@ class Policy(BaseModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same rules, wherever in the file they stand."""
-        return hashlib.sha256(canonical(self.freeze()).encode("utf-8", "surrogatepass")).hexdigest()
+        """The same for the same rules, wherever in the file they stand. A key that is at its default adds nothing: a
+        policy is still the same to a version that knows one key more."""
+        rules: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(canonical(rules).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=256)

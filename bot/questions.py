@@ -54,12 +54,12 @@ class Questions:
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
     async def answer(
-        self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]]
+        self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
-        """What is known of `key`, or is found out now."""
+        """What is known of `key`, or is found out now; with `anew` only what is found out now."""
         try:
             async with asyncio.timeout(self._patience):
-                return await lookups.get(key, ask)
+                return await lookups.get(key, ask, anew=anew)
         except TimeoutError:
             return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
         except Later as later:

@@ -20,7 +20,7 @@ from bot.rows import Session, chain_of, find_session, lock_confirmation, now, sa
 from bot.states import Change
 from bot.tables import confirmations
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import reapply
+from bot.voting import Rules, reapply
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
 
@@ -57,14 +57,14 @@ _ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)
 
 
 async def reapply_all(
-    database: Database, people: Asking, policies: Policies, *, dry_run: bool = False
+    database: Database, people: Asking, rules: Rules, *, dry_run: bool = False
 ) -> AsyncIterator[Reapplied]:
-    """Each waiting confirmation that the policies as they are now would treat otherwise."""
+    """Each waiting confirmation that the policies of `rules` would treat otherwise."""
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_waiting, after)
         for confirmation, _, body in page:
-            done = await _reapply_one(database, people, policies, confirmation, body, dry_run=dry_run)
+            done = await _reapply_one(database, people, rules, confirmation, body, dry_run=dry_run)
             if done is not None:
                 yield done
         if len(page) < PAGE:
@@ -83,20 +83,20 @@ def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, flo
 
 
 async def _reapply_one(
-    database: Database, people: Asking, policies: Policies, confirmation: str, body: str, *, dry_run: bool
+    database: Database, people: Asking, rules: Rules, confirmation: str, body: str, *, dry_run: bool
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
-        if not _concerned(row, policies):
+        if not _concerned(row, rules.policies):
             return None
         for _ in range(_TIMES):
-            facts = await _facts_in_turn(people, row, policies)
+            facts = await _facts_in_turn(people, row, rules.policies)
             unknown = _unknown(facts)
             if unknown is not None:
                 return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
             if dry_run:
-                return _told(await database.read(would_reapply, row, policies, facts))
-            found = await database.run(reapply_row, confirmation, policies, facts)
+                return _told(await database.read(would_reapply, row, facts, rules))
+            found = await database.run(reapply_row, confirmation, facts, rules)
             if not isinstance(found, Confirmation):
                 return _told(found) if found is not None else None
             row = found  # somebody voted meanwhile, who has to be looked up as well
@@ -137,26 +137,24 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
     return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
 
 
-def reapply_row(
-    tx: Tx, confirmation: str, policies: Policies, facts: Mapping[str, Facts]
-) -> Change | Confirmation | None:
+def reapply_row(tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules) -> Change | Confirmation | None:
     """The change that was made; the row, when it has votes that nobody was asked about; None: it waits no more."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
-    if any(vote.id not in facts for vote in _asked_about(row, policies)):
+    if any(vote.id not in facts for vote in _asked_about(row, rules.policies)):
         return row
-    change = reapply(row, policies, _in_session(facts, session), now(tx))
+    change = reapply(row, _in_session(facts, session), now(tx), rules)
     if change.row is row:
         return None
     save(tx, session, change)
     return change
 
 
-def would_reapply(tx: Tx, row: Confirmation, policies: Policies, facts: Mapping[str, Facts]) -> Change:
+def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Change:
     """The same, and nothing is written."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, policies, _in_session(facts, session), now(tx))
+    return reapply(row, _in_session(facts, session), now(tx), rules)
 
 
 def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:

@@ -5,7 +5,7 @@ How it changes is in `confirmation.py`, and only there. All of this is stored: `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -118,6 +118,10 @@ class Asked:
             app=self.session.app,
             enterprise=self.enterprise,
         )
+
+    def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> Asked:
+        """The same person asks for it once more, with these arguments."""
+        return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
     def sealed(self, seal: Seal, arguments: JsonObject, payload: Json) -> str:
         """The fingerprint of the call with these arguments: it binds what is shown to what runs."""
@@ -245,6 +249,7 @@ class Confirmation:
     unknown_until: datetime | None = None
     outside: Outside | None = None
     grant_until: datetime | None = None  # a grant came with it and is in force
+    grant_look_at: datetime | None = None  # when to look again whether it would still let a call through
     by_grant: str | None = None  # nobody was asked: this grant let it through
     places: tuple[Place, ...] = ()
     version: int = 1  # of the row

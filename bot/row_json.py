@@ -16,8 +16,10 @@ from bot.versioned import Reader, Unreadable, tagged, untagged
 from runtime.jsontypes import JsonObject
 
 T = TypeVar("T")
-VERSION = 1
-READERS: dict[int, Reader] = {}
+VERSION = 2
+READERS: dict[int, Reader] = {1: lambda row: row}  # version 1 looked at no grant again; each key since has a default
+TOLD_VERSION = 1
+"""Of what goes into the mailbox and into ledger lines."""
 
 _ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)
@@ -25,36 +27,36 @@ _DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
 
 
 def row_to_json(row: Confirmation) -> str:
-    return _text(_ROW.dump_python(row, mode="json"))
+    return _text(_ROW.dump_python(row, mode="json"), VERSION)
 
 
 def row_from_json(stored: str) -> Confirmation:
     """`NewerVersion` for a row that a newer program wrote: leave it alone; `Unreadable` for what is no row at all."""
-    return _read(_ROW, stored, "confirmation")
+    return _read(_ROW, stored, "confirmation", VERSION, READERS)
 
 
 def delivery_to_json(delivery: Delivery) -> str:
     """For the mailbox."""
-    return _text(_DELIVERY.dump_python(delivery, mode="json"))
+    return _text(_DELIVERY.dump_python(delivery, mode="json"), TOLD_VERSION)
 
 
 def delivery_from_json(stored: str) -> Delivery:
-    return _read(_DELIVERY, stored, "answer")
+    return _read(_DELIVERY, stored, "answer", TOLD_VERSION, {})
 
 
 def step_content(step: Step) -> JsonObject:
     """A step as the content of a ledger line: what it has to say, and nothing that it has not."""
     content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
-    return tagged(VERSION, content)
+    return tagged(TOLD_VERSION, content)
 
 
-def _text(part: JsonObject) -> str:
-    return json.dumps(tagged(VERSION, part), allow_nan=False, separators=(",", ":"))
+def _text(part: JsonObject, version: int) -> str:
+    return json.dumps(tagged(version, part), allow_nan=False, separators=(",", ":"))
 
 
-def _read(adapter: TypeAdapter[T], stored: str, what: str) -> T:
+def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, Reader]) -> T:
     try:
-        return adapter.validate_python(untagged(json.loads(stored), what, VERSION, READERS))
+        return adapter.validate_python(untagged(json.loads(stored), what, version, readers))
     except json.JSONDecodeError as error:
         raise Unreadable(f"A stored {what} can't be read: {error}") from error
     except ValidationError as error:

@@ -1,4 +1,5 @@
-"""What is sealed with the secret outside the database: the call that people saw, the ledger's checkpoints. Pure."""
+"""What is sealed with the secret outside the database: the call that people saw, their votes, decisions and grants, the
+ledger's checkpoints. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +21,21 @@ class Seal:
     """
 
     def __init__(self, secret: str, purpose: str) -> None:
-        self._key = hmac.digest(secret.encode(), f"adk-confirm {purpose} v1".encode(), hashlib.sha256)
+        self._key = _derived(secret.encode(), purpose)
+
+    def within(self, purpose: str) -> Seal:
+        """A seal for one kind of thing among those that this one is for, with a key of its own."""
+        seal = object.__new__(Seal)
+        seal._key = _derived(self._key, purpose)
+        return seal
 
     def of(self, value: Json) -> str:
         text = canonical(value).encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, text, hashlib.sha256).hex()
 
     def matches(self, value: Json, sealed: str) -> bool:
-        return hmac.compare_digest(self.of(value), sealed)
+        return hmac.compare_digest(self.of(value).encode(), sealed.encode("utf-8", "surrogatepass"))
+
+
+def _derived(key: bytes, purpose: str) -> bytes:
+    return hmac.digest(key, f"adk-confirm {purpose} v1".encode(), hashlib.sha256)

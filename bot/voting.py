@@ -132,15 +132,15 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     return _heard(row, vote, verdict, now, rules).after(*fallen)
 
 
-def reapply(row: Confirmation, policies: Policies, facts: Mapping[str, Facts], now: datetime) -> Change:
-    """A waiting confirmation comes under the file as it is now.
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+    """A waiting confirmation comes under the file as `rules` have it.
 
     `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
     whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
     """
     if row.state is not State.WAITING:
         raise Illegal(row, Event.REAPPLY)
-    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, Governs):
         step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
@@ -151,7 +151,7 @@ def reapply(row: Confirmation, policies: Policies, facts: Mapping[str, Facts], n
     step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = _fall(row, lost, now)
     in_time = now < row.deadline  # the file as it is now may say that it is too late already
-    return (_or_approved(row, now) if in_time else Change(row=row)).after(step, *fallen)
+    return (_or_approved(row, now, rules) if in_time else Change(row=row)).after(step, *fallen)
 
 
 def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
@@ -232,11 +232,11 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
         step = replace(step, diff=_masked(row, after.changes), fingerprint=row.revision.fingerprint)
-    return _or_approved(row, now).after(step, *fallen)
+    return _or_approved(row, now, rules).after(step, *fallen)
 
 
-def _or_approved(row: Confirmation, now: datetime) -> Change:
-    return approve(row, now) if len(row.voters(VoteKind.APPROVE)) >= row.policy.quorum else Change(row=row)
+def _or_approved(row: Confirmation, now: datetime, rules: Rules) -> Change:
+    return approve(row, now, rules.seal) if len(row.voters(VoteKind.APPROVE)) >= row.policy.quorum else Change(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> Edited:

@@ -11,10 +11,11 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.attend import Attendant, Kind, NotNow
 from bot.authorise import Facts
-from bot.desk import count_next, grants_in, keep_time, placed
+from bot.desk import count_next, keep_time, look_at_grant, placed
 from bot.drawing import Around
 from bot.due import Owed, claims, owed
 from bot.following import following
+from bot.granting import grants_in, read_grant, would_withhold
 from bot.letters import paused, read_session
 from bot.mailroom import Mailroom
 from bot.people import Person
@@ -102,6 +103,8 @@ class Worker:
             if Owed.COUNT in due:
                 with following("count", row=row):
                     await self._count(row)
+            elif Owed.LOOK_AT_GRANT in due:
+                await self._look_at_grant(row)
             elif set(due) - {Owed.DRAW}:
                 await self._database.run(keep_time, confirmation_id)
             elif due and await lease.still_held():
@@ -126,6 +129,19 @@ class Worker:
             if after is not None and await self._database.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
         await self._database.run(count_next, row.id, vote.id, facts, self._rules)
+
+    async def _look_at_grant(self, row: Confirmation) -> None:
+        session = await self._database.read(read_session, chain_of(row.asked.session))
+        grant = await self._database.read(read_grant, row.id)
+        why = None
+        if grant is not None:
+            at = await self._database.read(now)
+
+            async def ask(row: Confirmation, vote: Vote) -> Facts:
+                return await self._people.facts(row, vote, self._rules.policies)
+
+            why = await would_withhold(grant, row, session.speakers, self._rules, at, ask)
+        await self._database.run(look_at_grant, row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await self._database.read(read_reply, vote)

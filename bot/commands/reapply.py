@@ -7,7 +7,7 @@ import asyncio
 
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.operating import operate, reapply_arguments, reapply_command
+from bot.operating import operate, reapply_arguments, reapply_command, rules_of
 from bot.reapplying import Reapplied
 from bot.settings import Settings
 from bot.worker import Asking
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 async def _reapply(settings: Settings, *, dry_run: bool) -> JsonObject:
     async def here(database: Database) -> JsonObject:
-        return await reapply_command(database, _people(settings, database), settings.policies, dry_run=dry_run)
+        return await reapply_command(database, _people(settings, database), rules_of(settings), dry_run=dry_run)
 
     arguments = reapply_arguments(settings.policies, dry_run=dry_run)
     return await operate(settings, "reapply", arguments, here, read_only=dry_run)

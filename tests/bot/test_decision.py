@@ -13,7 +13,7 @@ from bot.people import OPERATOR, Account, Approver, Unresolved
 from bot.policy import Policies
 from bot.row import Edit, State, Vote, VoteKind, VoteState
 from bot.states import Illegal
-from bot.voting import count, needs_asking, reapply, store_vote
+from bot.voting import Rules, count, needs_asking, reapply, store_vote
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import (
@@ -23,6 +23,7 @@ from tests.support.deciding import (
     LEAD,
     MALLORY,
     NOON,
+    SEAL,
     Desk,
     full_member,
     make_asked,
@@ -323,7 +324,8 @@ class TestReapply:
     def test_a_vote_of_whom_nothing_is_known_falls(self) -> None:
         desk = Desk(make_policy(quorum=2))
         desk.approve(ANNA)
-        desk.took(reapply(desk.row, Policies.of(make_policy(quorum=2, deny_reason="required")), {}, desk.now))
+        rules = Rules(Policies.of(make_policy(quorum=2, deny_reason="required")), SEAL)
+        desk.took(reapply(desk.row, {}, desk.now, rules))
         assert not desk.row.approvals
 
     def test_a_smaller_quorum_may_be_there_already(self) -> None:

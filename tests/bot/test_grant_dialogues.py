@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import update
 
 from bot.operating import revoke_command, rules_of
 from bot.sandbox.reading import as_object
 from bot.sandbox.seen import Seen
+from bot.tables import grants
+from runtime.database import Tx
 from runtime.errors import Conflict
 from runtime.jsontypes import Json
 from tests.support.office import Office, configured, office
@@ -141,6 +144,102 @@ async def test_it_ends_with_its_time(at: Office) -> None:
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+# Rights that were lost
+
+
+async def told_it_ended(at: Office, card: Seen, why: str) -> None:
+    await at.ann.finds(f"ended: @bob could not approve such a call any more ({why}", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    assert "run without asking" not in at.ann.now(card)
+    await at.bob.opens_home("Nothing waits for you.")
+
+
+async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
+    """Bob approves ann's call with a grant, and then asks for one like it."""
+    card = await granted(at)
+
+    await at.bob.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
+
+    await waiting(at, card)
+    await at.bob.clicks(await waiting(at, card), "Approve")
+    await (await at.bob.gets_modal("and the next ones like this")).submits()
+    await at.bob.gets_modal("You asked for this, so somebody else has to decide")
+    assert len(at.ran()) == 1
+    await told_it_ended(at, card, "they spoke to the agent here")
+
+
+async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office) -> None:
+    card = await granted(at)
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+
+    await again(at, card)
+
+    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    assert len(at.ran()) == 1
+    await told_it_ended(at, card, "the policy names others")
+
+
+async def test_a_deactivated_giver_grants_nothing_and_the_card_says_so_by_itself(at: Office) -> None:
+    card = await granted(at)
+    at.slack.workspace.directory.change_user(at.bob.id, deleted=True)
+
+    await at.later(minutes=2)
+
+    await told_it_ended(at, card, "the account is deactivated")
+    await again(at, card)
+    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    assert len(at.ran()) == 1
+
+
+async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> None:
+    card = await granted(at)
+    at.slack.faults.refuses("users.info", "missing_scope", times=None)
+
+    await again(at, card)
+    await waiting(at, card)
+    at.slack.faults.clear()
+    await at.later(minutes=2)
+    await again(at, card, version="2.4.3")
+
+    await at.ann.finds("2.4.3", at.deploys, thread=card)
+    await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+    assert "Revoke grant" in at.ann.now(card).buttons
+
+
+async def test_a_changed_policy_ends_it_on_card_and_home(at: Office) -> None:
+    card = await granted(at)
+    await at.bob.opens_home("Your grants (1)")
+    await at.rests()
+    await at.stops()
+    await at.starts(GRANTING.replace('grant = "30m"', 'grant = "30m"\nedit = false'))
+
+    await at.bob.opens_home("Nothing waits for you.")
+    await at.later(minutes=2)
+
+    await at.ann.finds("ended: the policy has changed", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await again(at, card)
+    await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+@pytest.mark.parametrize("body", ['{"v":99}', '{"v":2,"id":7}', "[]", "not even JSON"])
+async def test_a_grant_that_can_not_be_read_breaks_nobodys_home_and_no_call(at: Office, body: str) -> None:
+    card = await granted(at)
+    await at.cyd.opens_home("Nothing waits for you.")
+
+    def break_it(tx: Tx) -> None:
+        tx.execute(update(grants).values(body=body))
+
+    await at.bot.database.run(break_it)
+
+    await again(at, card)
+    await waiting(at, card)
+    for person in (at.bob, at.cyd, at.lead):
+        assert "Your grants" not in await person.opens_home("Waiting for you (1)")
     assert len(at.ran()) == 1
 
 

@@ -9,20 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation import let_through, revoke
+from bot.authorise import Facts, Reason, Refusal
+from bot.confirmation import grant_looked_at, let_through, revoke
 from bot.due import Owed, owed, tick
-from bot.grants import Grant, lets_through, revoked
+from bot.grants import Grant, Withheld, is_for, revoked, withheld
 from bot.ledger import LineKind
 from bot.outcomes import Seen, observe
+from bot.people import Approver, Person, Unresolved
 from bot.policy import Policy
-from bot.row import Confirmation, OutcomeKind, Place, SessionKey, State
+from bot.row import Asked, Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.seal import Seal
 from bot.states import Illegal
 from bot.steps import Answer
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, BEN, NOON, Desk, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, NOON, Desk, full_member, make_asked, make_policy
 
+ONCALL = Approver.parse("group:S0ONCALL")
 ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
 
 
@@ -34,8 +37,18 @@ def given_by_anna(policy: Policy) -> Grant:
 
 
 def passes(grant: Grant, policy: Policy, *, minutes: float = 1, **changes: object) -> bool:
+    """Whether the asker's next call goes through, while all who gave the grant are what they were."""
     arguments: JsonObject = {**ARGUMENTS, **changes}  # type: ignore[dict-item]  # JSON
-    return lets_through(grant, grant.session, "deploy", arguments, policy, NOON + timedelta(minutes=minutes))
+    return lets_through(grant, make_asked(arguments=arguments), policy, minutes=minutes)
+
+
+def lets_through(
+    grant: Grant, asked: Asked, policy: Policy, rights: dict[Person, Facts] | None = None, *, minutes: float = 1
+) -> bool:
+    rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
+    if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
+        return False
+    return withheld(grant, asked, policy, rights) is None
 
 
 def test_the_next_one_like_this_needs_no_card() -> None:
@@ -69,11 +82,11 @@ def test_a_missing_argument_is_not_the_same_as_one() -> None:
 
 def test_never_across_sessions_tools_or_policies() -> None:
     policy = make_policy(grant="30m")
-    grant, at = given_by_anna(policy), NOON + timedelta(minutes=1)
+    grant = given_by_anna(policy)
     other = SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-2.2")
-    assert not lets_through(grant, other, "deploy", ARGUMENTS, policy, at)
-    assert not lets_through(grant, grant.session, "rollback", ARGUMENTS, policy, at)
-    assert not lets_through(grant, grant.session, "deploy", ARGUMENTS, make_policy(grant="30m", quorum=2), at)
+    assert not lets_through(grant, make_asked(arguments=ARGUMENTS, session=other), policy)
+    assert not lets_through(grant, make_asked("rollback", arguments=ARGUMENTS), policy)
+    assert not passes(grant, make_policy(grant="30m", edit=False))
 
 
 def test_a_session_has_an_end_too() -> None:
@@ -114,12 +127,93 @@ def test_revoked_once_and_for_all() -> None:
         revoked(grant, ANNA, NOON)
 
 
-def test_a_bar_ends_what_the_barred_gave() -> None:
-    policy = make_policy(grant="30m")
-    grant = given_by_anna(policy)
-    at = NOON + timedelta(minutes=1)
-    assert lets_through(grant, grant.session, "deploy", ARGUMENTS, policy, at, barred={BEN})
-    assert not lets_through(grant, grant.session, "deploy", ARGUMENTS, policy, at, barred={ANNA})
+@pytest.mark.parametrize("way", ["asks", "asks from another workspace", "spoke"])
+def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
+    """Anna grants while she approves Ben's 10, and then asks for 999999 herself."""
+    policy = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"])
+    desk = Desk(policy, asked=make_asked("reimburse", {"amount": 10, "purpose": "lunch"}, asked_by=BEN))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    more = make_asked("reimburse", {"amount": 999999, "purpose": "lunch"}, asked_by=BEN)
+    assert lets_through(grant, more, policy)
+    hers = {
+        "asks": replace(more, asked_by=ANNA),
+        "asks from another workspace": replace(more, asked_by=Person("T0SOUTH", ANNA.user)),
+        "spoke": replace(more, speakers=frozenset({BEN, ANNA})),
+    }[way]
+    assert not lets_through(grant, hers, policy)
+    allowed = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"], allow_requester=True)
+    assert lets_through(replace(grant, policy=allowed.fingerprint), hers, allowed), "unless the policy lets her"
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (Facts(account=full_member(ANNA), barred=(Approver.parse("user:U0ANNA"),)), Reason.BARRED),
+        (Facts(account=replace(full_member(ANNA), deleted=True)), Reason.DELETED),
+        (Facts(account=replace(full_member(ANNA), guest=True)), Reason.GUEST),
+        (Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}), Reason.NOT_APPROVER),
+        (Facts(account=full_member(ANNA), members={ONCALL: Unresolved("group", "Slack is away")}), Reason.CANNOT_ASK),
+        (Facts(account=Unresolved("U0ANNA", "Slack is away")), Reason.CANNOT_ASK),
+        (None, Reason.CANNOT_ASK),
+    ],
+)
+def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, why: Reason) -> None:
+    policy = make_policy(grant="30m", approvers=["group:S0ONCALL"], quorum=2)
+    desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS), members={ONCALL: frozenset({ANNA, BEN})})
+    desk.approve(BEN, grant=True)
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    as_they_were = {who: Facts(account=full_member(who), members=desk.members) for who in (ANNA, BEN)}
+    assert lets_through(grant, desk.asked, policy, as_they_were)
+
+    rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
+    assert not lets_through(grant, desk.asked, policy, rights)
+    kept = withheld(grant, desk.asked, policy, rights)
+    assert kept is not None
+    assert (kept.giver, kept.refusal.reason, kept.for_now) == (ANNA, why, why is Reason.CANNOT_ASK)
+
+
+def test_fewer_givers_than_the_quorum_give_nothing() -> None:
+    policy = make_policy(grant="30m", quorum=2)
+    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint)
+    assert not passes(alone, policy)
+    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user)))
+    assert not lets_through(twice, make_asked(arguments=ARGUMENTS), policy, {})
+
+
+def test_a_grant_outlives_a_version_that_knows_one_key_more() -> None:
+    class NextPolicy(Policy):
+        cooldown: int | None = None
+
+    keys: dict[str, object] = {"tools": ["*"], "approvers": ["user:U0ANNA", "user:U0BEN"], "grant": "30m"}
+    grant, later = given_by_anna(Policy.model_validate(keys)), NextPolicy.model_validate(keys)
+    assert passes(grant, later)
+    assert not passes(grant, NextPolicy.model_validate({**keys, "cooldown": 5}))
+
+
+def test_a_policy_that_spells_out_a_default_is_the_same() -> None:
+    plain = make_policy(grant="30m")
+    assert passes(given_by_anna(plain), make_policy(grant="30m", edit=True, expires_after="24h", quorum=1))
+
+
+def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
+    desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    desk.now += timedelta(minutes=1)
+    assert Owed.LOOK_AT_GRANT in owed(desk.row, desk.now)
+
+    away = Withheld(Refusal(reason=Reason.CANNOT_ASK), ANNA)
+    for why in (None, away):
+        looked = grant_looked_at(desk.row, desk.now, why).row
+        assert (looked.grant_until, looked.face) == (desk.row.grant_until, desk.row.face)
+        assert Owed.LOOK_AT_GRANT not in owed(looked, desk.now)
+
+    change = grant_looked_at(desk.row, desk.now, Withheld(Refusal(reason=Reason.DELETED), ANNA))
+    assert change.row.grant_until is None
+    assert change.row.face > desk.row.face
+    assert (change.steps[0].kind, change.steps[0].people) == (LineKind.GRANT_REVOKED, (ANNA,))
+    assert grant_looked_at(change.row, desk.now, None).row is change.row
 
 
 def test_it_is_stored_as_it_is() -> None:

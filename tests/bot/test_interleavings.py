@@ -21,7 +21,7 @@ from bot.row import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKin
 from bot.row_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Change, Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
-from bot.voting import claim_of, count, reapply, store_vote
+from bot.voting import Rules, claim_of, count, reapply, store_vote
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, SEAL, TEAM, Desk, make_asked, make_policy
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
@@ -167,7 +167,7 @@ class Confirming(RuleBasedStateMachine):
         policies = Policies.of(policy) if policy else Policies()
         facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
         try:
-            self.took(reapply(row, policies, facts, self.desk.now))
+            self.took(reapply(row, facts, self.desk.now, Rules(policies, SEAL)))
         except Illegal:
             assert row.state is not State.WAITING
 

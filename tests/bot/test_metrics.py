@@ -243,7 +243,7 @@ async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
 
         async def reapplies(database: Database) -> list[Reapplied]:
             """As the command does it, with somebody to ask about people."""
-            return [done async for done in reapply_all(database, at.office, at.rules.policies)]
+            return [done async for done in reapply_all(database, at.office, at.rules)]
 
         (done,) = await unscraped(at.database, reapplies)
         assert (done.id, done.state) == (lowered, State.APPROVED)

@@ -10,6 +10,7 @@ from sqlalchemy import update
 
 from bot.authorise import Facts
 from bot.commands import words
+from bot.operating import rules_of
 from bot.people import Approver, Person
 from bot.policy import Policies
 from bot.reapplying import reapply_all
@@ -17,7 +18,7 @@ from bot.row import Confirmation, State, Vote
 from bot.sandbox.server import FakeSlack
 from bot.settings import load_settings
 from bot.tables import confirmations
-from tests.support.backoffice import Backoffice, Office, backoffice
+from tests.support.backoffice import SECRET, Backoffice, Office, backoffice
 from tests.support.deciding import ANNA, BEN, LEAD
 
 ONCALL = Approver.parse("group:S0ONCALL")
@@ -51,9 +52,9 @@ async def edited(at: Backoffice, old: str, new: str, *options: str) -> str:
 async def reapplied(at: Backoffice, *options: str) -> str:
     if at.database.dialect == "sqlite":
         return (await at.command("reapply", *options)).out
-    settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": "long enough for one"})
+    settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
     dry_run = bool(options)
-    done = [row async for row in reapply_all(at.database, at.office, settings.policies, dry_run=dry_run)]
+    done = [row async for row in reapply_all(at.database, at.office, rules_of(settings), dry_run=dry_run)]
     return "".join(f"{words.reapplied(row, dry_run=dry_run)}\n" for row in done) or f"{words.NOTHING_TO_REAPPLY}\n"
 
 
@@ -153,14 +154,14 @@ async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> N
 
     at.policies(FILE.replace("quorum = 2", "quorum = 3"))
     slow = Slow()
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == []
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == []
     assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
 
     other = await at.asks()
     await at.vote(other, ANNA)
     deploy, slow.asked = other, []
     at.policies(FILE.replace("quorum = 2", "quorum = 4"))
-    assert [done.fell async for done in reapply_all(at.database, slow, at.rules.policies)] == [()]
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == [()]
     assert slow.asked == [ANNA, ANNA, BEN]
     assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
 

@@ -12,7 +12,7 @@ from bot.due import next_due
 from bot.outcomes import Seen, observe
 from bot.row import Confirmation, Outcome, OutcomeKind, State
 from bot.states import DECISIONS, OUTCOMES, Event, Illegal, again, became, decided
-from tests.support.deciding import ANNA, ASKER, NOON, Desk, make_policy
+from tests.support.deciding import ANNA, ASKER, NOON, SEAL, Desk, make_policy
 
 
 def in_state(state: State) -> Confirmation:
@@ -94,7 +94,7 @@ def test_only_what_is_unknown_runs_again(kind: OutcomeKind | None) -> None:
 @pytest.mark.parametrize("state", State)
 def test_no_approval_without_votes(state: State) -> None:
     with pytest.raises(Illegal):
-        approve(in_state(state), NOON)
+        approve(in_state(state), NOON, SEAL)
 
 
 @pytest.mark.parametrize("state", [state for state in State if state is not State.WAITING])

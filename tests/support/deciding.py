@@ -189,4 +189,4 @@ class Desk:
 
     def reapply(self, *policies: Policy) -> None:
         facts = {vote.id: self.facts(vote.voter) for vote in self.row.approvals}
-        self.took(reapply(self.row, Policies.of(*policies), facts, self.now))
+        self.took(reapply(self.row, facts, self.now, Rules(Policies.of(*policies), SEAL)))
