@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.checking_postgres import durability
 from bot.checking_slack import Finding, check_app_token, check_credentials, check_workspace
 from bot.environment import Environment
 from bot.hosts import open_host
@@ -65,6 +66,9 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("store", ok=True, said=f"{database.url} answers")
         for history in (RUNTIME_HISTORY, HISTORY):
             yield _schema(history, await database.read(version, history))
+        if database.dialect == "postgresql":
+            for finding in await database.read(durability):
+                yield finding
     except ConfirmError as error:
         yield Finding("schema", ok=False, said=str(error))
     finally:

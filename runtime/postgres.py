@@ -9,7 +9,8 @@ from typing import Any
 
 import asyncpg
 import sqlalchemy
-from sqlalchemy import Connection
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
 
@@ -23,7 +24,10 @@ READERS = 5
 ATTEMPTS = 8
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
+AWAY_SECONDS = 5.0
+"""For so long a transaction waits for a server that restarts, or for the one that takes its place."""
 
+_READ_ONLY = "25006"  # read_only_sql_transaction
 _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
 SESSION = {
     "application_name": "adk-confirm",
@@ -31,6 +35,10 @@ SESSION = {
     "idle_in_transaction_session_timeout": "30000",
     "tcp_keepalives_idle": "30",
 }
+
+
+class Away(StoreError):
+    """No server can be reached that takes this, just now. Nothing was stored."""
 
 
 class PostgresEngine:
@@ -43,7 +51,11 @@ class PostgresEngine:
         self._name = name
         self._clock = clock
         self._hub = hub
+        # A service reads what it has just written, so a standby is never good enough for it, not even for reading.
+        self._wanted = "any" if read_only else "read-write"
         self._writes = None if read_only else self._pool(WRITERS)
+        if self._writes is not None:
+            event.listen(self._writes.sync_engine, "handle_error", _dropped_if_read_only)
         # Readers have connections of their own: they don't stand in line behind writers that wait for a lock.
         self._reads = self._pool(READERS).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._wire = None if read_only else Wire(self._connect, hub)
@@ -118,15 +130,22 @@ class PostgresEngine:
         self._hub.tell(job.facts)
 
     async def _attempt_until_done(self, pool: AsyncEngine, job: Job[Any]) -> None:
-        for attempt in range(1, ATTEMPTS + 1):
+        until = asyncio.get_running_loop().time() + AWAY_SECONDS
+        away = attempt = 0
+        while True:
+            attempt += 1
             try:
                 await self._attempt(pool, job)
                 return
+            except Away:
+                away += 1
+                if self._closing or self._wanted == "any" or asyncio.get_running_loop().time() >= until:
+                    raise
             except DBAPIError as error:
                 reason = _why_again(error)
                 if reason is None:
                     raise
-                if attempt == ATTEMPTS:
+                if attempt - away == ATTEMPTS:
                     raise StoreError(
                         f"PostgreSQL did not take a transaction in {ATTEMPTS} attempts ({reason}). "
                         "Nothing of it was stored; try again later."
@@ -137,7 +156,7 @@ class PostgresEngine:
                     "try again later."
                 ) from error
             # Jitter, so that those who collided do not meet again.
-            await asyncio.sleep(random.uniform(0.5, 1.0) * 0.01 * 2**attempt)  # noqa: S311  (no secret)
+            await asyncio.sleep(random.uniform(0.5, 1.0) * 0.01 * 2 ** min(attempt, 6))  # noqa: S311  (no secret)
 
     async def _attempt(self, pool: AsyncEngine, job: Job[Any]) -> None:
         try:
@@ -174,14 +193,31 @@ class PostgresEngine:
                 self._dsn,
                 timeout=CONNECT_SECONDS,
                 command_timeout=COMMAND_SECONDS,
+                target_session_attrs=self._wanted,
                 server_settings=SESSION,
             )
+        except asyncpg.TargetServerAttributeNotMatched as error:
+            raise Away(
+                f"PostgreSQL at {self._name} takes no writes: it is a standby, or was made read-only. Wait for the "
+                "failover to end, or name the primary in the store's URL."
+            ) from error
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
             reason = str(error) or "no answer"
-            raise StoreError(
+            raise Away(
                 f"PostgreSQL at {self._name} can't be reached: {reason}. Start it, or correct the store's URL."
             ) from error
         return connection
+
+
+def _dropped_if_read_only(context: ExceptionContext) -> None:
+    """The server behind this connection takes no writes any more. The pool drops it, with all others of its age, and
+    looks for the server that does."""
+    if _state(context.original_exception) == _READ_ONLY:
+        context.is_disconnect = True
+
+
+def _state(error: BaseException | None) -> object:
+    return getattr(error, "sqlstate", None)
 
 
 async def _commit(transaction: AsyncTransaction) -> None:
@@ -200,8 +236,7 @@ def _why_again(error: DBAPIError) -> str | None:
     """Only what provably left nothing behind is tried again."""
     if error.connection_invalidated:
         return "the connection broke"
-    state = getattr(error.orig, "sqlstate", None)
-    if state in _TRY_AGAIN:
+    if _state(error.orig) in _TRY_AGAIN:
         return "others were in the way"
     if type(error.orig).__name__ == "InvalidCachedStatementError":
         return "the schema was changed meanwhile"

@@ -94,6 +94,8 @@ class Wire:
                 await self._talk(connection)
             except (OSError, PostgresError, InterfaceError, InternalClientError, StoreError) as error:
                 _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
+            except Exception:  # noqa: BLE001  (the outermost boundary of a task that nobody awaits)
+                _log.exception("The connection for wake-ups failed; polling until it is back.")
             self._announced.clear()
             if connection is not None:
                 connection.terminate()

