@@ -112,6 +112,8 @@ def _template(step: StepView) -> str:
             return words.TOLD_ELSEWHERE[step.yes]
         case Told.SETTLED:
             return words.TOLD_SETTLED[step.yes]
+        case Told.VOTE_FELL if step.why is not None:
+            return words.TOLD_VOTE_FELL_WHY
         case Told.WITHDRAWN if step.who is None:
             return words.TOLD_REMOVED
         case Told.GRANT_REVOKED if step.who is None and step.people:

@@ -8,7 +8,7 @@ in there too, as `Unresolved`, and refuses.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -95,10 +95,12 @@ class Facts:
     """What had to be found out when the vote was counted.
 
     `members` holds each group, address and function of `to_look_up`; `barred` are the entries of the file as it is now;
-    `speakers` are those who spoke to the agent in the session since the request, the row has those before.
+    `speakers` are those who spoke to the agent in the session since the request, the row has those before. `others` are
+    the accounts of those whose votes make the quorum together with this one.
     """
 
     account: Account | Unresolved
+    others: Mapping[Person, Account | Unresolved] = field(default_factory=dict)
     members: Mapping[Approver, Members] = field(default_factory=dict)
     barred: tuple[Approver, ...] = ()
     speakers: frozenset[Person] = frozenset()
@@ -107,8 +109,13 @@ class Facts:
     def after(self) -> float | None:
         """In how many seconds more can be found out, where something is missing only because Slack takes so many
         questions a minute."""
-        missing = [answer for answer in (self.account, *self.members.values()) if isinstance(answer, Unresolved)]
+        answers = (self.account, *self.others.values(), *self.members.values())
+        missing = [answer for answer in answers if isinstance(answer, Unresolved)]
         return min((answer.after for answer in missing if answer.after is not None), default=None)
+
+    def about(self, other: Person) -> Facts:
+        """The same, about one of the others."""
+        return replace(self, account=self.others.get(other, Unresolved(other.user, "the account was not asked about")))
 
 
 def authorise(policy: Policy, claim: Claim, facts: Facts) -> Verdict:

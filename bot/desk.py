@@ -250,7 +250,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 
 
 def _refusal(change: Change) -> Refusal | None:
-    return next((step.refusal for step in change.steps if step.refusal is not None), None)
+    return next((s.refusal for s in change.steps if s.kind is LineKind.VOTE_REFUSED), None)
 
 
 def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:

@@ -24,7 +24,7 @@ from bot.sender import Sender
 from bot.slack_calls import Method, Workspace
 from bot.slack_json import obj, objects, text, texts
 from bot.slack_trouble import Gone
-from bot.voting import claim_of
+from bot.voting import claim_of, completes
 from runtime.jsontypes import JsonObject, canonical
 
 USERS_INFO = Method("users.info", 100, lookup=True)
@@ -97,27 +97,31 @@ class Directory:
         questions = _questions(row, vote, barred)
         # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
         questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
-        account, answers = await asyncio.gather(
-            self.account(vote.voter, at, anew=anew),
+        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        accounts, answers = await asyncio.gather(
+            asyncio.gather(*(self.account(person, at, anew=anew) for person in people)),
             asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
         )
-        members = _together(row, barred, questions, answers)
-        return Facts(account=account, members=members, barred=barred, speakers=speakers)
+        members, others = _together(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
+        return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
 
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
     ) -> Facts | None:
         """The same without asking anybody; None when something is not known."""
         at, barred = _place(row), policies.barred(row.asked.facts())
-        account = self._accounts.peek((at, vote.voter.user))
+        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        peeked = [self._accounts.peek((at, person.user)) for person in people]
+        accounts = [account for account in peeked if account is not None]
         questions = _questions(row, vote, barred)
         known = [self._members.peek(_key(entry, at, call)) for entry, call in questions]
         found = [answer for answer in known if answer is not None]
-        if account is None or len(found) < len(known):
+        if len(accounts) < len(people) or len(found) < len(known):
             return None
         members = _together(row, barred, questions, found)
-        account = _as_asked(account, vote.voter)
-        return Facts(account=account, members=members, barred=barred, speakers=speakers)
+        account, *rest = (_as_asked(account, person) for account, person in zip(accounts, people, strict=True))
+        others = dict(zip(people[1:], rest, strict=True))
+        return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
     def forget(self, user: str) -> None:
         """Slack told that something about a person has changed."""

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import assert_never
 
 from bot import words
-from bot.authorise import Claim, Facts, Permitted, Reason, Refusal, authorise, people_of
+from bot.authorise import Claim, Facts, Permitted, Reason, Refusal, Verdict, authorise, people_of
 from bot.confirmation import approve, deny, revoke, told, withdraw
 from bot.editing import Edited, check_edit, edited
 from bot.exact import check_json
@@ -92,8 +92,24 @@ def needs_asking(row: Confirmation, vote: Vote) -> bool:
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
     """In how many seconds to ask again, where a vote can't be counted only because it is not our turn to ask Slack."""
-    verdict = authorise(row.policy, claim_of(row, vote), facts)
-    return facts.after if isinstance(verdict, Refusal) and verdict.reason is Reason.CANNOT_ASK else None
+    verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_looked_at_again(row, vote, facts).values()]
+    unasked = any(isinstance(one, Refusal) and one.reason is Reason.CANNOT_ASK for one in verdicts)
+    return facts.after if unasked else None
+
+
+def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
+    """The standing votes that make the quorum together with this one. Their authors' rights may be days old: they are
+    looked at again before anything is decided by them."""
+    if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
+        return ()
+    standing = row.standing(vote.kind)
+    accounts = {one.voter.user for one in (*standing, vote)}
+    return standing if len(accounts) >= row.policy.quorum else ()
+
+
+def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Verdict]:
+    """Whether the votes that make the quorum with this one could still be given, by their ids."""
+    return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
 
 
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
@@ -112,7 +128,8 @@ def claim_of(row: Confirmation, vote: Vote) -> Claim:
 def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Change:
     """The oldest stored vote, heard: refused, counted, or deciding. `facts` are about its voter, fresh.
 
-    Approvals of people who were barred meanwhile fall first, whoever's vote this is.
+    Votes of people who were barred meanwhile fall first, whoever's vote this is; before the last vote that is needed,
+    those of everybody who may not decide any more. If that can't be found out, the quorum waits for another try.
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:
@@ -126,10 +143,15 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
             raise Illegal(row, Event.COUNT, ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
-    row, fallen = _fall(row, _barred_now(row, facts), now)
+    row, fallen = _fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
     if isinstance(verdict, Refusal):
         return _not_counted(row, vote, verdict, now).after(*fallen)
-    return _heard(row, vote, verdict, now, rules).after(*fallen)
+    lost = {id_: one for id_, one in _looked_at_again(row, vote, facts).items() if isinstance(one, Refusal)}
+    unasked = next((one for one in lost.values() if one.reason is Reason.CANNOT_ASK), None)
+    if unasked is not None:
+        return _not_counted(row, vote, unasked, now).after(*fallen)
+    row, fallen_too = _fall(row, lost, now)
+    return _heard(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
 
 
 def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
@@ -147,7 +169,8 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
     if found.policy.fingerprint == row.policy.fingerprint:
         return Change(row=row)
     row = changed(_under(row, found), now)
-    lost = tuple(vote.id for vote in row.approvals if not _still_permitted(row, vote, facts.get(vote.id)))
+    verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
+    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = _fall(row, lost, now)
     in_time = now < row.deadline  # the file as it is now may say that it is too late already
@@ -226,7 +249,7 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
         if refusal is not None:
             return _not_counted(row, vote, refusal, now)
     if after.changes:
-        row, fallen = _fall(row, tuple(standing.id for standing in row.approvals), now)
+        row, fallen = _fall(row, {standing.id: None for standing in row.approvals}, now)
         row = replace(row, revisions=(*row.revisions, _revised(row, vote, after, now, rules)))
     row = _counted(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
@@ -294,15 +317,18 @@ def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
     )
 
 
-def _fall(row: Confirmation, ids: tuple[str, ...], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:
-    if not ids:
+def _fall(
+    row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime
+) -> tuple[Confirmation, tuple[Step, ...]]:
+    """Votes that count no more, by their ids, with why; an edit that they were not given for needs no reason."""
+    if not lost:
         return row, ()
     steps = tuple(
-        replace(told(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind))
+        replace(told(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind), refusal=lost[vote.id])
         for vote in row.votes
-        if vote.id in ids
+        if vote.id in lost
     )
-    votes = tuple(replace(vote, state=VoteState.FALLEN) if vote.id in ids else vote for vote in row.votes)
+    votes = tuple(replace(vote, state=VoteState.FALLEN) if vote.id in lost else vote for vote in row.votes)
     return changed(replace(row, votes=votes), now), steps
 
 
@@ -321,5 +347,7 @@ def _under(row: Confirmation, found: Governs) -> Confirmation:
     )
 
 
-def _still_permitted(row: Confirmation, vote: Vote, facts: Facts | None) -> bool:
-    return facts is not None and isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
+def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Verdict:
+    if facts is None:
+        return Refusal(reason=Reason.CANNOT_ASK)
+    return authorise(row.policy, claim_of(row, vote), facts)

@@ -303,6 +303,25 @@ async def test_who_is_barred_is_barred_at_once_also_for_what_waits(open_office: 
         assert at.ran() == []
 
 
+async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        at.slack.workspace.directory.change_user(at.bob.id, deleted=True)
+        await at.later(minutes=1)
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+
+        await at.ann.finds(
+            "The approval of reimburse by @bob no longer counts: the account is deactivated", at.deploys, thread=card
+        )
+        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        assert at.ran() == []
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
 async def test_the_form_of_somebody_who_was_barred_meanwhile(open_office: Opens) -> None:
     async with open_office(policy("group:S0ONCALL")) as at:
         card = await at.ask(DINNER)

@@ -9,11 +9,11 @@ import pytest
 
 from bot.authorise import Facts, Reason
 from bot.ledger import LineKind
-from bot.people import OPERATOR, Account, Approver, Unresolved
+from bot.people import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy import Policies
-from bot.row import Edit, State, Vote, VoteKind, VoteState
+from bot.row import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from bot.states import Illegal
-from bot.voting import Rules, count, needs_asking, reapply, store_vote
+from bot.voting import Rules, completes, count, needs_asking, reapply, store_vote
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import (
@@ -302,6 +302,78 @@ class TestBarred:
         desk = Desk(make_policy(barred=["group:S0GONE"]))
         assert why(desk.approve(ANNA)) is Reason.CANNOT_ASK
         assert why(desk.deny(ANNA)) is Reason.CANNOT_ASK
+
+
+class TestTheVotesBefore:
+    """A vote that stands was right when it was given. Before it makes a quorum it has to be right still."""
+
+    ONCALL = Approver.parse("group:S0ONCALL")
+
+    def half(self) -> Desk:
+        desk = Desk(make_policy(approvers=["group:S0ONCALL"], quorum=2))
+        desk.members = {self.ONCALL: frozenset({ANNA, BEN, LEAD})}
+        desk.approve(ANNA)
+        return desk
+
+    def lose(self, desk: Desk, way: str) -> None:
+        if way == "left the group":
+            desk.members = {self.ONCALL: frozenset({BEN, LEAD})}
+        elif way == "spoke to the agent":
+            desk.speakers = frozenset({ANNA})
+        else:
+            desk.accounts[ANNA] = replace(full_member(ANNA), deleted=True)
+
+    @pytest.mark.parametrize("way", ["left the group", "deactivated", "spoke to the agent"])
+    def test_one_whose_author_may_not_decide_any_more_falls(self, way: str) -> None:
+        desk = self.half()
+        self.lose(desk, way)
+        assert desk.approve(BEN) is None
+        assert desk.state() is State.WAITING
+        assert [vote.voter for vote in desk.row.approvals] == [BEN]
+        fell = next(step for step in desk.steps if step.kind is LineKind.VOTE_FELL)
+        assert fell.who == ANNA
+        assert fell.refusal is not None
+        desk.approve(LEAD)
+        assert desk.state() is State.APPROVED
+
+    def test_while_slack_does_not_say_nothing_is_decided_and_nothing_is_lost(self) -> None:
+        desk = self.half()
+        facts = desk.facts(BEN)
+        desk.store(VoteKind.APPROVE, BEN)
+        silent = replace(facts, others={ANNA: Unresolved("U0ANNA", "Slack did not answer")})
+        assert why(desk.count(silent)) is Reason.CANNOT_ASK
+        desk.store(VoteKind.APPROVE, BEN)
+        assert why(desk.count(replace(facts, others={}))) is Reason.CANNOT_ASK, "whom nobody asked about"
+        assert [vote.voter for vote in desk.row.approvals] == [ANNA]
+        desk.approve(BEN)
+        assert desk.state() is State.APPROVED
+
+    def test_votes_to_run_again_likewise(self) -> None:
+        desk = self.half()
+        desk.approve(BEN)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        self.lose(desk, "deactivated")
+        desk.vote(VoteKind.RUN_AGAIN, BEN)
+        assert desk.row.attempt == 1
+        assert [vote.voter for vote in desk.row.standing(VoteKind.RUN_AGAIN)] == [BEN]
+
+    def test_nobody_is_asked_about_before_it_matters(self) -> None:
+        desk = Desk(make_policy(quorum=3))
+        desk.approve(ANNA)
+        vote = desk.store(VoteKind.APPROVE, BEN)
+        assert completes(desk.row, vote) == ()
+        assert desk.count(replace(desk.facts(BEN), others={})) is None
+
+    def test_one_account_is_one_vote_from_whichever_workspace(self) -> None:
+        south = Person("T0SOUTH", ANNA.user)
+        oncall = {self.ONCALL: frozenset({ANNA, south})}
+        desk = Desk(make_policy(approvers=["group:S0ONCALL"], quorum=2), members=oncall)
+        desk.accounts[south] = replace(full_member(ANNA), person=south)
+        desk.approve(ANNA)
+        assert why(desk.approve(south)) is Reason.ALREADY_VOTED
+        assert desk.state() is State.WAITING
 
 
 class TestReapply:

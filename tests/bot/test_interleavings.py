@@ -67,11 +67,8 @@ class Confirming(RuleBasedStateMachine):
 
     def facts(self, who: Person, *, reachable: bool = True) -> Facts:
         members = self.oncall if reachable else Unresolved("group:S0ONCALL", "Slack did not answer")
-        return Facts(
-            account=Account(who, teams=frozenset({TEAM}), guest=who == MALLORY),
-            members={GROUP: members},
-            barred=self.desk.barred,
-        )
+        accounts = {person: Account(person, teams=frozenset({TEAM}), guest=person == MALLORY) for person in PEOPLE}
+        return Facts(account=accounts[who], others=accounts, members={GROUP: members}, barred=self.desk.barred)
 
     def took(self, change: Change) -> None:
         before, after = self.desk.row, change.row

@@ -86,7 +86,8 @@ class Office:
         if self.silent:
             account = Unresolved(vote.voter.user, "Slack did not answer within 30 s")
         barred = policies.barred(row.asked.facts())
-        return Facts(account=account, members=self.members, barred=barred, speakers=speakers)
+        others = {vote.voter: full_member(vote.voter) for vote in row.votes}
+        return Facts(account=account, others=others, members=self.members, barred=barred, speakers=speakers)
 
 
 @dataclass
@@ -178,7 +179,9 @@ class Backoffice:
             reason=reason,
             edit=Edit(edit) if edit else None,
         )
-        known = None if stored_only else facts or Facts(account=full_member(who), members=self.office.members)
+        others = {vote.voter: full_member(vote.voter) for vote in row.votes}
+        found = facts or Facts(account=full_member(who), others=others, members=self.office.members)
+        known = None if stored_only else found
         return await self.database.run(cast, ballot, self.rules, lambda *_: known)
 
     async def runs(self, confirmation: str, text: str = '{"ok":true}', kind: OutcomeKind = OutcomeKind.DONE) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -54,6 +54,11 @@ def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more
     return replace(asked, **more)  # type: ignore[arg-type]  # the fields of Asked, named by the test
 
 
+def refused(steps: Sequence[Step]) -> Refusal | None:
+    """Why the vote did not count, if it did not."""
+    return next((step.refusal for step in steps if step.kind is LineKind.VOTE_REFUSED), None)
+
+
 def full_member(who: Person) -> Account:
     return Account(who, teams=frozenset({TEAM}))
 
@@ -71,6 +76,7 @@ class Desk:
     now: datetime = NOON
     members: Mapping[Approver, Members] = field(default_factory=dict)
     barred: tuple[Approver, ...] = ()
+    speakers: frozenset[Person] = frozenset()
     accounts: dict[Person, Account] = field(default_factory=dict)
     policies: Policies | None = None
     row: Confirmation = field(init=False)
@@ -109,8 +115,17 @@ class Desk:
             self.grants.append(change.grant)
 
     def facts(self, who: Person) -> Facts:
-        account = self.accounts.get(who, full_member(who))
-        return Facts(account=account, members=self.members, barred=self.barred)
+        others = {vote.voter: self.account(vote.voter) for vote in self.row.votes}
+        return Facts(
+            account=self.account(who),
+            others=others,
+            members=self.members,
+            barred=self.barred,
+            speakers=self.speakers,
+        )
+
+    def account(self, who: Person) -> Account:
+        return self.accounts.get(who, full_member(who))
 
     def store(
         self,
@@ -142,7 +157,7 @@ class Desk:
         vote = self.row.pending[0]
         change = count(self.row, vote.id, facts or self.facts(vote.voter), self.now, self.rules)
         self.took(change)
-        return next((step.refusal for step in change.steps if step.refusal), None)
+        return refused(change.steps)
 
     def vote(
         self,
@@ -159,7 +174,7 @@ class Desk:
         self.store(kind, who, revision=revision, reason=reason, edit=edit, grant=grant)
         if self.row.pending:
             return self.count()
-        return next((step.refusal for step in self.steps[told:] if step.refusal), None)
+        return refused(self.steps[told:])
 
     def approve(self, who: Person, revision: int | None = None, *, grant: bool = False) -> Refusal | None:
         return self.vote(VoteKind.APPROVE, who, revision=revision, grant=grant)
