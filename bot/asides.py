@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-from collections.abc import Coroutine
-from typing import Any
+from contextlib import suppress
+from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
@@ -20,6 +18,7 @@ from bot import forms
 from bot.clicks import Body, at_of, beside, once, person_of, told_at
 from bot.desk import Ballot
 from bot.directory import Directory
+from bot.errands import Addressee, Errands
 from bot.following import followed_casts
 from bot.homes import Homes
 from bot.inboxes import Reader
@@ -31,14 +30,12 @@ from bot.row import Confirmation, VoteKind
 from bot.rows import confirmation_lines, read_confirmation
 from bot.sender import Sender
 from bot.slack_calls import Workspace
+from bot.slack_trouble import Gone
 from bot.telling import step_view
 from bot.viewing import card_view
 from bot.voting import Rules
 from runtime.database import Database, Tx
-from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
-
-log = logging.getLogger(__name__)
 
 COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
@@ -62,7 +59,7 @@ class Asides:
     ) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
         self._homes, self._lists = homes, lists
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands(sender)
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.home_opened)
@@ -76,8 +73,7 @@ class Asides:
 
     async def drain(self) -> None:
         """Lets views that are being opened be opened."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._errands.drain()
 
     # Home and list
 
@@ -92,13 +88,14 @@ class Asides:
         at, channel, url = told_at(body), str(body["channel_id"]), str(body["response_url"])
         reader = Reader(person=Person(at.team, str(body["user_id"])), at=at)
         wants_help = str(body.get("text") or "").strip().casefold() == "help"
-        self._spawn((self._lists.help if wants_help else self._lists.show)(reader, channel, url))
+        show = self._lists.help if wants_help else self._lists.show
+        self._errands.begin("the list", show(reader, channel, url), Addressee.reader(reader, channel, url))
 
     # History
 
     async def history(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        self._spawn(self._show_history(body))
+        self._errands.begin("the history", self._show_history(body), Addressee.of(body))
 
     async def _show_history(self, body: Body) -> None:
         """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. The
@@ -108,7 +105,8 @@ class Asides:
         opened = await self._sender.open_view(at, body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
-            await self._sender.update_view(at, opened.id, view)
+            with suppress(Gone):  # they closed it meanwhile
+                await self._sender.update_view(at, opened.id, view)
 
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)
@@ -130,24 +128,24 @@ class Asides:
         await ack()
         target = beside(body, voter)
         if done is Again.NOT_YOURS:
-            self._spawn(self._sender.notice(target, NOT_YOURS))
+            self._errands.tell(NOT_YOURS, Addressee(target))
         elif done is Again.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
-            self._spawn(self._sender.update(at_of(body), str(channel), str(ts), message))
+            update = self._sender.update(at_of(body), str(channel), str(ts), message)
+            self._errands.begin("a notice", update)
 
     # Several together
 
     async def ticked(self, body: Body, ack: AsyncAck) -> None:
         await ack()
-        self._spawn(self._open(body, approve=_TICKED[Action(body["actions"][0]["action_id"])]))
+        approve = _TICKED[Action(body["actions"][0]["action_id"])]
+        self._errands.open_form(body, partial(self._batch, body, approve=approve))
 
-    async def _open(self, body: Body, *, approve: bool) -> None:
+    async def _batch(self, body: Body, *, approve: bool) -> JsonObject:
         """The calls in full, and one button for all: nothing was decided yet."""
         state = (body.get("view") or body).get("state") or {}
         rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
-        view = batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
-        target = beside(body, person_of(body))
-        await self._sender.open_view(at_of(body), body["trigger_id"], forms.with_target(view, target))
+        return batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
         """Each is a vote of its own, all stored before the ack; what became of each follows in the view."""
@@ -193,12 +191,8 @@ class Asides:
         if isinstance(url, str):
             reader = Reader(person=voter, at=at)
             counted = {ref.id: vote for ref, vote in votes.items()}
-            self._spawn(self._lists.redraw(reader, str(target.get("channel") or ""), url, counted))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            redrawn = self._lists.redraw(reader, str(target.get("channel") or ""), url, counted)
+            self._errands.begin("a list", redrawn)
 
 
 def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[Line]] | None:
@@ -230,10 +224,3 @@ def _metadata(metadata: object) -> tuple[str, JsonObject]:
     except ValueError:
         target = None
     return (shown, target) if isinstance(target, dict) else (str(metadata), {})
-
-
-async def _logged(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except ConfirmError as error:
-        log.warning("%s", error)

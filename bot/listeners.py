@@ -6,12 +6,10 @@ before its ack answers 500, and whoever clicked sees that it did not go through.
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import re
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
@@ -24,6 +22,7 @@ from bot.clicks import Body, at_of, beside, once, person_of, read_click
 from bot.desk import Ballot, Known, nothing_known
 from bot.directory import Directory
 from bot.ears import overhear
+from bot.errands import Addressee, Errands
 from bot.following import followed_cast, following
 from bot.forms import Wrong
 from bot.hearing import hear, overheard
@@ -41,8 +40,6 @@ from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.logs import about
-
-log = logging.getLogger(__name__)
 
 VOTES: dict[str, VoteKind] = {
     Action.APPROVE: VoteKind.APPROVE,
@@ -87,7 +84,7 @@ class Listeners:
         self._clicks = clicks
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._errands = Errands(sender)
 
     def register(self, app: AsyncApp) -> None:
         """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
@@ -98,8 +95,7 @@ class Listeners:
 
     async def drain(self) -> None:
         """Lets views that are being opened be opened."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._errands.drain()
 
     # Words
 
@@ -124,7 +120,7 @@ class Listeners:
         await ack()
         if ref is not None and meant in OPENS:
             # Nothing was said yet; the trigger lives for three seconds.
-            self._spawn(self._open(body, OPENS[meant], ref, voter))
+            self._errands.open_form(body, partial(self._form, OPENS[meant], ref))
 
     async def _vote(self, body: Body, action: Body, ref: Ref, voter: Person) -> None:
         target, url = _without_address(beside(body, voter))
@@ -138,7 +134,7 @@ class Listeners:
         )
         wrong = await self._cast(ballot, nothing_known if self._clicks.many else self._known)
         if wrong is not None:
-            self._spawn(self._sender.notice(ballot.target or {}, str(wrong)))
+            self._errands.tell(str(wrong), Addressee(target))
         self._redraw(body, ballot, url)
 
     def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
@@ -149,7 +145,8 @@ class Listeners:
         if url:
             reader = Reader(person=ballot.voter, at=at_of(body))
             channel = str((ballot.target or {}).get("channel") or "")
-            self._spawn(self._lists.redraw(reader, channel, url, {ballot.confirmation: ballot.id}))
+            counted = {ballot.confirmation: ballot.id}
+            self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
 
     async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> ConfirmError | None:
         """What is wrong with a vote that could not be stored, if that is why."""
@@ -162,12 +159,9 @@ class Listeners:
                 return error
         return None
 
-    async def _open(self, body: Body, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref, voter: Person) -> None:
+    async def _form(self, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref) -> JsonObject:
         row = await self._database.read(read_confirmation, ref.id)
-        shown = verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
-        stacked = (body.get("view") or {}).get("type") == "modal"
-        target = beside(body, voter)
-        await self._sender.open_view(at_of(body), body["trigger_id"], forms.with_target(shown, target), push=stacked)
+        return verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
 
     # Forms
 
@@ -207,11 +201,6 @@ class Listeners:
         shown = verdict.counting(ref) if wrong is None else verdict.notice_modal(str(wrong))
         await ack(response_action="update", view=shown)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(_logged(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
 
 def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
     """All of ours, except what `Asides` answers."""
@@ -243,10 +232,3 @@ def _without_address(target: JsonObject) -> tuple[JsonObject, str]:
     """The address of a list lets whoever has it write to that person: it is not stored."""
     url = target.get("list")
     return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")
-
-
-async def _logged(work: Awaitable[None]) -> None:
-    try:
-        await work
-    except ConfirmError as error:
-        log.warning("%s", error)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-
-import aiohttp
-from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from blocks.home import approvals, help_message
 from blocks.kit import Message
@@ -16,8 +12,6 @@ from bot.rows import CONFIRMATIONS, read_confirmation
 from bot.sender import Sender
 from runtime.database import Database
 from runtime.jsontypes import JsonObject
-
-log = logging.getLogger(__name__)
 
 COUNTED_WITHIN = 10.0
 
@@ -43,7 +37,7 @@ class Lists:
             except TimeoutError:
                 pass  # it shows them still, and whoever presses again hears that their word counts already
         message = approvals(await self._inbox.listed(reader, channel, _version()))
-        await self._send(url, message, replace_original=True)
+        await self._sender.respond(url, message, replace_original=True)
 
     async def _any_pending(self, votes: dict[str, str]) -> bool:
         for confirmation, vote in votes.items():
@@ -53,28 +47,11 @@ class Lists:
         return False
 
     async def _tell(self, reader: Reader, channel: str, url: str, message: Message) -> None:
-        if await self._send(url, message):
+        if await self._sender.respond(url, message):
             return
         person, at = reader.person, reader.at
         target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": person.user, "channel": channel}
         await self._sender.whisper(target, message)
-
-    async def _send(self, url: str, message: Message, *, replace_original: bool = False) -> bool:
-        body = {"text": message.text, "blocks": list(message.blocks), "replace_original": replace_original}
-        try:
-            answer = await AsyncWebhookClient(url, logger=_quiet, timeout=10).send_dict(
-                {**body, "response_type": "ephemeral"}
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            log.warning("a list was not shown at its address: %s", type(error).__name__)  # the address is a secret
-            return False
-        if answer.status_code != 200:
-            log.warning("a list was not shown at its address: Slack answered %s", answer.status_code)
-        return answer.status_code == 200
-
-
-_quiet = logging.getLogger("bot.lists.sdk")
-_quiet.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
 
 
 def _version() -> int:

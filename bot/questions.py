@@ -56,14 +56,21 @@ class Questions:
     async def answer(
         self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
-        """What is known of `key`, or is found out now; with `anew` only what is found out now."""
+        """What is known of `key`, or is found out now; with `anew` only what is found out now. Where it takes longer
+        until it is our turn to ask, the answer says how long."""
+        until = self._clock() + self._patience
         try:
             async with asyncio.timeout(self._patience):
-                return await lookups.get(key, ask, anew=anew)
+                while True:
+                    try:
+                        return await lookups.get(key, ask, anew=anew)
+                    except Later as later:
+                        if later.after >= until - self._clock():
+                            why = f"Slack takes no more questions for {later.after:.0f} s"
+                            return Unresolved(what, why, later.after)
+                        await self._pause(later.after)
         except TimeoutError:
             return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
-        except Later as later:
-            return Unresolved(what, f"Slack takes no more questions for {later.after:.0f} s", later.after)
         except ConfirmError as error:
             return Unresolved(what, str(error).removesuffix("."))
 

@@ -11,16 +11,19 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 
+import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from slack_sdk.webhook.async_client import AsyncWebhookClient
 
 from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.lookups import Lookups
 from bot.marks import identity
 from bot.sent import History
-from bot.slack_calls import Calls, ClientFor, Limits, Meter, Method, OnRevoked, Workspace
+from bot.slack_calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Workspace
 from bot.slack_json import obj, objects, text
 from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Refused
 from runtime.jsontypes import JsonObject
@@ -29,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _FOR_A_TRIGGER = 1.0
 _TRIGGER_LIVES = 3.0
+_TO_RESPOND = 5
 
 POST = Method("chat.postMessage", 600, repeatable=False)
 UPDATE = Method("chat.update", 50)
@@ -36,7 +40,6 @@ EPHEMERAL = Method("chat.postEphemeral", 100)
 PERMALINK = Method("chat.getPermalink", 600)
 OPEN_DM = Method("conversations.open", 50)
 OPEN_VIEW = Method("views.open", 100, repeatable=False, within=_TRIGGER_LIVES)
-PUSH_VIEW = Method("views.push", 100, repeatable=False, within=_TRIGGER_LIVES)
 UPDATE_VIEW = Method("views.update", 100)
 PUBLISH = Method("views.publish", 100)
 UPLOAD = Method("files.upload", 20, repeatable=False)
@@ -186,16 +189,29 @@ class Sender:
         """The same with a sentence of ours."""
         await self.whisper(target, notice_message(sentence))
 
+    async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
+        """To one person, at the address that came with what they did. Whether Slack took it."""
+        body: JsonObject = {"text": message.text, "blocks": list(message.blocks), "replace_original": replace_original}
+        body |= {"response_type": "ephemeral"} | ({"thread_ts": thread_ts} if thread_ts else {})
+        try:
+            client = AsyncWebhookClient(url, logger=QUIET, timeout=_TO_RESPOND)
+            status = (await client.send_dict(body)).status_code
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("no answer at a response URL: %s", type(error).__name__)  # the address itself is a secret
+            return False
+        if status != HTTPStatus.OK:
+            log.warning("a response URL answered %s", status)
+        return status == HTTPStatus.OK
+
     # Views and files
 
-    async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject, *, push: bool = False) -> Opened:
-        """A trigger lives for three seconds, so this waits for no turn. `push`: on top of an open view."""
+    async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject) -> Opened:
+        """A trigger lives for three seconds, so this waits for no turn."""
 
         def open_(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
-            act = client.views_push if push else client.views_open
-            return act(trigger_id=trigger_id, view=view)
+            return client.views_open(trigger_id=trigger_id, view=view)
 
-        return _opened(await self.ask(at, PUSH_VIEW if push else OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
+        return _opened(await self.ask(at, OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word

@@ -23,8 +23,8 @@ from bot.rates import MINUTE, Rates
 from bot.slack_trouble import Later, Revoked, SlackTrouble, trouble_from
 from runtime.jsontypes import JsonObject
 
-_quiet = logging.getLogger("bot.slack_calls.sdk")
-_quiet.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
+QUIET = logging.getLogger("bot.slack_calls.sdk")
+QUIET.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
 
 
 @dataclass(frozen=True)
@@ -170,5 +170,5 @@ class Calls:
         """For what is no method of the Web API. It retries nothing and logs nothing that it sends."""
         client = copy.copy(await self._client_for(at.enterprise, at.team))
         client.retry_handlers = []
-        client._logger = _quiet
+        client._logger = QUIET
         return client
