@@ -8,9 +8,12 @@ that the tool may have run; *settled*, the agent's response to the call stands a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import count
+from operator import itemgetter
 
 from bot.hosts.events import event_from, keeps_states, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
@@ -43,27 +46,28 @@ class Given:
 
 @dataclass(frozen=True)
 class Asking:
-    """A request, the answers to it, and the agent's responses to its call: before the first answer, and after it."""
+    """A request, the answers to it, and the agent's responses to its call: the last before the first answer, and the
+    first after it."""
 
     request: Request
     call_id: str
     announcement: Announcement | None = None
     given: tuple[Given, ...] = ()
-    before: tuple[JsonObject, ...] = ()
-    after: tuple[tuple[JsonObject, float | None], ...] = ()
+    before: JsonObject | None = None
+    after: tuple[JsonObject, float | None] | None = None
 
     @property
     def standing(self) -> Standing:
         if not self.given:
             return Standing.ABSENT
-        return Standing.SETTLED if self.after else Standing.BEGUN
+        return Standing.SETTLED if self.after is not None else Standing.BEGUN
 
     @property
     def held_by_gate(self) -> bool:
         """Whether ADK holds the call; otherwise the tool itself asked, and runs in order to hear the answer."""
         if self.announcement is not None:
             return self.announcement.gated
-        return bool(self.before) and WAITS in str(self.before[-1].get("error"))
+        return self.before is not None and WAITS in str(self.before.get("error"))
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,28 @@ class Reading:
 
 @dataclass
 class _Gathered:
+    """What stands in the session, each part with its place: a session may hold a hundred thousand of each."""
+
     askings: dict[str, Asking] = field(default_factory=dict)
-    responses: dict[str, JsonObject] = field(default_factory=dict)  # the last to each call; some stand before requests
+    by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
+    given: dict[str, list[tuple[int, Given]]] = field(default_factory=dict)
+    responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
     words: list[Words] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     resumable: bool = False
+    places: Iterator[int] = field(default_factory=count)
+
+    def completed(self, asking: Asking) -> Asking:
+        """With the answers to it, and the responses on either side of the first: the last before, the first after."""
+        given = self.given.get(asking.request.id, [])
+        responses = self.responses.get(asking.call_id, [])
+        first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
+        return replace(
+            asking,
+            given=tuple(one for _, one in given),
+            before=responses[first - 1][1] if first else None,
+            after=responses[first][1:] if first < len(responses) else None,
+        )
 
 
 def read(events: Sequence[JsonObject] | None) -> Reading:
@@ -137,9 +158,8 @@ def read(events: Sequence[JsonObject] | None) -> Reading:
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
-    return Reading(
-        tuple(gathered.askings.values()), tuple(gathered.words), tuple(gathered.said), gathered.resumable, True
-    )
+    askings = tuple(gathered.completed(one) for one in gathered.askings.values())
+    return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True)
 
 
 def _gather(gathered: _Gathered, event: Event) -> None:
@@ -152,12 +172,13 @@ def _gather(gathered: _Gathered, event: Event) -> None:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        announcement = announced(event.custom_metadata, call_id)
-        before = tuple(response for id_, response in gathered.responses.items() if id_ == call_id)
-        gathered.askings.setdefault(request.id, Asking(request, call_id, announcement, before=before))
+        if request.id not in gathered.askings:
+            gathered.askings[request.id] = Asking(request, call_id, announced(event.custom_metadata, call_id))
+            gathered.by_call[call_id] = request.id
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
-            _respond(gathered, response, time_of(event))
+            kept = gathered.responses.setdefault(response.id or "", [])
+            kept.append((next(gathered.places), response.response or {}, time_of(event)))
     said = said_in(event)
     if said is not None:
         gathered.said.append(said)
@@ -178,26 +199,9 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
         answer = read_answer(response)
     except Invalid:
         return  # it settles nothing on any server: a right one still counts
-    asked = gathered.askings.get(answer.id) or _by_call(gathered, answer.id)
+    asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # some take the call's id
     if asked is not None:
-        gathered.askings[asked.request.id] = replace(asked, given=(*asked.given, Given(answer, at)))
-
-
-def _by_call(gathered: _Gathered, call_id: str) -> Asking | None:
-    """Some servers take the call's id as well."""
-    return next((one for one in reversed(gathered.askings.values()) if one.call_id == call_id), None)
-
-
-def _respond(gathered: _Gathered, response: FunctionResponse, at: float | None) -> None:
-    result = response.response or {}
-    gathered.responses[response.id or ""] = result
-    for key, asking in gathered.askings.items():
-        if asking.call_id != response.id:
-            continue
-        if asking.given:
-            gathered.askings[key] = replace(asking, after=(*asking.after, (result, at)))
-        else:
-            gathered.askings[key] = replace(asking, before=(*asking.before, result))
+        gathered.given.setdefault(asked, []).append((next(gathered.places), Given(answer, at)))
 
 
 def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
@@ -225,10 +229,10 @@ def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
         return HostOutcome(request_id=asking.request.id, became=Became.HELD)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
-    if not asking.after:
+    if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
         return None if on_its_way else _begun(asking, confirmed, running)
-    result, at = asking.after[0]
+    result, at = asking.after
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
         became, confirmed = Became.DONE, None  # it ran, whatever was answered

@@ -10,11 +10,13 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 import aiohttp
+from aiohttp import hdrs
 from yarl import URL
 
 from bot.hosts.about import find_out
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.hosts.server import About
+from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime import tracing
@@ -28,10 +30,10 @@ READ = 60.0
 LONGEST_PAUSE = 60.0
 REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 GATEWAYS = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
-SSE_FIELDS = ("", "id", "retry")
 PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
 """What may be otherwise the next time, of what is refused before a run begins."""
 REFUSED_FOR = 60.0
+MOST_REFUSAL = 1024 * 1024
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -126,6 +128,8 @@ class RemoteServer:
     def _may_break(self) -> Iterator[None]:
         try:
             yield
+        except Unreadable as error:
+            raise Cut(f"What the agent's server sent can't be used: {error}.") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(str(error)) from error
         except TimeoutError as error:
@@ -144,39 +148,57 @@ class RemoteServer:
     async def _accepted(self, response: aiohttp.ClientResponse) -> None:
         """What is refused before a run begins leaves nothing behind; after a 5xx nobody knows."""
         if response.status < HTTPStatus.BAD_REQUEST:
+            if response.status == HTTPStatus.SEE_OTHER:
+                raise Cut("The agent's server took this, and tells about it elsewhere.")
+            self._check_place(response)
             self._failures = 0
             return
-        body = _json_or_text(await response.text())
+        body = await _told(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Failed(_refusal("The run broke off", response.status, body))
         if response.status not in PASSING:
             raise Refused(_refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR)
         raise self._unreachable(_refusal("it did not take the message", response.status, body))
 
+    def _check_place(self, response: aiohttp.ClientResponse) -> None:
+        """A redirect is not followed: what is sent here, headers included, is for this server alone."""
+        if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
+            to = response.headers.get("Location", "")[:200]
+            raise self._unreachable(f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is")
+
     def _post(self, path: str, body: JsonObject) -> aiohttp.client._RequestContextManager:
         limit = aiohttp.ClientTimeout(total=self._timeout, sock_connect=CONNECT)
         url = URL(self._url + path, encoded=True)
-        return self._session().post(url, json=body, timeout=limit, headers=tracing.headers())
+        return self._session().post(url, json=body, timeout=limit, headers=tracing.headers(), allow_redirects=False)
 
     async def _ask(self, method: str, path: str, body: Json = None) -> tuple[int, Json]:
         limit = aiohttp.ClientTimeout(total=READ, sock_connect=CONNECT)
         url = URL(self._url + path, encoded=True)
         try:
-            async with self._session().request(method, url, json=body, timeout=limit) as response:
-                status, text = response.status, await response.text()
+            async with self._session().request(
+                method, url, json=body, timeout=limit, allow_redirects=False
+            ) as response:
+                self._check_place(response)
+                status, told = response.status, json_or_text(await body_of(response))
+        except Unreadable as error:
+            raise self._unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
         if status in (*REFUSED, *GATEWAYS):
-            raise self._unreachable(_refusal("it could not be asked", status, _json_or_text(text)))
+            raise self._unreachable(_refusal("it could not be asked", status, told))
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._failures = 0
-        return status, _json_or_text(text)
+        return status, told
 
     def _session(self) -> aiohttp.ClientSession:
         """A connection each: one that was kept may be gone just when an answer is sent on it."""
         if self._http is None:
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
-            self._http = aiohttp.ClientSession(connector=connector, headers=self._headers, read_bufsize=2**20)
+            self._http = aiohttp.ClientSession(
+                connector=connector,
+                headers={hdrs.ACCEPT_ENCODING: "identity", **self._headers},
+                auto_decompress=False,
+            )
         return self._http
 
     def _unreachable(self, why: str) -> Unreachable:
@@ -198,51 +220,20 @@ def _sessions(session: SessionKey) -> str:
 
 async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
     """The events. A late failure comes among them, and is no reason to hang up: that would cancel what still runs."""
-    failed: Cut | None = None
-    async for kind, data in _messages(response):
+    failed: Cut | Unreadable | None = None
+    async for kind, data in messages(response):
         try:
             event = _event(data, kind)
-        except Cut as cut:
-            failed = failed or cut
+        except (Cut, Unreadable) as error:
+            failed = failed or error
             continue
         yield event
     if failed is not None:
         raise failed
 
 
-async def _messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
-    """Server-sent messages, to the end: what kind each is, and its data."""
-    kind, data = "", list[str]()
-    async for raw in _lines(response):
-        line = raw.decode("utf-8", "replace").rstrip("\r\n")
-        name, colon, value = line.partition(":")
-        if name == "event":
-            kind = value.strip()
-        elif name == "data":
-            data.append(value.removeprefix(" "))
-        elif not line:
-            if any(data):  # a message without data is none: adk-rs ends its streams with `event: done`
-                yield kind, "\n".join(data)
-            kind, data = "", []
-        elif not colon or name not in SSE_FIELDS:
-            yield "error", line  # plain words amid the stream: so early versions of ADK Go tell of a failure
-    if any(data):
-        yield kind, "\n".join(data)
-
-
-async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """Whole lines, however long."""
-    rest = b""
-    async for chunk in response.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
-            yield line
-    if rest:
-        yield rest
-
-
 def _event(text: str, kind: str) -> JsonObject:
-    value = _json_or_text(text)
+    value = json_or_text(text)
     failed = value.get("error") if isinstance(value, dict) and "author" not in value else None
     if kind == "error" or failed:
         raise Failed(f"The agent's server failed: {_short(failed or value)}")
@@ -251,19 +242,19 @@ def _event(text: str, kind: str) -> JsonObject:
     return value
 
 
+async def _told(response: aiohttp.ClientResponse) -> Json:
+    """What a refusal says, as far as that can be read."""
+    try:
+        return json_or_text(await body_of(response, MOST_REFUSAL))
+    except Unreadable as error:
+        return str(error)
+
+
 async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
-    events = _json_or_text(await response.text())
+    events = json_or_text(await body_of(response))
     if not isinstance(events, list | None):
         raise Cut(f"The agent's server answered with what is no list of events: {_short(events)}")
     return [event for event in events or [] if isinstance(event, dict)]
-
-
-def _json_or_text(text: str) -> Json:
-    try:
-        value: Json = json.loads(text)
-    except ValueError:
-        return text
-    return value
 
 
 def _refusal(what: str, status: int, body: Json) -> str:

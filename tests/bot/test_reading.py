@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -381,3 +383,46 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
         assert standing is (Standing.SETTLED if settled else Standing.BEGUN)
         assert looked(events).requests == ()
         assert (outcome(events).became is Became.UNKNOWN) == (not settled and history[answers[0]] == "approve")
+
+
+def test_a_session_of_thousands_is_read_in_one_go() -> None:
+    """Each response was looked for among all requests: a server could make hours of a few megabytes."""
+    many = 1000
+    events = python()[:2]
+    for number in range(many):
+        call: JsonObject = {"id": f"c{number}", "name": "reimburse", "args": {}}
+        args: JsonObject = {"originalFunctionCall": call, "toolConfirmation": HINT}
+        events.append(
+            event("clerk", {"functionCall": {"id": f"r{number}", "name": ASK, "args": args}}, id=f"a{number}")
+        )
+    for number in range(many):
+        events.append(event("user", answered({"confirmed": True}, f"r{number}"), id=f"b{number}"))
+        events.append(event("clerk", responded({"result": number}, call=f"c{number}"), id=f"d{number}"))
+    with_same = [event("clerk", responded({"result": number}, call="c7"), id=f"e{number}") for number in range(many)]
+    began = steps_of(lambda: read([*events[: len(events) // 4], *with_same[: many // 4]]))
+    whole = steps_of(lambda: read([*events, *with_same]))
+    assert whole < 6 * began
+    assert [one.after for one in read([*events, *with_same]).askings] == [
+        ({"result": number}, 1795224227.5) for number in range(many)
+    ]
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many lines of `bot.hosts.reading` it takes: the same on a slow machine."""
+    steps = 0
+
+    def in_reading(frame: FrameType, what: str, arg: object) -> object:
+        nonlocal steps
+        steps += what == "line"
+        return in_reading
+
+    def trace(frame: FrameType, what: str, arg: object) -> object:
+        return in_reading if frame.f_code.co_filename == read.__code__.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]  # typeshed knows no nested ones
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return steps

@@ -1,0 +1,118 @@
+"""What an ADK server sends, read within bounds: bytes, lines, server-sent messages, JSON.
+
+The server may be anybody's. It chooses neither how its bytes are decoded nor how much of them is kept, and a value that
+is nested without end is a sentence, not an error of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+from aiohttp import hdrs
+
+from runtime.jsontypes import Json
+
+MOST_BODY = 32 * 1024 * 1024
+"""A session as a whole comes as one, with all that was ever said in it."""
+
+MOST_EVENT = 8 * 1024 * 1024
+"""One event, and one line of a stream."""
+
+MOST_STREAM = 128 * 1024 * 1024
+DEEPEST = 100
+
+SSE_FIELDS = ("", "id", "retry")
+
+
+class Unreadable(Exception):
+    """The server sent what is not read; the message says what."""
+
+
+async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> str:
+    """Raises `Unreadable`."""
+    parts, size = list[bytes](), 0
+    async for chunk in _chunks(response):
+        parts.append(chunk)
+        size += len(chunk)
+        if size > most:
+            raise Unreadable(f"it sent more than {most >> 20} MB at once")
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
+    """Server-sent messages, to the end: what kind each is, and its data. Raises `Unreadable`."""
+    kind, data, size = "", list[str](), 0
+    async for raw in _lines(response):
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        name, colon, value = line.partition(":")
+        if name == "event":
+            kind = value.strip()
+        elif name == "data":
+            data.append(value.removeprefix(" "))
+            size += len(raw)
+            if size > MOST_EVENT:
+                raise Unreadable(f"it sent an event of more than {MOST_EVENT >> 20} MB")
+        elif not line:
+            if any(data):  # a message without data is none: adk-rs ends its streams with `event: done`
+                yield kind, "\n".join(data)
+            kind, data, size = "", [], 0
+        elif not colon or name not in SSE_FIELDS:
+            yield "error", line  # plain words amid the stream: so early versions of ADK Go tell of a failure
+    if any(data):
+        yield kind, "\n".join(data)
+
+
+async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    begun, size, total = list[bytes](), 0, 0
+    async for chunk in _chunks(response):
+        total += len(chunk)
+        *whole, rest = chunk.split(b"\n")
+        for end in whole:
+            yield b"".join([*begun, end])
+            begun, size = [], 0
+        begun.append(rest)
+        size += len(rest)
+        if size > MOST_EVENT:
+            raise Unreadable(f"it sent a line of more than {MOST_EVENT >> 20} MB")
+        if total > MOST_STREAM:
+            raise Unreadable(f"it sent more than {MOST_STREAM >> 20} MB in one run")
+    if any(begun):
+        yield b"".join(begun)
+
+
+async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """As they come. Nothing is unpacked: we asked for nothing compressed, and a bomb is larger than it looks."""
+    encoding = response.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise Unreadable(f"it answers with Content-Encoding {encoding[:40]!r}, although it was asked not to")
+    async for chunk in response.content.iter_any():
+        yield chunk
+        await asyncio.sleep(0)  # however fast it sends, others have their turn
+
+
+def json_or_text(text: str) -> Json:
+    """Raises `Unreadable` for what is nested too deeply."""
+    try:
+        value: Json = json.loads(text)
+    except ValueError:
+        return text
+    except RecursionError as error:
+        raise Unreadable(_TOO_DEEP) from error
+    level: list[Json] = [value]
+    for _ in range(DEEPEST):
+        inner: list[Json] = []
+        for one in level:
+            if isinstance(one, dict):
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        if not inner:
+            return value
+        level = inner
+    raise Unreadable(_TOO_DEEP)
+
+
+_TOO_DEEP = f"it sent JSON of more than {DEEPEST} levels"
