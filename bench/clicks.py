@@ -195,7 +195,7 @@ async def fill(url: str, count: int) -> list[str]:
     def several(tx: Tx, numbers: range) -> list[str]:
         return [one(tx, number) for number in numbers]
 
-    database = await open_store(url)
+    database = await open_store(url, "not a secret, but long enough")
     refs: list[str] = []
     for first in range(0, count, 200):
         refs += await database.run(several, range(first, min(first + 200, count)))

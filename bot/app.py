@@ -19,7 +19,6 @@ from bot.asides import Asides
 from bot.attempts import StoredAttempts
 from bot.cards import Cards
 from bot.checkpointing import Checkpointing
-from bot.checkpoints import PURPOSE
 from bot.control import serve_control, socket_path
 from bot.directory import Directory
 from bot.doors import bolt, connect, listen
@@ -30,6 +29,7 @@ from bot.hosts.host import Host
 from bot.identity import CannotServe
 from bot.inboxes import Inbox
 from bot.installing import Installing
+from bot.ledger import LedgerKeys
 from bot.lifecycle import Lifecycle
 from bot.listeners import Listeners
 from bot.lists import Lists
@@ -120,7 +120,7 @@ async def _made(
     limits: Limits,
 ) -> _Parts:
     monotonic = clock or time.monotonic
-    database = await open_store(settings.store_url, clock)
+    database = await open_store(settings.store_url, _secret(settings), clock)
     stack.push_async_callback(stop.closed, "the store", database.close, Mark.STORE)
     metrics = Metrics(database)
     database.listen(metrics.heard)
@@ -217,8 +217,8 @@ def _checkpointing(
         assert channel is not None
         await sender.post(workspaces.named(settings.audit.team), channel, notice_message(text))
 
-    seal = Seal(_secret(settings), PURPOSE)
-    return Checkpointing(database, seal, settings.audit.checkpoint_every, post if channel else None, clicks)
+    keys = LedgerKeys(_secret(settings))
+    return Checkpointing(database, keys, settings.audit.checkpoint_every, post if channel else None, clicks)
 
 
 def _secret(settings: Settings) -> str:

@@ -1,21 +1,18 @@
-"""Reading the ledger: page by page for an export, whole for one story, once through for the verification."""
+"""Reading the ledger: page by page for an export, whole for one story. `verification.py` reads it all."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from sqlalchemy import Row, Select, and_, func, or_, select, tuple_
+from sqlalchemy import Row, Select, select, tuple_
 
-from bot.checkpointing import stored_checkpoints
-from bot.checkpoints import Anchor, Broken, Finding, Report, verify
 from bot.ledger import SYSTEM, Line
 from bot.row import Confirmation
 from bot.rows import line_of, read_confirmation, seconds
-from bot.seal import Seal
 from bot.tables import chains, confirmations, ledger, sessions
 from bot.versioned import NewerVersion, Unreadable
 from runtime.database import Database, Tx
@@ -172,65 +169,3 @@ def _row(tx: Tx, confirmation: str) -> Confirmation | None:
         return read_confirmation(tx, confirmation)
     except (NewerVersion, Unreadable):
         return None
-
-
-# Verifying
-
-
-class _Odd(Exception):
-    """A line that no version of this program has written like this."""
-
-    def __init__(self, broken: Broken) -> None:
-        self.broken = broken
-
-
-def verify_ledger(tx: Tx, seal: Seal, anchor: Anchor | None = None) -> Report:
-    """All of the ledger as it stands in one look at the store; a line is named before anything else that is wrong."""
-    try:
-        report = verify(_all_lines(tx), stored_checkpoints(tx), seal, anchor)
-    except _Odd as odd:
-        return Report(finding=Finding.BROKEN, broken=odd.broken)
-    line_named = report.broken is not None and report.broken.seq is not None
-    if not line_named and (broken := _wrong_head(tx)) is not None:
-        return replace(report, finding=Finding.BROKEN, broken=broken)
-    return report
-
-
-def _all_lines(tx: Tx) -> Iterator[Line]:
-    found = select(ledger).order_by(ledger.c.chain, ledger.c.seq).execution_options(yield_per=PAGE)
-    for row in tx.execute(found):
-        try:
-            line = line_of(row)
-        except ValueError:
-            raise _Odd(Broken(row.chain, row.seq, "its kind or its time is none that this version knows")) from None
-        if seconds(line.at) != row.at:
-            raise _Odd(Broken(line.chain, line.seq, "the time that it is found by is not the time that it tells"))
-        yield line
-
-
-def _wrong_head(tx: Tx) -> Broken | None:
-    """The chains know how far they go: a line that is missing at an end, or was put there, shows against that."""
-    last = select(ledger.c.chain, func.max(ledger.c.seq).label("seq")).group_by(ledger.c.chain).subquery()
-    here = and_(ledger.c.chain == chains.c.chain, ledger.c.seq == chains.c.seq)
-    found = (
-        select(chains.c.chain, chains.c.seq, last.c.seq.label("last"))
-        .outerjoin(last, last.c.chain == chains.c.chain)
-        .outerjoin(ledger, here)
-        .where(or_(last.c.seq.is_(None), last.c.seq != chains.c.seq, ledger.c.hash != chains.c.hash))
-        .order_by(chains.c.chain)
-        .limit(1)
-    )
-    row = tx.execute(found).first()
-    if row is not None:
-        return _at_the_end(row.chain, row.seq, row.last or 0)
-    loose = select(last.c.chain).where(last.c.chain.not_in(select(chains.c.chain))).order_by(last.c.chain).limit(1)
-    chain = tx.execute(loose).scalar_one_or_none()
-    return None if chain is None else Broken(chain, 1, "the chain it stands in was never begun")
-
-
-def _at_the_end(chain: str, told: int, last: int) -> Broken:
-    if last < told:
-        return Broken(chain, last + 1, f"it is missing; the chain went up to line {told}")
-    if last > told:
-        return Broken(chain, told + 1, f"it was put there: the chain goes up to line {told}")
-    return Broken(chain, told, "it is not the line that the chain ended with")

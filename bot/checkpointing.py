@@ -1,38 +1,41 @@
 """Checkpoints, made: from time to time the chains that moved are sealed, stored, and told outside the database.
 
 Of several replicas one does it, under a lock; what is due is read from the store, so a restart loses no turn.
+
+The database is not trusted to say what is sealed already. At the start and every hour the column that says so is held
+against the checkpoints, and put right. And each process remembers the last checkpoint it made or saw: where that one is
+gone from the store, the next is made over it all the same, and the gap stays for everybody to see.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from hashlib import blake2b
-from typing import Any
+from datetime import timedelta
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import select
 
+from bot.checkpoint_rows import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.checkpoints import Checkpoint, checkpoint
-from bot.ledger import Head, stamp
+from bot.ledger import Head, LedgerKeys
 from bot.precedence import Precedence
-from bot.rows import moment, now
-from bot.seal import Seal
-from bot.tables import chains, checkpoints
+from bot.rows import now
+from bot.sealed_index import put_right
+from bot.tables import chains
 from runtime.database import Database, Tx, for_update
 from runtime.errors import ConfirmError, StoreError
-from runtime.jsontypes import JsonObject, canonical
 
 AT_ONCE = 1000
 """The most chains that one checkpoint is made over. When a store is sealed for the first time, or much has happened,
 more checkpoints follow, and people's clicks come in between."""
 
+LOOK_AGAIN = timedelta(hours=1)
+"""How often what the database says of its checkpoints is held against them."""
+
 _AGAIN = timedelta(minutes=1)
 _POSTING = 5.0
-_TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).digest(), signed=True)
 
 log = logging.getLogger("adk_confirm.audit")
 """The place outside the database: whoever keeps this log can prove that nothing before its last line was changed."""
@@ -46,14 +49,16 @@ class Checkpointing:
     def __init__(
         self,
         database: Database,
-        seal: Seal,
+        keys: LedgerKeys,
         every: timedelta,
         post: Post | None = None,
         clicks: Precedence | None = None,
     ) -> None:
-        self._database, self._seal, self._every, self._post = database, seal, every, post
+        self._database, self._keys, self._every, self._post = database, keys, every, post
         self._clicks = clicks or Precedence()
         self._stopping = asyncio.Event()
+        self._known: Checkpoint | None = None
+        self._doubted: float | None = None  # when the index was looked at last
 
     async def run(self) -> None:
         while not self._stopping.is_set():
@@ -69,8 +74,16 @@ class Checkpointing:
         made: Checkpoint | None = None
         try:
             while True:
-                sealed = await self._database.run(seal_moved, self._seal, self._every, at_once=at_once)
-                made = sealed.made or made
+                await self._doubt()
+                sealed = await self._database.run(
+                    seal_moved, self._keys, self._every, at_once=at_once, known=self._known
+                )
+                made, self._known = sealed.made or made, sealed.last
+                if sealed.gone is not None:
+                    log.error(
+                        "checkpoint %d is gone from the store, or was changed: somebody writes to the database",
+                        sealed.gone,
+                    )
                 if not sealed.more:
                     return sealed.again
                 at_once = True
@@ -82,6 +95,22 @@ class Checkpointing:
         finally:
             if made is not None:
                 await self._tell(made)
+
+    async def _doubt(self) -> None:
+        """Once an hour. At the stop there is no time for it: the next start looks."""
+        at = asyncio.get_running_loop().time()
+        due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
+        if self._stopping.is_set() or not due:
+            return
+        wrong = await put_right(self._database, self._keys, self._clicks.stand_back)
+        self._doubted = at
+        if wrong:
+            log.error(
+                "what the database said of %d chains (%s first) was not what the checkpoints say: somebody writes to "
+                "it. They are sealed with the next checkpoint",
+                len(wrong),
+                wrong[0],
+            )
 
     async def _tell(self, made: Checkpoint) -> None:
         log.info("%s", made)
@@ -105,70 +134,38 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class Sealed:
-    """The checkpoint that was made, if one was; whether there are more chains to seal; in how long to look again."""
+    """What was made, if anything was; in how long to look again; whether there are more chains to seal.
+
+    `last` is the last checkpoint there is; `gone` the number of one that is not there any more.
+    """
 
     made: Checkpoint | None
     again: timedelta
     more: bool = False
+    last: Checkpoint | None = None
+    gone: int | None = None
 
 
-def seal_moved(tx: Tx, seal: Seal, every: timedelta, *, at_once: bool = False) -> Sealed:
+def seal_moved(
+    tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
+) -> Sealed:
     """A checkpoint over the chains that moved, if it is time and there are any."""
-    if tx.dialect == "postgresql":
-        tx.execute(select(func.pg_advisory_xact_lock(_TURNS)))
-    at, before = now(tx), _last(tx)
+    take_turn(tx)
+    at, before = now(tx), last_checkpoint(tx)
+    gone = None
+    if known is not None and not is_there(tx, known):
+        gone = known.number
+        if before is None or before.number <= known.number:
+            before = known
     if before is not None and not at_once and before.at <= at < before.at + every:
-        return Sealed(None, before.at + every - at)
+        return Sealed(None, before.at + every - at, last=before, gone=gone)
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
     if not heads:
-        return Sealed(None, every)
-    made = checkpoint(before, heads, at, seal)
-    told: JsonObject = {chain: [head.seq, head.hash] for chain, head in heads.items()}
-    tx.execute(
-        insert(checkpoints).values(
-            number=made.number, at=stamp(made.at), heads=canonical(told), previous=made.previous, sealed=made.sealed
-        )
-    )
-    tx.execute(_SEALED, [{"chain_": chain, "hash_": head.hash} for chain, head in heads.items()])
-    return Sealed(made, every, more=len(heads) == AT_ONCE)
+        return Sealed(None, every, last=before, gone=gone)
+    made = store_checkpoint(tx, checkpoint(before, heads, at, keys))
+    return Sealed(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
 
 
+MOVED = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE)
 # A chain that somebody writes to just now is not waited for: its next line is in the next checkpoint.
-_MOVED = for_update(
-    select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE),
-    skip_locked=True,
-)
-_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values(sealed_hash=bindparam("hash_"))
-
-
-def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
-    found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
-    for row in tx.execute(found):
-        yield _checkpoint_of(row)
-
-
-def _last(tx: Tx) -> Checkpoint | None:
-    row = tx.execute(select(checkpoints).order_by(checkpoints.c.number.desc()).limit(1)).one_or_none()
-    return None if row is None else _checkpoint_of(row)
-
-
-def _checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
-    """As it is stored. What somebody wrote over it is no error here: then its seal does not fit, and that is told."""
-    return Checkpoint(
-        number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=row.previous, sealed=row.sealed
-    )
-
-
-def _time(text: str) -> datetime:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except ValueError:
-        return moment(0)
-
-
-def _heads(text: str) -> dict[str, Head]:
-    try:
-        told = json.loads(text)
-        return {chain: Head(int(seq), str(hash_)) for chain, (seq, hash_) in told.items()}
-    except (ValueError, TypeError, AttributeError):
-        return {}
+_MOVED = for_update(MOVED, skip_locked=True)

@@ -28,6 +28,7 @@ def export_object(line: Line) -> JsonObject:
         "digest": line.digest,
         "previous": line.previous,
         "hash": line.hash,
+        "sealed": line.sealed,
     }
 
 

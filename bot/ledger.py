@@ -1,8 +1,11 @@
-"""The audit: lines, their hashes, the chains they form. Pure; checkpoints and verification are in `checkpoints.py`.
+"""The audit: lines, their hashes, the chains they form. Pure; see also `checkpoints.py`, `purges.py`, `verifying.py`.
 
 One chain per session and one called `system`. A line's hash covers its header, the *digest* of its content and the hash
 of the line before: the content can be purged and every chain still verifies. The digest is taken over content and salt,
 and the salt goes with the content, so that a purged "amount 1500" can't be found again by trying amounts.
+
+Every line is sealed when it is made: a keyed digest over its hash, with the secret outside the database. Whoever can
+write to the database and does not have the secret can make a chain of hashes, but no line of it.
 """
 
 from __future__ import annotations
@@ -13,11 +16,24 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from bot.seal import Seal
 from runtime.jsontypes import JsonObject, canonical
 
 SYSTEM = "system"
 GENESIS = "0" * 64
 """What the first line of a chain stands on."""
+
+NOT_PURGED = "its content was removed, but not by a purge"
+
+
+class LedgerKeys:
+    """What lines and checkpoints are sealed with: a key for each purpose, both made from the secret."""
+
+    __slots__ = ("checkpoint", "line")
+
+    def __init__(self, secret: str) -> None:
+        self.line = Seal(secret, "ledger line")
+        self.checkpoint = Seal(secret, "checkpoint")
 
 
 class LineKind(StrEnum):
@@ -58,7 +74,7 @@ class LineKind(StrEnum):
     CHECKPOINT = "checkpoint"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Head:
     """How far a chain goes."""
 
@@ -68,7 +84,10 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` stand in the header, to filter by."""
+    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` stand in the header, to filter by.
+
+    `sealed` is the keyed digest. Lines that were written before there was one have none.
+    """
 
     chain: str
     seq: int
@@ -81,6 +100,7 @@ class Line:
     digest: str
     previous: str
     hash: str
+    sealed: str | None
 
     @property
     def head(self) -> Head:
@@ -96,6 +116,7 @@ def append(
     chain: str,
     kind: LineKind,
     content: JsonObject,
+    keys: LedgerKeys,
     *,
     at: datetime,
     salt: str,
@@ -104,11 +125,13 @@ def append(
 ) -> Line:
     """The chain's next line. The caller brings fresh randomness as `salt`, and content that is masked already.
 
-    >>> noon = datetime(2030, 1, 1, 12, tzinfo=UTC)
-    >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, at=noon, salt="x")
-    >>> second = append(first.head, "system", LineKind.RESUMED, {}, at=noon, salt="y")
+    >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
+    >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, keys, at=noon, salt="x")
+    >>> second = append(first.head, "system", LineKind.RESUMED, {}, keys, at=noon, salt="y")
     >>> second.seq, second.previous == first.hash, fault(second, first.head), fault(purged(second), first.head)
     (2, True, None, None)
+    >>> is_sealed(second, keys), is_sealed(second, LedgerKeys("a guess"))
+    (True, False)
     """
     text = canonical(content)
     line = Line(
@@ -123,8 +146,14 @@ def append(
         digest=digest(text, salt),
         previous=head.hash,
         hash="",
+        sealed=None,
     )
-    return replace(line, hash=line_hash(line))
+    line = replace(line, hash=line_hash(line))
+    return replace(line, sealed=keys.line.of(line.hash))
+
+
+def is_sealed(line: Line, keys: LedgerKeys) -> bool:
+    return line.sealed is not None and keys.line.matches(line.hash, line.sealed)
 
 
 def line_hash(line: Line) -> str:
@@ -148,12 +177,15 @@ def purged(line: Line) -> Line:
 
 
 def fault(line: Line, before: Head) -> str | None:
-    """What is wrong with a line, given the one before it; `None` when nothing is."""
+    """What is wrong with a line in its chain, given the one before it; `None` when nothing is.
+
+    This needs no secret: whoever can write to the database can make a line without a fault. See `is_sealed`.
+    """
     checks: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: line.seq == before.seq + 1, f"line {before.seq + 1} is missing"),
         (lambda: line.previous == before.hash, "it does not continue the line before it"),
         (lambda: line.hash == line_hash(line), "its header was changed"),
-        (lambda: (line.content is None) == (line.salt is None), "its content was removed, but not by a purge"),
+        (lambda: (line.content is None) == (line.salt is None), NOT_PURGED),
         (lambda: _content_stands(line), "its content was changed"),
     )
     return next((what for sound, what in checks if not sound()), None)

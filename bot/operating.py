@@ -28,7 +28,7 @@ from bot.row import VoteKind
 from bot.rows import read_confirmation
 from bot.seal import Seal
 from bot.settings import Settings
-from bot.store import HISTORY
+from bot.store import HISTORY, open_beside
 from bot.tallies import unscraped
 from bot.voting import Rules
 from bot.waiting import unpark
@@ -56,10 +56,11 @@ async def operate(
         done = await ask(owner, command, arguments)
         if done is not None:
             return done
+    secret = None if read_only else secret_of(settings)  # the ledger can't be written without it
     async with reading(settings.store_url) as database:
-        if read_only:
+        if secret is None:
             return await otherwise(database)
-    database = await Database.open(settings.store_url)  # it is there, and of this version: that was seen just now
+    database = await open_beside(settings.store_url, secret)  # it is up to date: that was seen just now
     try:
         return await unscraped(database, otherwise)
     finally:

@@ -3,7 +3,8 @@
 What goes, session by session: the contents of ledger lines with their salts, confirmations whose story had ended, the
 letters and grants that belong to them, and, of sessions in which nothing happened since, the agent's own record of it:
 events, calls, and what it had noted down about people who have no other session. What stays: that a line of such a
-kind was written then, about which tool, in which session; so every chain still verifies.
+kind was written then, about which tool, in which session; so every chain still verifies. What goes is told by a line of
+the ledger in the same transaction, which names each line that it emptied: no other line may be empty.
 
 Nothing of a confirmation goes as long as anything is owed to it: a vote, a run, a word on an unknown outcome, a card.
 """
@@ -14,7 +15,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, se
 from bot.control import socket_path
 from bot.ledger import SYSTEM, LineKind
 from bot.people import OPERATOR
+from bot.purges import emptied
 from bot.row import OutcomeKind, State
 from bot.rows import now, seconds, write_step
 from bot.steps import Step
@@ -91,11 +93,9 @@ _ONE = {
 
 
 async def purge(database: Database, before: datetime) -> Purged:
-    """The ledger's own line about it is the first thing written: nothing is ever gone that no line tells of."""
     planned = await plan(database, before)
     if not planned.any:
         return planned
-    await database.run(tell_purge, before, planned)
     done = await database.run(purge_rest, before, dry_run=False)
     async for part in _parts(database, before):
         done += await database.run(purge_sessions, part, before, dry_run=False)
@@ -115,9 +115,29 @@ async def plan(database: Database, before: datetime) -> Purged:
     return found
 
 
-def tell_purge(tx: Tx, before: datetime, planned: Purged) -> None:
-    step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(planned))
-    write_step(tx, SYSTEM, step)
+def _told(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
+    """Part of each purging transaction: nothing is ever gone that no line tells of."""
+    if gone.any and not lines.dry_run:
+        told = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
+        write_step(tx, SYSTEM, replace(told, emptied=emptied(lines.gone)))
+    return gone
+
+
+@dataclass
+class _Lines:
+    """The ledger's lines, as one transaction empties them."""
+
+    tx: Tx
+    dry_run: bool
+    gone: list[tuple[str, int]] = field(default_factory=list)
+
+    def empty(self, where: Sequence[ColumnElement[bool]]) -> int:
+        if self.dry_run:
+            return _go(self.tx, ledger, where, dry_run=True)
+        forgotten = update(ledger).where(*where).values(content=None, salt=None)
+        found = self.tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq)).all()
+        self.gone += [(row.chain, row.seq) for row in found]
+        return len(found)
 
 
 # What belongs to no session of ours
@@ -125,12 +145,12 @@ def tell_purge(tx: Tx, before: datetime, planned: Purged) -> None:
 
 def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
     with _overwriting(tx, dry_run=dry_run):
-        at = seconds(before)
-        lines = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
-        lines.append(ledger.c.kind.not_in(_EVIDENCE))
+        at, lines = seconds(before), _Lines(tx, dry_run)
+        old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
+        old.append(ledger.c.kind.not_in(_EVIDENCE))
         _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
         _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)  # who opens it is there again
-        return Purged(lines=_go(tx, ledger, lines, _FORGOTTEN, dry_run=dry_run))
+        return _told(tx, before, Purged(lines=lines.empty(old)), lines)
 
 
 # Sessions
@@ -152,10 +172,12 @@ def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:
 
 def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bool) -> Purged:
     with _overwriting(tx, dry_run=dry_run):
-        return sum((_purge_session(tx, key, before, dry_run=dry_run) for key in keys), Purged())
+        lines = _Lines(tx, dry_run)
+        gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), Purged())
+        return _told(tx, before, gone, lines)
 
 
-def _purge_session(tx: Tx, key: str, before: datetime, *, dry_run: bool) -> Purged:
+def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> Purged:
     found = select(sessions).where(sessions.c.key == key)
     row = tx.execute(found if dry_run else for_update(found)).one()
     at, given_up = seconds(before) or 0.0, row.parked_at is not None
@@ -165,7 +187,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, *, dry_run: bool) -> Purg
     kept = tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_over(at))).scalars().all()
     ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
     gone = Purged(
-        lines=_go(tx, ledger, _lines(key, at, kept), _FORGOTTEN, dry_run=dry_run),
+        lines=lines.empty(_lines(key, at, kept)),
         letters=_go(tx, mail, _letters(key, at, kept, ended=ended), None if ended else _EMPTY, dry_run=dry_run),
         grants=_go(tx, grants, _grants(key, at, kept), dry_run=dry_run),
         confirmations=_go(tx, confirmations, [confirmations.c.session == key, _over(at)], dry_run=dry_run),
@@ -249,7 +271,8 @@ def read_histories(tx: Tx, before: datetime, after: int) -> Sequence[tuple[int, 
 def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry_run: bool) -> int:
     at = seconds(before) or 0.0
     with _overwriting(tx, dry_run=dry_run):
-        return sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
+        gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
+        return _told(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
 
 
 def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
@@ -276,7 +299,6 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
 
 # Doing it
 
-_FORGOTTEN: dict[str, str | None] = {"content": None, "salt": None}
 _EMPTY: dict[str, str | None] = {"body": "{}"}
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import Row, bindparam, insert, select, update
 
 from bot.due import next_due
 from bot.grants import Grant, revoked
-from bot.ledger import Head, Line, LineKind, append, stamp
+from bot.ledger import Head, LedgerKeys, Line, LineKind, append, stamp
 from bot.listing import relist
 from bot.people import Person
 from bot.row import Confirmation, SessionKey
@@ -21,7 +21,7 @@ from bot.states import Change
 from bot.steps import Delivery, Step
 from bot.tables import chains, confirmations, grants, ledger, mail, sessions
 from runtime.database import Tx, for_update
-from runtime.errors import NotFound
+from runtime.errors import NotFound, StoreError
 from runtime.jsontypes import JsonObject, canonical
 from runtime.prepared import Prepared
 from runtime.upsert import insert_if_absent
@@ -217,11 +217,13 @@ def _columns(row: Confirmation) -> dict[str, object]:
 
 def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> Line:
     """One more line of a chain. The chain's head is locked, so that lines written at once stand one after the other."""
+    keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),
         chain,
         step.kind,
         step_content(step),
+        keys,
         at=step.at,
         salt=secrets.token_hex(16),
         confirmation=confirmation,
@@ -241,10 +243,19 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
         "digest": line.digest,
         "previous": line.previous,
         "hash": line.hash,
+        "sealed": line.sealed,
     }
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     tx.report(line)
     return line
+
+
+def ledger_keys(tx: Tx) -> LedgerKeys:
+    """Only who opened the store with the secret can write a line."""
+    keys = tx.context
+    if not isinstance(keys, LedgerKeys):
+        raise StoreError("The store was opened without the secret, and the ledger can't be written without it.")
+    return keys
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
@@ -327,6 +338,7 @@ def line_of(row: Row[*tuple[Any, ...]]) -> Line:
         digest=row.digest,
         previous=row.previous,
         hash=row.hash,
+        sealed=row.sealed,
     )
 
 

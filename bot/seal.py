@@ -34,6 +34,7 @@ class Seal:
         return hmac.digest(self._key, text, hashlib.sha256).hex()
 
     def matches(self, value: Json, sealed: str) -> bool:
+        # As bytes: of two texts, `compare_digest` takes ASCII only, and anything can stand in a database.
         return hmac.compare_digest(self.of(value).encode(), sealed.encode("utf-8", "surrogatepass"))
 
 

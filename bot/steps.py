@@ -10,6 +10,7 @@ from bot.authorise import Refusal
 from bot.exact import ExactJson, ExactObject
 from bot.ledger import LineKind
 from bot.people import Person
+from bot.purges import Emptied
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,7 @@ class Step:
     yes: bool | None = None  # SETTLED: it happened; ELSEWHERE: it was approved
     fingerprint: str | None = None
     grant: str | None = None
+    emptied: Emptied = ()  # PURGED: the lines that have no content any more
 
 
 @dataclass(frozen=True, kw_only=True)

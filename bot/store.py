@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import update
 
+from bot.adopting import adopt, secret_fits
+from bot.ledger import LedgerKeys
 from bot.tables import ATTENDED
 from runtime.database import Database, Tx
+from runtime.errors import Invalid
 from runtime.migrate import History, migrate
 from runtime.sessions import free_all as free_sessions
 from runtime.store import bring_up_to_date
 
-HISTORY = History("bot", Path(__file__).parent / "migrations", "0007")
+HISTORY = History("bot", Path(__file__).parent / "migrations", "0010")
+
+_SEALED_OTHERWISE = (
+    "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "
+    "place) to what it was."
+)
+
+audit_log = logging.getLogger("adk_confirm.audit")
 
 
-async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:
-    """Raises `StoreError` with what to do about it."""
-    database = await Database.open(url, clock=clock)
+async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
+    """Raises `StoreError` with what to do about it. The ledger is written with the secret, and with no other."""
+    database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
     try:
         await bring_up_to_date(database)
         await migrate(database, HISTORY)
+        await _take_over(database)
+        if not await database.read(secret_fits):
+            audit_log.error(_SEALED_OTHERWISE)
         await database.settle_in(free_all)
     except BaseException:
         await database.close()
         raise
     return database
+
+
+async def open_beside(url: str, secret: str) -> Database:
+    """For a command, on a store that is up to date. It writes nothing where the service has another secret."""
+    database = await Database.open(url, context=LedgerKeys(secret))
+    try:
+        await _take_over(database)
+        if not await database.read(secret_fits):
+            raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+async def _take_over(database: Database) -> None:
+    made = await database.run(adopt)
+    if made is not None:
+        audit_log.info("%s", made)
 
 
 def free_all(tx: Tx) -> None:

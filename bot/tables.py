@@ -162,6 +162,7 @@ ledger = Table(
     Column("digest", String(64), nullable=False),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
+    Column("sealed", String(64)),  # keyed; NULL only in lines from before there was one: the database takes no new one
     sqlite_with_rowid=False,
 )
 Index("bot_ledger_confirmation", ledger.c.confirmation)
@@ -173,9 +174,9 @@ chains = Table(
     Column("chain", String(512), primary_key=True),
     Column("seq", Integer, nullable=False),
     Column("hash", String(64), nullable=False),
-    Column(
-        "sealed_hash", String(64), nullable=False, server_default=text("''")
-    ),  # the head that the last checkpoint is over
+    # The head that the last checkpoint was made over: an index, to find what moved. Whoever can write here can say
+    # anything, so from time to time `sealed_index` makes it say what the checkpoints say.
+    Column("sealed_hash", String(64), nullable=False, server_default=text("''")),
     sqlite_with_rowid=False,
 )
 Index(

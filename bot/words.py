@@ -6,13 +6,13 @@ count are drawn by `blocks` from the same kinds and reasons.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from bot.authorise import Reason
-from bot.checkpoints import Finding, Report
 from bot.durations import spell_duration
 from bot.policy import Unfit, Ungoverned
+from bot.verifying import Finding, Report
 from runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
@@ -114,12 +114,37 @@ FIELD_REFUSALS = {
 
 def verified(report: Report) -> str:
     """The last line of `audit verify`."""
-    size = f"{report.lines} lines in {report.chains} chains"
-    if report.purged:
-        size += f", {report.purged} of them purged"
     broken = report.broken
     if broken is not None:
         return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
+    return "; ".join(_found(report))
+
+
+def _found(report: Report) -> Iterator[str]:
+    size = _lines_of(report.lines, report.chains)
+    if report.purged:
+        size += f", {report.purged} of them purged"
     if report.finding is Finding.UNTAMPERED:
-        return f"untampered up to checkpoint {report.anchored}: {size}"
-    return f"consistent: {size}; only an anchor (--anchor FILE) can show that none were cut off at the end"
+        yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
+        if report.vouched < report.lines:
+            yield f"consistent: {size} in all"
+        later = report.checkpoints - (report.anchored or 0)
+        if later:
+            yield f"the anchor does not know {_count(later, 'later checkpoint')}"
+    else:
+        yield f"consistent: {size}"
+        yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
+    if report.loose:
+        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet"
+    if report.unsealed:
+        have = "has" if report.unsealed == 1 else "have"
+        lines = _count(report.unsealed, "line")
+        yield f"{lines} of an older version {have} no keyed digest, and only checkpoints cover them"
+
+
+def _lines_of(lines: int, chains: int) -> str:
+    return f"{_count(lines, 'line')} in {_count(chains, 'chain')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

@@ -48,9 +48,10 @@ _EXAMPLES = "a store is sqlite:///confirm.db, or postgresql://user:password@host
 class Database:
     """A store, opened. Belongs to the event loop that opened it."""
 
-    def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool) -> None:
+    def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool, context: object = None) -> None:
         self._engine = engine
         self._hub = hub
+        self._context = context
         self.url = url
         self.read_only = read_only
 
@@ -62,8 +63,12 @@ class Database:
         clock: Callable[[], float] | None = None,
         read_only: bool = False,
         limits: Limits = DEFAULT_LIMITS,
+        context: object = None,
     ) -> Database:
-        """Without a clock it is the server's on PostgreSQL, this machine's on SQLite."""
+        """Without a clock it is the server's on PostgreSQL, this machine's on SQLite.
+
+        Every transaction finds the `context` at its `tx`: a key, for example, without which some functions can't write.
+        """
         hub = Hub()
         engine: Engine
         scheme = url.partition(":")[0].partition("+")[0]
@@ -73,7 +78,7 @@ class Database:
             engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
         else:
             raise StoreError(f"{_without_secrets(url)!r} is not the URL of a store: {_EXAMPLES}.")
-        return cls(engine, hub, _without_secrets(url), read_only=read_only)
+        return cls(engine, hub, _without_secrets(url), read_only=read_only, context=context)
 
     @property
     def dialect(self) -> Dialect:
@@ -81,18 +86,18 @@ class Database:
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """One writing transaction; returns when it is committed."""
-        return await self._engine.write(lambda tx: fn(tx, *args, **kwargs))
+        return await self._engine.write(lambda tx: fn(self._equipped(tx), *args, **kwargs))
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """One consistent look at what is committed, never in line behind writers."""
-        return await self._engine.read(lambda tx: fn(tx, *args, **kwargs))
+        return await self._engine.read(lambda tx: fn(self._equipped(tx), *args, **kwargs))
 
     async def settle_in(self, fn: Callable[[Tx], None]) -> None:
         """Once, by a process that is about to work on the store: runs `fn` if nobody else does, and before anybody can.
 
         What dead processes held, such as leases, need not lapse then. From here on others can tell that we are there.
         """
-        await self._engine.settle_in(fn)
+        await self._engine.settle_in(lambda tx: fn(self._equipped(tx)))
 
     def waiter(self, *topics: str) -> Waiter:
         """`with database.waiter(topic) as w:` hears of every `tx.notify(topic)` committed from there on.
@@ -109,6 +114,10 @@ class Database:
     async def close(self) -> None:
         """What was accepted is still done; what comes later is refused."""
         await self._engine.close()
+
+    def _equipped(self, tx: Tx) -> Tx:
+        tx.context = self._context
+        return tx
 
 
 def _sqlite_path(url: str) -> Path | None:

@@ -37,13 +37,14 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
 
-    __slots__ = ("_clock", "connection", "dialect", "facts", "topics")
+    __slots__ = ("_clock", "connection", "context", "dialect", "facts", "topics")
 
     def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
         self.dialect = dialect
         self.topics: set[str] = set()
         self.facts: list[object] = []
+        self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
 
     @overload

@@ -17,6 +17,7 @@ from hypothesis import settings
 from bot.store import open_store
 from runtime.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.secret import SECRET
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
     from playwright.async_api import Browser
@@ -60,7 +61,7 @@ def sqlite_url(tmp_path: Path) -> str:
 
 async def lay_out(url: str) -> None:
     """The schemas as they are now, and nothing in them."""
-    await (await open_store(url)).close()
+    await (await open_store(url, SECRET)).close()
 
 
 @pytest.fixture(scope="session")

@@ -14,17 +14,18 @@ from pathlib import Path
 from typing import TextIO
 
 from blocks.text import visible
-from bot.audit import Story, Wanted, find_chain, pages, read_story, verify_ledger
-from bot.checkpoints import PURPOSE, Anchor, Report
+from bot.audit import Story, Wanted, find_chain, pages, read_story
+from bot.checkpoints import Anchor
 from bot.commands import words
 from bot.commands.common import add_config, now, settings_of, standard_output, tell, tell_all
 from bot.export import csv_header, csv_row, jsonl_row
-from bot.ledger import stamp
+from bot.ledger import LedgerKeys, stamp
 from bot.moments import EXAMPLES, begins, ends
 from bot.operating import operate, purge_command, reading, secret_of
 from bot.purging import Purged, plan
-from bot.seal import Seal
 from bot.settings import Settings
+from bot.verification import verify_ledger
+from bot.verifying import Report
 from bot.words import verified
 from runtime.database import Database
 from runtime.errors import Invalid, StoreError
@@ -140,16 +141,16 @@ async def _read(settings: Settings, name: str) -> Story:
 
 def _verify(args: argparse.Namespace, settings: Settings) -> int:
     """1: something is not as it was written."""
-    seal = Seal(secret_of(settings), PURPOSE)
+    keys = LedgerKeys(secret_of(settings))
     anchor = _anchor(args.anchor) if args.anchor else None
-    report = asyncio.run(_look(settings, seal, anchor))
+    report = asyncio.run(_look(settings, keys, anchor))
     tell(visible(verified(report)))
     return 0 if report.broken is None else 1
 
 
-async def _look(settings: Settings, seal: Seal, anchor: Anchor | None) -> Report:
+async def _look(settings: Settings, keys: LedgerKeys, anchor: Anchor | None) -> Report:
     async with reading(settings.store_url) as database:
-        return await database.read(verify_ledger, seal, anchor)
+        return await database.read(verify_ledger, keys, anchor)
 
 
 def _anchor(name: str) -> Anchor:

@@ -158,7 +158,7 @@ async def test_it_verifies(at: Backoffice) -> None:
     )
     await deployed(at)
     said = await at.command("audit", "verify")
-    assert (said.code, said.out.partition(";")[0]) == (0, "consistent: 7 lines in 1 chains")
+    assert (said.code, said.out.partition(";")[0]) == (0, "consistent: 7 lines in 1 chain")
 
 
 @pytest.mark.parametrize(

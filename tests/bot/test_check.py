@@ -18,6 +18,7 @@ from bot.store import open_store
 from runtime.database import Tx
 from tests.support.failover import NAME, pair
 from tests.support.foreign.rig import foreign, replay
+from tests.support.secret import SECRET
 
 TARGET = 'target = "examples.oncall:agent"'
 POLICY = """
@@ -82,7 +83,7 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
     at.people()
     said = await at.says(code=0)
     assert "is not there yet; serve makes it" in said
-    await (await open_store(f"sqlite:///{at.folder / 'x.db'}")).close()
+    await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
     said = await at.says(code=0)
     assert "MEND" not in said
     for line in (
@@ -211,7 +212,7 @@ async def test_schemas_of_other_versions(at: Setup) -> None:
     at.people()
     url = f"sqlite:///{at.folder / 'x.db'}"
     for revision in ("0001", "9999"):
-        database = await open_store(url)
+        database = await open_store(url, SECRET)
         await database.run(write_revision, revision)
         await database.close()
         said = await at.says(code=0 if revision == "0001" else 1)

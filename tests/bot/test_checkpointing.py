@@ -11,20 +11,21 @@ import asyncpg
 import pytest
 from sqlalchemy import insert, text
 
-from bot.audit import verify_ledger
-from bot.checkpointing import AT_ONCE, Checkpointing, Sealed, seal_moved, stored_checkpoints
-from bot.checkpoints import PURPOSE, Anchor, Checkpoint, Finding
+from bot.checkpoint_rows import stored_checkpoints
+from bot.checkpointing import AT_ONCE, Checkpointing, Sealed, seal_moved
+from bot.checkpoints import Anchor, Checkpoint
 from bot.ledger import LineKind
 from bot.people import OPERATOR
 from bot.rows import now, write_step
-from bot.seal import Seal
 from bot.slack_trouble import Gone
 from bot.steps import Step
 from bot.store import open_store
 from bot.tables import chains
+from bot.verification import verify_ledger
+from bot.verifying import Finding
 from runtime.database import Database, Tx
+from tests.support.secret import KEYS, SECRET
 
-SEAL = Seal("a secret that only tests know", PURPOSE)
 HOUR = timedelta(hours=1)
 
 
@@ -46,7 +47,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
-    database = await open_store(database_url, clock)
+    database = await open_store(database_url, SECRET, clock)
     yield database
     await database.close()
 
@@ -57,7 +58,7 @@ def write(tx: Tx, chain: str) -> None:
 
 async def sealed(store: Database, *, at_once: bool = False) -> list[str] | None:
     """The chains of the checkpoint that was made; None when none was."""
-    made = (await store.run(seal_moved, SEAL, HOUR, at_once=at_once)).made
+    made = (await store.run(seal_moved, KEYS, HOUR, at_once=at_once)).made
     return None if made is None else sorted(made.heads)
 
 
@@ -83,16 +84,16 @@ async def test_only_what_moved_is_sealed_and_only_when_it_is_time(store: Databas
     await store.run(write, "c")
     assert await sealed(store) == ["b", "c"]
     assert [point.number for point in await store.read(all_of)] == [1, 2, 3]
-    report = await store.read(verify_ledger, SEAL)
+    report = await store.read(verify_ledger, KEYS)
     assert (report.finding, report.checkpoints) == (Finding.CONSISTENT, 3)
 
 
 async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> None:
     await store.run(write, "a")
-    await sealed(store)
+    first = (await store.run(seal_moved, KEYS, HOUR)).made
     await store.run(write, "a")
     clock.passes(timedelta(minutes=20))
-    assert await store.run(seal_moved, SEAL, HOUR) == Sealed(None, timedelta(minutes=40))
+    assert await store.run(seal_moved, KEYS, HOUR) == Sealed(None, timedelta(minutes=40), last=first)
 
 
 async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
@@ -103,7 +104,7 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
     count = 2 * AT_ONCE + 5
     rows = [{"chain": f"c{number:06}", "seq": 1, "hash": f"{number:064x}"} for number in range(count)]
     await store.run(lambda tx: tx.execute(insert(chains), rows))
-    checkpointing = Checkpointing(store, SEAL, HOUR)
+    checkpointing = Checkpointing(store, KEYS, HOUR)
     checkpointing.stop()
     await checkpointing.run()
     made = await store.read(all_of)
@@ -113,7 +114,7 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
 
 
 async def test_a_chain_that_somebody_writes_to_just_now_is_not_waited_for(postgres_url: str, clock: Clock) -> None:
-    store = await open_store(postgres_url, clock)
+    store = await open_store(postgres_url, SECRET, clock)
     somebody = await asyncpg.connect(postgres_url)
     try:
         for chain in ("busy", "quiet"):
@@ -161,13 +162,13 @@ async def test_what_somebody_wrote_over_stops_no_checkpoint(store: Database, clo
     await store.run(write, "b")
     clock.passes(HOUR)
     assert await sealed(store) == ["b"]
-    report = await store.read(verify_ledger, SEAL)
+    report = await store.read(verify_ledger, KEYS)
     assert report.broken is not None
     assert report.broken.why == "checkpoint 1 was not sealed with this secret"
 
 
 async def test_of_several_replicas_one_does_it(postgres_url: str, clock: Clock) -> None:
-    replicas = [await open_store(postgres_url, clock) for _ in range(3)]
+    replicas = [await open_store(postgres_url, SECRET, clock) for _ in range(3)]
     try:
         await replicas[0].run(write, "a")
         made = await asyncio.gather(*(sealed(replica) for replica in replicas))
@@ -192,7 +193,7 @@ async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog:
     caplog.set_level(logging.INFO, "adk_confirm.audit")
     channel = Channel()
     await store.run(write, "a")
-    checkpointing = Checkpointing(store, SEAL, HOUR, channel.post)
+    checkpointing = Checkpointing(store, KEYS, HOUR, channel.post)
     running = asyncio.create_task(checkpointing.run())
     first = await channel.posted.get()
     await store.run(write, "b")
@@ -200,15 +201,15 @@ async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog:
     await running
     second = await channel.posted.get()
     assert [record.getMessage() for record in caplog.records] == [first, second]
-    report = await store.read(verify_ledger, SEAL, Anchor.parse(caplog.text))
+    report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text))
     assert (report.finding, report.anchored) == (Finding.UNTAMPERED, 2)
 
 
 async def test_it_comes_around_by_itself(database_url: str) -> None:
-    store = await open_store(database_url)
+    store = await open_store(database_url, SECRET)
     try:
         channel = Channel()
-        checkpointing = Checkpointing(store, SEAL, timedelta(milliseconds=5), channel.post)
+        checkpointing = Checkpointing(store, KEYS, timedelta(milliseconds=5), channel.post)
         running = asyncio.create_task(checkpointing.run())
         for number in (1, 2, 3):
             await store.run(write, "a")
@@ -228,7 +229,7 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
         raise Gone("chat.postMessage", "is_archived")
 
     await store.run(write, "a")
-    checkpointing = Checkpointing(store, SEAL, HOUR, archived)
+    checkpointing = Checkpointing(store, KEYS, HOUR, archived)
     checkpointing.stop()
     await checkpointing.run()
     told, warned = [record.getMessage() for record in caplog.records]
@@ -239,7 +240,7 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
 async def test_a_store_that_does_not_answer_is_tried_again(store: Database, caplog: pytest.LogCaptureFixture) -> None:
     await store.run(write, "a")
     await store.close()
-    checkpointing = Checkpointing(store, SEAL, HOUR)
+    checkpointing = Checkpointing(store, KEYS, HOUR)
     checkpointing.stop()
     await checkpointing.run()
     assert "no checkpoint could be made, and it will be tried again: The store is closed." in caplog.text

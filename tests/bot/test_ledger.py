@@ -13,17 +13,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.checkpoints import PURPOSE, Anchor, Broken, Checkpoint, Finding, Report, checkpoint, verify
+from bot.checkpoints import Anchor, Checkpoint, checkpoint
 from bot.export import COLUMNS, csv_header, csv_row, defused, export_object, jsonl_row
-from bot.ledger import SYSTEM, Head, Line, LineKind, append, line_hash, purged
+from bot.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, purged
+from bot.purges import Purges, emptied
 from bot.row_json import step_content
-from bot.seal import Seal
+from bot.steps import Step
+from bot.verifying import Broken, Finding, Report, Sealed, verify
 from bot.words import verified
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, NOON, Desk, make_policy
 
-SECRET = Seal("the secret of the tests", PURPOSE)
+SECRET = LedgerKeys("the secret of the tests")
 
 
 def chain(name: str, length: int, start: datetime = NOON) -> list[Line]:
@@ -33,7 +35,9 @@ def chain(name: str, length: int, start: datetime = NOON) -> list[Line]:
         content: JsonObject = {"n": n, "odd": "\ud800\x00 é"}
         at = start + timedelta(seconds=n)
         lines.append(
-            append(head, name, LineKind.APPROVAL, content, at=at, salt=f"s{n}", confirmation="k1", tool="deploy")
+            append(
+                head, name, LineKind.APPROVAL, content, SECRET, at=at, salt=f"s{n}", confirmation="k1", tool="deploy"
+            )
         )
     return lines
 
@@ -54,9 +58,9 @@ def found(
     lines: Sequence[Line] = LINES,
     checkpoints: Sequence[Checkpoint] = (FIRST, SECOND),
     anchor: Anchor | None = None,
-    seal: Seal = SECRET,
+    keys: LedgerKeys = SECRET,
 ) -> Report:
-    return verify(lines, checkpoints, seal, anchor)
+    return verify(lines, Sealed.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor)
 
 
 def forged(line: Line, **changes: object) -> Line:
@@ -91,8 +95,10 @@ class TestSound:
         assert found([], []).finding is Finding.CONSISTENT
 
     def test_purged_lines_still_verify(self) -> None:
-        lines = [purged(line) if line.seq < 3 else line for line in LINES]
-        report = found(lines, anchor=ANCHOR)
+        gone = emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
+        content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
+        told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
+        report = found([*(purged(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
         assert (report.finding, report.purged) == (Finding.UNTAMPERED, 6)
         assert "6 of them purged" in verified(report)
 
@@ -154,11 +160,12 @@ def test_the_first_broken_line_is_named(case: str) -> None:
 
 class TestCheckpoints:
     def test_another_secret_makes_no_checkpoint(self) -> None:
-        report = found(seal=Seal("guessed", PURPOSE))
+        report = found(keys=LedgerKeys("guessed"))
         assert report.broken == Broken("checkpoints", None, "checkpoint 1 was not sealed with this secret")
 
     def test_nor_does_the_secret_in_another_role(self) -> None:
-        assert found(seal=Seal("the secret of the tests", "call")).finding is Finding.BROKEN
+        last = replace(LINES[-1], sealed=SECRET.checkpoint.of(LINES[-1].hash))
+        assert found([*LINES[:-1], last]).broken == Broken(SYSTEM, 4, "it was not written with this secret")
 
     def test_one_that_is_gone_is_missed(self) -> None:
         assert found(checkpoints=[SECOND]).broken == Broken("checkpoints", None, "checkpoint 1 is missing")
@@ -199,6 +206,7 @@ def test_no_change_to_a_header_or_content_goes_unnoticed(data: st.DataObject) ->
         "digest": "0" * 64,
         "previous": "1" * 64,
         "hash": "2" * 64,
+        "sealed": data.draw(st.sampled_from([None, "", "3" * 64, "é"])),
     }
     name = data.draw(st.sampled_from(sorted(changes)))
     lines = list(LINES)
@@ -207,7 +215,7 @@ def test_no_change_to_a_header_or_content_goes_unnoticed(data: st.DataObject) ->
 
 
 def test_what_was_purged_cannot_be_guessed_back() -> None:
-    one, other = (append(Head(), "c", LineKind.ASKED, {"amount": 5}, at=NOON, salt=salt) for salt in ("a", "b"))
+    one, other = (append(Head(), "c", LineKind.ASKED, {"amount": 5}, SECRET, at=NOON, salt=salt) for salt in ("a", "b"))
     assert one.digest != other.digest
     assert purged(one).content is None
     assert purged(one).salt is None
@@ -216,7 +224,9 @@ def test_what_was_purged_cannot_be_guessed_back() -> None:
 class TestExport:
     def line(self, **content: object) -> Line:
         said: JsonObject = {"v": 1, **content}  # type: ignore[dict-item]  # JSON
-        return append(Head(), "slack-1", LineKind.DENIED, said, at=NOON, salt="s", confirmation="k1", tool="=cmd()")
+        return append(
+            Head(), "slack-1", LineKind.DENIED, said, SECRET, at=NOON, salt="s", confirmation="k1", tool="=cmd()"
+        )
 
     def test_a_json_object_a_line(self) -> None:
         row = jsonl_row(self.line(reason="no\nway \ud800"))
@@ -262,5 +272,5 @@ def test_steps_become_lines() -> None:
     desk.deny(ANNA, "no")
     content = step_content(desk.steps[-1])
     assert content == {"v": 1, "who": {"team": "T0ACME", "user": "U0ANNA"}, "reason": "no"}
-    line = append(Head(), "slack-1", desk.steps[-1].kind, content, at=NOON, salt="s")
+    line = append(Head(), "slack-1", desk.steps[-1].kind, content, SECRET, at=NOON, salt="s")
     assert export_object(line)["content"] == content

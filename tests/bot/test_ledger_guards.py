@@ -9,25 +9,24 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete, insert, select, text, update
+from sqlalchemy import delete, insert, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from bot.audit import verify_ledger
 from bot.checkpointing import seal_moved
-from bot.checkpoints import PURPOSE, Finding
-from bot.ledger import SYSTEM, Head, LineKind, append, stamp
+from bot.ledger import SYSTEM, Head, LedgerKeys, LineKind, append, stamp
 from bot.people import OPERATOR
 from bot.row import VoteKind
 from bot.rows import read_lines, seconds, write_step
-from bot.seal import Seal
 from bot.steps import Step
 from bot.store import open_store
 from bot.tables import chains, checkpoints, ledger
+from bot.verification import verify_ledger
+from bot.verifying import Finding
 from runtime.database import Database, Tx
-from tests.support.backoffice import SECRET, Backoffice, backoffice
+from runtime.errors import StoreError
+from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, NOON
-
-SEAL = Seal(SECRET, PURPOSE)
+from tests.support.secret import KEYS, SECRET
 
 
 @pytest.fixture
@@ -86,11 +85,31 @@ async def test_none_is_written_over(at: Backoffice) -> None:
     assert await at.lines() == before
 
 
-async def test_a_purge_is_let_through(at: Backoffice) -> None:
+async def test_what_a_purge_does_is_let_through_and_nobody_else_may_do_it(at: Backoffice) -> None:
     await at.database.run(lambda tx: tx.execute(update(ledger).values(content=None, salt=None)))
     assert {line.content for line in await at.lines()} == {None}
     said = await at.command("audit", "verify")
-    assert said.out.startswith("consistent: 8 lines in 1 chains, 8 of them purged;")
+    assert (said.code, said.out) == (1, f"broken: {at.key}, line 1: its content was removed, but not by a purge\n")
+
+
+async def test_a_line_without_a_seal_is_not_taken(at: Backoffice) -> None:
+    """As a replica of the version before would write it."""
+    before = await at.lines()
+    unsealed = select(*(ledger.c[name] for name in _HEADER), literal(99)).where(ledger.c.seq == 8)
+    with pytest.raises(DBAPIError, match="a ledger line needs its seal"):
+        await at.database.run(lambda tx: tx.execute(insert(ledger).from_select([*_HEADER, "seq"], unsealed)))
+    assert await at.lines() == before
+
+
+_HEADER = ("chain", "at", "stamp", "kind", "digest", "previous", "hash")
+
+
+async def test_nobody_writes_a_line_without_the_secret(at: Backoffice) -> None:
+    await at.database.close()
+    beside = await Database.open(at.url)
+    with pytest.raises(StoreError, match="opened without the secret"):
+        await beside.run(write_step, SYSTEM, Step(kind=LineKind.PAUSED, at=NOON, who=OPERATOR))
+    await beside.close()
 
 
 # Around the guards
@@ -159,8 +178,8 @@ def begin_a_chain(tx: Tx) -> None:
         (remove_one, 3, "line 3 is missing"),
         (remove_the_last, 6, "it is missing; the chain went up to line 8"),
         (remove_the_first, 1, "line 1 is missing"),
-        (put_one_at_the_end, 9, "it was put there: the chain goes up to line 8"),
-        (begin_a_chain, 1, "the chain it stands in was never begun"),
+        (put_one_at_the_end, 9, "it was not written with this secret"),
+        (begin_a_chain, 1, "it was not written with this secret"),
     ],
 )
 async def test_the_first_line_that_is_not_as_it_was_is_named(
@@ -178,7 +197,7 @@ async def test_the_first_line_that_is_not_as_it_was_is_named(
 
 
 async def sealed(at: Backoffice) -> str:
-    made = (await at.database.run(seal_moved, SEAL, timedelta(hours=1), at_once=True)).made
+    made = (await at.database.run(seal_moved, KEYS, timedelta(hours=1), at_once=True)).made
     assert made is not None
     with (at.directory / "anchor.log").open("a") as log:
         log.write(f"INFO adk_confirm.audit: {made}\n")
@@ -218,23 +237,23 @@ def spoil_a_checkpoint(tx: Tx) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tamper", "without", "why"),
+    ("tamper", "why"),
     [
-        (forge_the_end, "broken", "line 8: it is missing; checkpoint 1 was made over it"),
-        (forge_the_whole, "broken", "line 8: it is not the line that checkpoint 1 was made over"),
-        (forge_a_checkpoint, "broken", "checkpoints: checkpoint 1 was not sealed with this secret"),
-        (spoil_a_checkpoint, "broken", "checkpoints: checkpoint 1 was not sealed with this secret"),
-        (forge_all_and_the_checkpoints, "consistent", "checkpoints: checkpoint 1 of the anchor is missing"),
+        (forge_the_end, "line 8: it is missing; checkpoint 1 was made over it"),
+        (forge_the_whole, "line 8: it is not the line that checkpoint 1 was made over"),
+        (forge_a_checkpoint, "checkpoints: checkpoint 1 was not sealed with this secret"),
+        (spoil_a_checkpoint, "checkpoints: checkpoint 1 was not sealed with this secret"),
+        (forge_all_and_the_checkpoints, "checkpoints: checkpoint 1 of the anchor is missing"),
     ],
 )
-async def test_a_new_past_is_found(at: Backoffice, tamper: Callable[[Tx], None], without: str, why: str) -> None:
+async def test_a_new_past_is_found(at: Backoffice, tamper: Callable[[Tx], None], why: str) -> None:
     await sealed(at)
     said = await at.command("audit", "verify", "--anchor", "anchor.log")
-    assert said.out == "untampered up to checkpoint 1: 8 lines in 1 chains\n"
+    assert said.out == "untampered up to checkpoint 1: 8 lines in 1 chain\n"
     await at.database.run(unguarded)
     await at.database.run(tamper)
     alone = await at.command("audit", "verify")
-    assert alone.out.startswith(without), "without an anchor nobody can tell that the end was cut off with its seals"
+    assert alone.out.startswith("broken: ")
     anchored = await at.command("audit", "verify", "--anchor", "anchor.log")
     assert anchored.code == 1
     assert anchored.out.endswith(f"{why}\n")
@@ -250,7 +269,7 @@ async def test_checkpoints_cut_off_together_with_the_end(at: Backoffice) -> None
         tx.execute(delete(ledger).where(ledger.c.confirmation == lookup))
         tx.execute(delete(checkpoints).where(checkpoints.c.number == 2))
         last = tx.execute(select(ledger).order_by(ledger.c.seq.desc()).limit(1)).one()
-        tx.execute(update(chains).values(seq=last.seq, hash=last.hash))
+        tx.execute(update(chains).values(seq=last.seq, hash=last.hash, sealed_hash=last.hash))
 
     await at.database.run(cut)
     assert (await at.command("audit", "verify")).out.startswith("consistent: ")
@@ -272,8 +291,11 @@ async def test_with_another_secret_no_seal_fits(at: Backoffice, monkeypatch: pyt
     assert (said.code, said.out) == (1, "broken: checkpoints: checkpoint 1 was not sealed with this secret\n")
 
 
+FORGER = LedgerKeys("a guess, and a long one")
+
+
 def _write(tx: Tx, chain: str, head: Head) -> Head:
-    line = append(head, chain, LineKind.APPROVED, {"v": 1, "text": "made up"}, at=NOON, salt="made up")
+    line = append(head, chain, LineKind.APPROVED, {"v": 1, "text": "made up"}, FORGER, at=NOON, salt="made up")
     tx.execute(
         insert(ledger).values(
             chain=chain,
@@ -286,6 +308,7 @@ def _write(tx: Tx, chain: str, head: Head) -> Head:
             digest=line.digest,
             previous=line.previous,
             hash=line.hash,
+            sealed=line.sealed,
         )
     )
     return line.head
@@ -304,13 +327,13 @@ async def write_some(database: Database, chain: str, who: str) -> None:
 
 async def test_replicas_that_write_at_once_write_one_chain(postgres_url: str) -> None:
     """From its very first line on: nobody has locked a chain that is not there yet."""
-    one, other = await open_store(postgres_url), await open_store(postgres_url)
+    one, other = await open_store(postgres_url, SECRET), await open_store(postgres_url, SECRET)
     try:
         await asyncio.gather(write_some(one, SYSTEM, "one"), write_some(other, SYSTEM, "other"))
         lines = await one.read(read_lines, SYSTEM)
         assert [line.seq for line in lines] == list(range(1, 41))
         assert sum('"one"' in (line.content or "") for line in lines) == 20
-        report = await other.read(verify_ledger, SEAL)
+        report = await other.read(verify_ledger, KEYS)
         assert (report.finding, report.lines) == (Finding.CONSISTENT, 40)
     finally:
         await one.close()

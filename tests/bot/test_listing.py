@@ -8,6 +8,7 @@ from bot import listing
 from bot.store import open_store
 from bot.tables import waiting
 from runtime.database import Tx
+from tests.support.secret import SECRET
 
 TEAM = "T0ACME"
 
@@ -31,7 +32,7 @@ def fill(tx: Tx) -> None:
 
 
 async def test_one_page_after_the_other_each_call_once(database_url: str) -> None:
-    database = await open_store(database_url)
+    database = await open_store(database_url, SECRET)
     try:
         await database.run(fill)
         assert await database.read(listing.entries_in_use, TEAM) == ["group:S0ONCALL", "python:rota:who"]

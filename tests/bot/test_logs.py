@@ -13,12 +13,11 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select, update
 
-from bot.checkpoints import PURPOSE, Anchor, checkpoint
+from bot.checkpoints import Anchor, checkpoint
 from bot.following import log_line
 from bot.ledger import LineKind
 from bot.pausing import pause
 from bot.rows import now, write_step
-from bot.seal import Seal
 from bot.settings import SettingsError, parse_settings
 from bot.steps import Step
 from bot.store import open_store
@@ -29,6 +28,7 @@ from runtime.logs import JsonLines, Lines, about, configure
 from tests.support.deciding import NOON
 from tests.support.kill import ROOT
 from tests.support.office import Opens
+from tests.support.secret import KEYS, SECRET
 
 SECRETS = ("t0p-s3cret", "Z0RA")
 """In every argument, reason and result; in a real one nobody knows what to look for."""
@@ -176,7 +176,7 @@ async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture)
         write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
         raise Invalid("It is taken back.")
 
-    store = await open_store(":memory:")
+    store = await open_store(":memory:", SECRET)
     store.listen(log_line)
     with pytest.raises(Invalid):
         await store.run(fails)
@@ -242,7 +242,7 @@ int("Z0RA")
 
 @pytest.mark.parametrize("formatter", [Lines(), JsonLines()], ids=["text", "json"])
 def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
-    point = checkpoint(None, {}, NOON, Seal("a secret that only tests know", PURPOSE))
+    point = checkpoint(None, {}, NOON, KEYS)
     assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).seals == {1: point.sealed}
 
 

@@ -33,6 +33,7 @@ from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import AT_ONCE, Office, Opens, configured
 from tests.support.scraping import Scraped, scrape
+from tests.support.secret import SECRET
 
 POLICIES = """
 [[policy]]
@@ -260,7 +261,7 @@ async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
 
 @asynccontextmanager
 async def counting() -> AsyncIterator[Metrics]:
-    database = await open_store(":memory:")
+    database = await open_store(":memory:", SECRET)
     yield Metrics(database)
     await database.close()
 
@@ -299,7 +300,7 @@ async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureR
         read_gauges(Explaining(tx.connection, tx.dialect, time.time))
         return explained
 
-    database = await open_store(request.getfixturevalue(kind))
+    database = await open_store(request.getfixturevalue(kind), SECRET)
     try:
         found = await database.read(plans)
     finally:
@@ -320,7 +321,7 @@ async def test_however_many_scrape_the_store_is_read_now_and_then() -> None:
             reads.append(fn.__name__)
             return await super().read(fn, *args, **kwargs)
 
-    database = await open_store(":memory:")
+    database = await open_store(":memory:", SECRET)
     counted = Counted(database._engine, database._hub, database.url, read_only=False)
     metrics = Metrics(counted, clock=lambda: next(times))
     for so_far in (1, 1, 1, 2):

@@ -13,8 +13,9 @@ import pytest
 
 from bot.control import serve_control, socket_path
 from bot.operating import operator_handlers
-from tests.support.backoffice import SECRET, Backoffice, backoffice
+from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
+from tests.support.secret import SECRET
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,8 @@ from sqlalchemy import select
 
 from bot.control import ask, socket_path
 from bot.operating import pause_command, resume_command
+from bot.store import open_beside
 from bot.tables import mail
-from runtime.database import Database
 from runtime.jsontypes import JsonObject
 from tests.support.office import Office, Opens
 
@@ -20,7 +20,7 @@ async def command(at: Office, name: str, url: str) -> JsonObject | None:
     owner = socket_path(url)
     if owner is not None:
         return await ask(owner, name, {})
-    database = await Database.open(url)
+    database = await open_beside(url, "not a secret, but long enough")
     try:
         return await (pause_command if name == "pause" else resume_command)(database)
     finally:

@@ -22,6 +22,7 @@ from runtime.database import Database
 from tests.support.deciding import make_policy
 from tests.support.kill import child
 from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
+from tests.support.secret import SECRET
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +46,7 @@ async def post(what: str, cards: Cards, row: Confirmation, session: Session) -> 
 
 async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:
     """The same in a process of its own."""
-    database = await open_store(store)
+    database = await open_store(store, SECRET)
     row = row_from_json(stored)
     await post(what, _cards(database, base, token), row, a_session(row.asked.channel, row.places[0].thread_ts or ""))
     await database.close()
@@ -69,7 +70,7 @@ async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url:
         process.kill()
         await process.gone()
 
-    restarted = await open_store(database_url)
+    restarted = await open_store(database_url, SECRET)
     await post(what, _cards(restarted, out.slack.url, out.slack.bot_token), out.desk.row, out.session)
     await restarted.close()
 

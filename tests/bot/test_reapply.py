@@ -18,8 +18,9 @@ from bot.row import Confirmation, State, Vote
 from bot.sandbox.server import FakeSlack
 from bot.settings import load_settings
 from bot.tables import confirmations
-from tests.support.backoffice import SECRET, Backoffice, Office, backoffice
+from tests.support.backoffice import Backoffice, Office, backoffice
 from tests.support.deciding import ANNA, BEN, LEAD
+from tests.support.secret import SECRET
 
 ONCALL = Approver.parse("group:S0ONCALL")
 FILE = """

@@ -10,6 +10,7 @@ import bot.tables
 import runtime.tables
 from bot.store import open_store
 from tests.support.schema import drift
+from tests.support.secret import SECRET
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def database_url(either_url: str) -> str:
 async def test_both_packages_tables(database_url: str) -> None:
     assert bot.attempts.attempts.metadata is bot.tables.metadata
     assert bot.installations.bots.metadata is bot.tables.metadata
-    database = await open_store(database_url)
+    database = await open_store(database_url, SECRET)
     try:
         assert await database.read(drift, runtime.tables.metadata) == []
         assert await database.read(drift, bot.tables.metadata) == []

@@ -19,6 +19,7 @@ from runtime.database import Database, Tx
 from runtime.errors import Invalid
 from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import Scraped, get, scrape
+from tests.support.secret import SECRET
 
 SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 
@@ -108,7 +109,7 @@ async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
         await at.rests()
         async with without(at.bot.database, "bot_checkpoints"):
             await restarted(at, "checkpoints", 2)
-    store = await open_store(database_url)
+    store = await open_store(database_url, SECRET)
     assert await store.read(unsealed) == 0
     await store.close()
 
@@ -125,7 +126,7 @@ async def test_rows_are_attended_again_after_their_loop_failed(open_office: Open
 
 @asynccontextmanager
 async def supervising() -> AsyncIterator[tuple[Supervisor, Readiness]]:
-    store, readiness = await open_store(":memory:"), Readiness()
+    store, readiness = await open_store(":memory:", SECRET), Readiness()
     readiness.started()
     yield Supervisor(readiness, Metrics(store)), readiness
     await store.close()

@@ -16,6 +16,7 @@ from bot.store import open_store
 from bot.tables import metadata
 from runtime.database import Database
 from runtime.errors import NotFound
+from tests.support.secret import SECRET
 
 
 class Time:
@@ -141,13 +142,13 @@ async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> 
 
 
 async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: str) -> None:
-    database = await open_store(database_url)
+    database = await open_store(database_url, SECRET)
     ours = StoredAttempts(database)
     assert await ours.begin("k1", "card:C1:") is None
     assert await ours.begin("k1", "card:C2:") is None
     await database.close()
 
-    reopened = await open_store(database_url)
+    reopened = await open_store(database_url, SECRET)
     ours = StoredAttempts(reopened)
     before = await ours.begin("k1", "card:C1:")
     assert before is not None
@@ -163,7 +164,7 @@ async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: 
 
 async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
     time = Time()
-    await (await open_store(sqlite_url)).close()
+    await (await open_store(sqlite_url, SECRET)).close()
     database = await Database.open(sqlite_url, clock=time)
     ours = StoredAttempts(database)
     await ours.begin("s", "said:1")

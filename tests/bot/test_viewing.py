@@ -22,6 +22,7 @@ from bot.viewing import Links, card_view, face
 from runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, NOON, Desk, make_asked, make_policy
 from tests.support.faces import every_state
+from tests.support.secret import KEYS
 
 NOON_EPOCH = int(NOON.timestamp())
 
@@ -287,7 +288,8 @@ def test_no_secret_comes_out_by_any_way(arguments: dict[str, Json], state: int) 
 
 
 def told(step: Step, row: Confirmation) -> StepView:
-    line = append(Head(), "c", step.kind, step_content(step), at=step.at, salt="s", confirmation=row.id, tool="deploy")
+    content = step_content(step)
+    line = append(Head(), "c", step.kind, content, KEYS, at=step.at, salt="s", confirmation=row.id, tool="deploy")
     view = step_view(line, row)
     assert view is not None
     return view
@@ -316,7 +318,7 @@ def test_a_result_is_told_without_what_it_hides_by_name() -> None:
 
 
 def test_lines_of_the_system_are_no_story() -> None:
-    line = append(Head(), "system", LineKind.CONFIGURED, {}, at=NOON, salt="s")
+    line = append(Head(), "system", LineKind.CONFIGURED, {}, KEYS, at=NOON, salt="s")
     assert step_view(line) is None
 
 

@@ -66,7 +66,7 @@ async def is_up(http: aiohttp.ClientSession) -> bool:
 
 @asynccontextmanager
 async def hosted(agent: Agent) -> AsyncIterator[Host]:
-    database = await open_store("sqlite://")
+    database = await open_store("sqlite://", SECRET)
     host = await open_host(agent, database)
     try:
         yield host

@@ -45,8 +45,8 @@ from bot.voting import Rules
 from runtime.database import Database, Tx
 from runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import ASKER, TEAM, full_member
+from tests.support.secret import SECRET
 
-SECRET = "a secret that only tests know, long enough"
 POLICIES = """
 [[policy]]
 tools = ["deploy*"]
@@ -234,7 +234,7 @@ class Backoffice:
         return said.err.partition(": ")[2].strip()
 
     async def reopen(self) -> None:
-        self.database = await open_store(self.url, self.clock)
+        self.database = await open_store(self.url, SECRET, self.clock)
 
 
 class Clock:
@@ -264,7 +264,7 @@ async def backoffice(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ADK_CONFIRM_SECRET", SECRET)
     clock = Clock()
-    at = Backoffice(url, directory, await open_store(url, clock), clock, capsys)
+    at = Backoffice(url, directory, await open_store(url, SECRET, clock), clock, capsys)
     try:
         yield at
     finally:

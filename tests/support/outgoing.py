@@ -34,6 +34,7 @@ from bot.steps import Step
 from bot.store import open_store
 from runtime.database import Database
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked
+from tests.support.secret import KEYS, SECRET
 
 AT = Workspace(TEAM)
 WORDS = "deploy checkout 2.4.1"
@@ -118,7 +119,7 @@ class Outgoing:
 
 @asynccontextmanager
 async def outgoing(limits: Limits | None = None) -> AsyncIterator[Outgoing]:
-    database = await open_store(":memory:")
+    database = await open_store(":memory:", SECRET)
     try:
         async with FakeSlack() as slack:
             yield await _set_up(slack, database, limits or Limits(time_limit=10.0))
@@ -174,7 +175,9 @@ def lines_of(session: Session, steps: Sequence[Step], tool: str = "deploy") -> l
     head = Head()
     for step in steps:
         content = step_content(step)
-        line = append(head, session.key, step.kind, content, at=step.at, salt="salt", confirmation="k1", tool=tool)
+        line = append(
+            head, session.key, step.kind, content, KEYS, at=step.at, salt="salt", confirmation="k1", tool=tool
+        )
         lines.append(line)
         head = line.head
     return lines

@@ -17,6 +17,7 @@ from bot.sandbox.panel import Item, answer_message, delivered, ledger_line, requ
 from runtime.jsontypes import JsonObject
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
+from tests.support.secret import KEYS
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -71,7 +72,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await expect(me.dialog).to_have_count(0)
     await me.sees("“Deny” by dana", within=me.panel)
     line = append(
-        Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, at=datetime.now(UTC), salt="s", tool="deploy"
+        Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, KEYS, at=datetime.now(UTC), salt="s", tool="deploy"
     )
     noted.note(answer(False))
     noted.note(ledger_line(line))
@@ -130,7 +131,7 @@ async def test_each_kind_of_item_is_told_in_words() -> None:
     assert request_event({}, 1.0).title == "A call needs a word"
     assert answer(True).title == "confirmed"
     assert answer(False).title == "not confirmed"
-    line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, at=datetime.now(UTC), salt="s")
+    line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, KEYS, at=datetime.now(UTC), salt="s")
     assert ledger_line(line).title == "paused"
     assert "chained to the line before" in ledger_line(line).note
     assert ledger_line(line).body["content"] == {"by": "x"}

@@ -17,13 +17,14 @@ from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import SCENES, Scene
 from tests.support.foreign.visit import Visit
+from tests.support.secret import SECRET
 
 TARGETS = "tests.support.foreign.in_process"
 
 
 @asynccontextmanager
 async def opened(target: str, store: str = "sqlite://") -> AsyncIterator[Host]:
-    database = await open_store(store)
+    database = await open_store(store, SECRET)
     host = await open_host(Agent(target=f"{TARGETS}:{target}"), database, store_url=store)
     try:
         yield host
