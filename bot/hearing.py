@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import select, update
 
 from bot.people import Person
-from bot.row import SessionKey, State
+from bot.row import SLACK, SessionKey, State
 from bot.rows import chain_of, lock_session, put_mail
 from bot.tables import confirmations, sessions
 from runtime.database import Tx
@@ -33,11 +33,11 @@ class Heard:
 
     @property
     def session(self) -> SessionKey:
-        return SessionKey(self.app, f"slack-{self.team}-{self.person.user}", self.id)
+        return SessionKey(self.app, f"{SLACK}{self.team}-{self.person.user}", self.id)
 
     @property
     def id(self) -> str:
-        return f"slack-{self.team}-{self.channel}-{self.thread_ts}"
+        return f"{SLACK}{self.team}-{self.channel}-{self.thread_ts}"
 
 
 def hear(tx: Tx, heard: Heard) -> bool:

@@ -31,6 +31,7 @@ from bot.steps import Step
 from bot.tables import confirmations, grants, homes, ledger, mail, replies, sessions, spoken
 from runtime.call import SETTLED
 from runtime.database import Database, Tx, for_update
+from runtime.desk import Sender
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject
 from runtime.lease import free
@@ -288,7 +289,7 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
     if dry_run:
         return True
     try:
-        delete_session(tx, name)
+        delete_session(tx, name, Sender(desk=True))
     except Conflict:
         return False  # somebody has come back to it at this moment
     if tx.execute(select(histories.c.key).where(*of_user).limit(1)).first() is None:

@@ -74,6 +74,10 @@ class VoteState(StrEnum):
     FALLEN = "fallen"  # counted once; an edit, a bar or `reapply` undid it
 
 
+SLACK = "slack-"
+"""With this the names of Slack's users and sessions begin. Nothing else takes such a name."""
+
+
 @dataclass(frozen=True)
 class SessionKey:
     app: str

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from runtime.agent import Agent
 from runtime.call import Call
 from runtime.database import Database, Tx
+from runtime.desk import Sender
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.lookup import read_calls, read_events
 from runtime.message import check_state
-from runtime.records import Change, OpenedBy, SessionId, Stored
+from runtime.records import Change, SessionId, Stored
 from runtime.sequencer import Sequencer
 from runtime.sessions import create_with, delete_session, find, list_sessions, update_state
 from runtime.shared_state import split_temporary
@@ -28,6 +29,7 @@ class AppSessions(ABC):
     agent: Agent
     app_name: str
     _sequencer: Sequencer
+    _sender: Sender
 
     @abstractmethod
     async def open(self) -> Database: ...
@@ -49,7 +51,7 @@ class AppSessions(ABC):
                 history.add(event)
             except ValueError as error:
                 raise Invalid(f"Event {number} cannot be written as JSON: {error}. No session was made.") from error
-        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history)
+        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history, self._sender)
         return _record(stored, list(events))
 
     async def get_session(self, *, user_id: str, session_id: str) -> SessionRecord | None:
@@ -69,16 +71,11 @@ class AppSessions(ABC):
         check_state(delta)
         kept, _ = split_temporary(delta)
         event = Event(invocation_id=f"p-{uuid.uuid4()}", author=USER, actions=EventActions(state_delta=kept))
-        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event)
+        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event, self._sender)
         return _record(stored, await (await self.open()).read(read_events, stored.key))
 
     async def delete_session(self, *, user_id: str, session_id: str) -> bool:
-        return await (await self.open()).run(delete_session, self._name(user_id, session_id))
-
-    async def opened_by(self, *, user_id: str, session_id: str) -> OpenedBy | None:
-        """Whose answers count in it: anyone's, or only the desk's. None: there is no such session."""
-        stored = await (await self.open()).read(find, self._name(user_id, session_id))
-        return None if stored is None else stored.opened_by
+        return await (await self.open()).run(delete_session, self._name(user_id, session_id), self._sender)
 
     async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
         """The session's calls and what became of them, in the order they were made."""

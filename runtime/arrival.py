@@ -21,13 +21,14 @@ from runtime.call import (
 )
 from runtime.confirming import Answer
 from runtime.database import Tx
-from runtime.errors import Conflict, Forbidden, Invalid, NotFound
+from runtime.desk import ANYBODY, Sender, check_sender
+from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject, alike, same
 from runtime.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.message import Incoming
 from runtime.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
 from runtime.sealing import CallSeal, Sealer
-from runtime.sessions import adopt, claim, create, find, write
+from runtime.sessions import adopt, claim, create, find, give_back, set_aside, write
 from runtime.shared_state import split_temporary
 from runtime.signature import BadArguments
 from runtime.tool import Tool
@@ -70,8 +71,7 @@ class Entry:
     incoming: Incoming | None = None
     decisions: tuple[Decision, ...] = ()
     create: bool = False
-    opened_by: OpenedBy = "anyone"
-    desk: bool = False  # it comes from there
+    sender: Sender = ANYBODY
     resumed: str | None = None  # the invocation to go on with, without a message
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # its sender's, kept with every event of the run
@@ -85,23 +85,28 @@ class Entry:
         return CallSeal(self.sealer, self.name)
 
     @property
+    def writes(self) -> JsonObject:
+        """The state that it brings."""
+        return (self.incoming.state_delta if self.incoming else self.state_delta) or {}
+
+    @property
     def speaks(self) -> bool:
         """Somebody's words, not answers."""
         return self.incoming is not None and not self.incoming.answers
 
 
-def look(tx: Tx, name: SessionId, incoming: Incoming, *, desk: bool) -> list[tuple[Answer, Call]] | None:
+def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Sender) -> list[tuple[Answer, Call]] | None:
     """The calls that a message answers, or the error that its sender gets. None: there is no such session yet."""
     stored = find(tx, name)
     if stored is None:
         return None
+    check_sender(tx, sender, name, stored)
     for foreign in incoming.foreign:
         if (call := call_asked_by(tx, stored.key, foreign)) is not None:
             raise Invalid(
                 f"A client cannot give the result of {call.tool} itself: an answer about call {call.id} is named "
                 "adk_request_confirmation. Nothing was stored."
             )
-    _check_way(stored, incoming, desk=desk)
     found = []
     for answer in incoming.answers:
         call = call_asked_by(tx, stored.key, answer.id)
@@ -109,11 +114,6 @@ def look(tx: Tx, name: SessionId, incoming: Incoming, *, desk: bool) -> list[tup
             raise NotFound(f"No request {answer.id} waits in this session: nothing was stored.")
         found.append((answer, call))
     return found
-
-
-def _check_way(session: Stored, incoming: Incoming | None, *, desk: bool) -> None:
-    if incoming is not None and incoming.answers and session.opened_by == "desk" and not desk:
-        raise Forbidden("This session's requests are decided in Slack: an answer by another way is refused.")
 
 
 def decide(
@@ -191,15 +191,11 @@ def enter(tx: Tx, entry: Entry) -> Begun | None:
 
     What is owed from before, by a process that died, is part of the work.
     """
-    if entry.create:
-        create(tx, entry.name, entry.root, {}, entry.opened_by)
-    claimed = claim(tx, entry.name, entry.term)
+    claimed = _claimed(tx, entry)
     if claimed is None:
         return None
     before, token = claimed
-    _check_way(before, entry.incoming, desk=entry.desk)
-    if entry.opened_by == "desk" and before.opened_by != "desk":
-        adopt(tx, before)
+    check_sender(tx, entry.sender, entry.name, before, entry.writes)
     change = Change()
     temporary = _admit(tx, entry, before, change)
     stored = before
@@ -212,6 +208,25 @@ def enter(tx: Tx, entry: Entry) -> Begun | None:
     altered = [call for call in change.calls.values() if call.reason == ALTERED]
     work = [(i, tuple(_checked_turn(tx, entry, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
     return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
+
+
+def _claimed(tx: Tx, entry: Entry) -> tuple[Stored, str] | None:
+    """The session under a lease. The desk takes over a session that others made, if nothing stands in it. What others
+    put there was never said at the desk, so it makes way for a new session."""
+    opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
+    if entry.create:
+        create(tx, entry.name, entry.root, {}, opened_by)
+    claimed = claim(tx, entry.name, entry.term)
+    if claimed is None or not (entry.create and entry.sender.desk) or claimed[0].opened_by == "desk":
+        return claimed
+    session, token = claimed
+    if not (session.events or session.state):
+        adopt(tx, session)
+        return claimed
+    give_back(tx, session, token)
+    set_aside(tx, session)
+    create(tx, entry.name, entry.root, {}, opened_by)
+    return claim(tx, entry.name, entry.term)
 
 
 def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:

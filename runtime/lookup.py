@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import bindparam, func, select
+from sqlalchemy import ColumnElement, bindparam, func, select
 
 from runtime.call import Call, CallState
 from runtime.database import Tx
@@ -112,16 +112,16 @@ def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
     return tx.execute(found if ids is None else found.where(invocations.c.id.in_(ids))).scalar_one() > 0
 
 
-def abandoned(tx: Tx, apps: Collection[str], limit: int = 100) -> list[SessionId]:
+def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False, limit: int = 100) -> list[SessionId]:
     """Sessions that owe something while nobody works on them: their process died. In no order, so that those that
-    fail again and again do not stand before the others. The desk takes up its own sessions."""
+    fail again and again do not stand before the others. The desk takes up its own sessions, others take up theirs."""
     owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id)
         .where(
             sessions.c.key.in_(owing),
             sessions.c.app.in_(apps),
-            sessions.c.opened_by != "desk",
+            _belonging(desk),
             func.coalesce(sessions.c.lease_until, 0.0) <= tx.now(),
         )
         .order_by(func.random())
@@ -130,13 +130,19 @@ def abandoned(tx: Tx, apps: Collection[str], limit: int = 100) -> list[SessionId
     return [SessionId(row.app, row.user_id, row.id) for row in tx.execute(found)]
 
 
-def unknown_since(tx: Tx, apps: Collection[str], age: float, limit: int = 100) -> list[tuple[SessionId, str, int]]:
+def _belonging(desk: bool) -> ColumnElement[bool]:
+    return sessions.c.opened_by == "desk" if desk else sessions.c.opened_by != "desk"
+
+
+def unknown_since(
+    tx: Tx, apps: Collection[str], age: float, *, desk: bool = False, limit: int = 100
+) -> list[tuple[SessionId, str, int]]:
     """Calls that have been unknown for so long that the model must be told, each with the attempt that is."""
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
         .join(calls, calls.c.session == sessions.c.key)
         .where(calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps))
-        .where(sessions.c.opened_by != "desk")
+        .where(_belonging(desk))
         .order_by(func.random())
         .limit(limit)
     )

@@ -14,7 +14,7 @@ from importlib import metadata
 from aiohttp import web
 
 from runtime.call import Call
-from runtime.errors import Busy, Forbidden, Invalid, NotFound
+from runtime.errors import Busy, Invalid, NotFound
 from runtime.jsontypes import Json
 from runtime.rest_answers import as_events, as_json, as_lines, as_model, as_models, told_plainly
 from runtime.rest_bodies import (
@@ -72,6 +72,8 @@ class Api:
         for runner in runners:
             if runner.app_name in self._runners:
                 raise Invalid(f"Two apps are called {runner.app_name!r}: an app's name is its agent's, so rename one.")
+            if runner.is_desk:
+                raise Invalid(f"The runner of {runner.app_name!r} is a desk's: give the API one of its own.")
             self._runners[runner.app_name] = runner
         self._attending: list[asyncio.Task[None]] = []
         self._stopping = False
@@ -159,7 +161,6 @@ class Api:
 
     async def delete_session(self, request: web.Request) -> web.Response:
         runner, user, session_id = self._of_session(request)
-        await self._refuse_the_desks(runner, user, session_id)
         if not await runner.delete_session(user_id=user, session_id=session_id):
             raise _no_session(session_id)
         return as_json(None)
@@ -176,7 +177,6 @@ class Api:
         runner, user, session_id = self._of_session(request)
         call_id = check_id(request.match_info["call"], "path", "call_id")
         body = await read_body(request, SettleCallRequest)
-        await self._refuse_the_desks(runner, user, session_id)
         return await as_events(
             await runner.settle(
                 user_id=user, session_id=session_id, call_id=call_id, word=body.word, attempt=body.attempt
@@ -234,10 +234,6 @@ class Api:
         if session is None:
             raise _no_session(session_id)
         return session
-
-    async def _refuse_the_desks(self, runner: Runner, user: str, session_id: str) -> None:
-        if await runner.opened_by(user_id=user, session_id=session_id) == "desk":
-            raise Forbidden("This session is decided in Slack: it cannot be settled or deleted by another way.")
 
     # From start to stop
 

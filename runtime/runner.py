@@ -17,12 +17,13 @@ from runtime.arrival import Decision, Entry, decide, look, one_a_call
 from runtime.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
 from runtime.confirming import Answer
 from runtime.database import Database
+from runtime.desk import Sender, open_desk
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
 from runtime.lookup import abandoned, active, unknown_since
 from runtime.message import Incoming, Message, check_state, kept_metadata, read_message
 from runtime.models import Models
-from runtime.records import OpenedBy, SessionId
+from runtime.records import SessionId
 from runtime.recovery import Recovery, TakeUp
 from runtime.run import Run
 from runtime.sealing import Sealer
@@ -52,7 +53,9 @@ _MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
 class Runner(AppSessions):
     """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
 
-    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`.
+    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
+    gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
+    that it opened. `shares_state` lets other runners write `app:` state beside a desk.
     """
 
     def __init__(
@@ -67,12 +70,15 @@ class Runner(AppSessions):
         model_patience: float = 60.0,
         most_model_calls: int = 500,
         sealer: Sealer | None = None,
+        desk: str | None = None,
+        shares_state: bool = False,
     ) -> None:
         self.agent = agent
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._sealer = sealer
+        self._sealer, self._prefix = sealer, desk
+        self._sender = Sender(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
         self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
@@ -91,6 +97,10 @@ class Runner(AppSessions):
     async def open(self) -> Database:
         """Opens the store and brings its schema up to date; `run` does it by itself."""
         return (await self._setting()).database
+
+    @property
+    def is_desk(self) -> bool:
+        return self._sender.desk
 
     async def close(self, *, patience: float = 10.0) -> None:
         """Lets runs end that end soon; what is left is owed, and taken up by the next process."""
@@ -139,8 +149,6 @@ class Runner(AppSessions):
         invocation_id: str | None = None,
         streaming: bool = False,
         create: bool = False,
-        opened_by: OpenedBy = "anyone",
-        desk: bool = False,
         mark: str | None = None,
         approved: Mapping[str, Approved] | None = None,
     ) -> Run:
@@ -148,9 +156,8 @@ class Runner(AppSessions):
 
         Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
         process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
-        words again are not said again: what they began goes on, if a crash had stopped it. `desk` says that the answer
-        comes from the desk, the only one whose answers count in a session that it opened. `approved` says for each
-        request what its approvers saw: a call that would run with anything else is refused.
+        words again are not said again: what they began goes on, if a crash had stopped it. `approved`
+        says for each request what its approvers saw: a call that would run with anything else is refused.
         """
         check_state(state_delta)
         entry = replace(self._entry(self._name(user_id, session_id)), metadata=kept_metadata(custom_metadata))
@@ -159,9 +166,8 @@ class Runner(AppSessions):
             return await self._sequencer.enter(entry, streaming=streaming)
         incoming = read_message(message, state_delta)
         if incoming.answers or incoming.foreign or incoming.means_nothing:
-            entry = replace(entry, desk=desk)
             return await self._answer(entry, incoming, approved or {}, create=create, streaming=streaming)
-        entry = replace(entry, incoming=incoming, create=create, opened_by=opened_by)
+        entry = replace(entry, incoming=incoming, create=create)
         if mark is not None:
             entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{entry.name}{mark}')}", marked=True)
         return await self._sequencer.enter(entry, streaming=streaming)
@@ -202,7 +208,7 @@ class Runner(AppSessions):
         self, entry: Entry, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
     ) -> Run:
         name, database = entry.name, await self.open()
-        found = await database.read(look, name, incoming, desk=entry.desk)
+        found = await database.read(look, name, incoming, entry.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
         decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
@@ -226,9 +232,10 @@ class Runner(AppSessions):
 
     async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
         database = await self.open()
-        dead = await database.read(abandoned, [self.app_name])
+        desk = self._sender.desk
+        dead = await database.read(abandoned, [self.app_name], desk=desk)
         owed = [self._entry(name) for name in dead]
-        for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR):
+        for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
             decision = Decision(call_id, _WORDS["nobody knows"], attempt=attempt)
             owed.append(replace(self._entry(name), decisions=(decision,)))
         return [
@@ -238,7 +245,7 @@ class Runner(AppSessions):
         ]
 
     def _entry(self, name: SessionId) -> Entry:
-        return Entry(name, self.agent.name, self._term)
+        return Entry(name, self.agent.name, self._term, sender=self._sender)
 
     async def _setting(self) -> Setting:
         loop = asyncio.get_running_loop()
@@ -255,6 +262,8 @@ class Runner(AppSessions):
             await bring_up_to_date(database)
         else:
             database = await open_store(self._store, self._clock)
+        if self._prefix is not None:
+            await database.run(open_desk, self.app_name, self._prefix)
         return Setting(
             database=database,
             root=self.agent,

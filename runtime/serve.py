@@ -33,6 +33,7 @@ class Serving:
     port: int
     store: str
     dialect: Dialect = "call"
+    shares_state: bool = False  # whether clients may write `app:` state of an app that Slack uses too
 
 
 def serve_until_stopped(serving: Serving) -> int:
@@ -64,7 +65,10 @@ async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
     """The addresses of the server and of its store, while it listens. Raises `CannotServe` and `StoreError`."""
     database = await open_store(serving.store)
     try:
-        runners = [Runner(agent, database, dialect=serving.dialect) for agent in serving.agents]
+        runners = [
+            Runner(agent, database, dialect=serving.dialect, shares_state=serving.shares_state)
+            for agent in serving.agents
+        ]
         served = server_for(make_app(runners, serving.guard), shutdown_timeout=_LAST_ANSWERS)
         try:
             await served.setup()

@@ -13,6 +13,7 @@ from sqlalchemy import Row, bindparam, delete, insert, select, update
 
 from runtime import lease
 from runtime.database import Tx, for_update
+from runtime.desk import Sender, check_sender
 from runtime.errors import Busy, Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.records import Change, OpenedBy, Rows, SessionId, Stored
@@ -102,8 +103,9 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
     return True
 
 
-def create_with(tx: Tx, name: SessionId, agent: str, state: JsonObject, history: Change) -> Stored:
+def create_with(tx: Tx, name: SessionId, agent: str, state: JsonObject, history: Change, sender: Sender) -> Stored:
     """A new session that begins with a history of its own; a `Conflict` if there is one of that name."""
+    check_sender(tx, sender, name, keys=state)
     if not create(tx, name, agent, state):
         raise Conflict(f"Session already exists: {name.id}")
     stored = _write_at_once(tx, name, history) if history.any else find(tx, name)
@@ -112,14 +114,21 @@ def create_with(tx: Tx, name: SessionId, agent: str, state: JsonObject, history:
 
 
 def adopt(tx: Tx, session: Stored) -> None:
-    """From now on only the desk's answers count in it, whoever made it before the desk came."""
+    """From now on only the desk writes to it, whoever made it before the desk came."""
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
 
 
-def delete_session(tx: Tx, name: SessionId) -> bool:
+def set_aside(tx: Tx, session: Stored) -> None:
+    """It keeps what it holds, under another name."""
+    name = f"{session.name.id[:200]}~{session.key}"
+    tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
+
+
+def delete_session(tx: Tx, name: SessionId, sender: Sender) -> bool:
     row = _row(tx, name, lock=True)
     if row is None:
         return False
+    check_sender(tx, sender, name, as_stored(tx, row))
     if row.lease_token is not None and row.lease_until > tx.now():
         raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
     for table in (events, calls, requests, invocations):
@@ -204,8 +213,9 @@ def was_written(tx: Tx, after: Stored, token: str, change: Change) -> bool:
     return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
 
 
-def update_state(tx: Tx, name: SessionId, event: Event) -> Stored | None:
+def update_state(tx: Tx, name: SessionId, event: Event, sender: Sender) -> Stored | None:
     """Appends an event that only changes the state; None while somebody works on the session."""
+    check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
     change = Change()
     change.add(event)
     return _write_at_once(tx, name, change)

@@ -9,7 +9,7 @@ from runtime.database import Database
 from runtime.migrate import History, migrate
 from runtime.sessions import free_all
 
-HISTORY = History("runtime", Path(__file__).parent / "migrations", "0001")
+HISTORY = History("runtime", Path(__file__).parent / "migrations", "0002")
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:

@@ -35,7 +35,7 @@ sessions = Table(
     Column("app", String(256), nullable=False),
     Column("user_id", String(256), nullable=False),
     Column("id", String(256), nullable=False),
-    Column("opened_by", String(16), nullable=False),  # whose answers count: "anyone", or only the "desk"
+    Column("opened_by", String(16), nullable=False),  # who may write to it: "anyone", or only the "desk"
     Column("state", Text, nullable=False),
     Column("agent", String(256), nullable=False),  # who owns the conversation now
     Column("events", Integer, nullable=False),  # how many there are
@@ -108,5 +108,13 @@ shared_state = Table(
     Column("app", String(256), primary_key=True),
     Column("user_id", String(256), primary_key=True),  # empty: the whole app's
     Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+desks = Table(
+    "runtime_desks",
+    metadata,
+    Column("app", String(256), primary_key=True),
+    Column("prefix", String(64), nullable=False),  # names that begin with it are the desk's
     sqlite_with_rowid=False,
 )

@@ -29,6 +29,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dialect", choices=("call", "response"), default="call", help="how requests are spoken; default: %(default)s"
     )
     parser.add_argument(
+        "--shared-state",
+        action="store_true",
+        help="clients may write app: state although a bot on the same store uses it in Slack",
+    )
+    parser.add_argument(
         "--allow-origin",
         dest="origins",
         action="append",
@@ -41,4 +46,4 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     guard = Guard.of(args.host, os.environ.get(TOKEN_VARIABLE), args.origins)
     agents = [load_agent(target) for target in args.agents]
-    return serve_until_stopped(Serving(agents, guard, args.port, args.store, args.dialect))
+    return serve_until_stopped(Serving(agents, guard, args.port, args.store, args.dialect, args.shared_state))

@@ -16,7 +16,7 @@ from bot.hosts.host import (
     Said,
     Words,
 )
-from bot.row import SessionKey
+from bot.row import SLACK, SessionKey
 from bot.steps import Word
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
 from runtime.call import ALTERED, Call, CallState, Gate
@@ -30,7 +30,7 @@ _LAST_WORDS = 0.5
 
 
 class EmbeddedHost:
-    """Sessions that it opens take answers from nobody else."""
+    """Sessions that it opens take nothing from anybody else."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class EmbeddedHost:
         clock: Callable[[], float] | None = None,
         sealer: Sealer | None = None,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, sealer=sealer)
+        self.runner = Runner(agent, database, clock=clock, sealer=sealer, desk=SLACK)
 
     @property
     def app(self) -> str:
@@ -55,7 +55,6 @@ class EmbeddedHost:
             session_id=session.id,
             message=Content(role="user", parts=parts),
             create=True,
-            opened_by="desk",
             mark=words.mark,
             streaming=True,
         )
@@ -70,7 +69,6 @@ class EmbeddedHost:
                 user_id=session.user,
                 session_id=session.id,
                 message=message,
-                desk=True,
                 streaming=True,
                 approved={a.request_id: a.approved for a in answers if a.approved is not None},
             )

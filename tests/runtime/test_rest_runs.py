@@ -13,7 +13,7 @@ from runtime.store import bring_up_to_date
 from runtime.tables import sessions
 from runtime.tool import ToolOutcomeUnknown
 from tests.support.served import browsing, served
-from tests.support.twins.client import Client, answers_with, asking_parts, responses, texts
+from tests.support.twins.client import Client, responses, texts
 
 
 async def runner(database: Database, *tools: FunctionTool, script: ScriptedModel) -> Runner:
@@ -184,23 +184,3 @@ async def test_what_a_dead_server_has_left_is_taken_up_by_the_next(database: Dat
 async def _ended(run: Run) -> None:
     async for _ in run:
         pass
-
-
-async def test_a_session_of_the_desk_is_not_answered_settled_or_deleted_here(database: Database) -> None:
-    def pay() -> str:
-        """Pays."""
-        return "paid"
-
-    app = await runner(database, FunctionTool(pay, require_confirmation=True), script=ScriptedModel(call("pay")))
-    run = await app.start(user_id="ada", session_id="s", message="pay", create=True, opened_by="desk")
-    requests = [part for event in [e.to_dict() async for e in run] for part in asking_parts(event)]
-    async with served(app) as url, browsing(url) as http:
-        ada = Client(http)
-        for endpoint in ("/run", "/run_sse"):
-            status, refused = await ada.post(endpoint, answers_with((requests[0]["id"], {"confirmed": True})))
-            assert (status, "decided in Slack" in refused["detail"]) == (403, True)
-        path = f"{ada.sessions}/s"
-        call_id = requests[0]["args"]["originalFunctionCall"]["id"]
-        assert (await ada.request("POST", f"{path}/calls/{call_id}", json={"word": "it happened"}))[0] == 403
-        assert (await ada.request("DELETE", path))[0] == 403
-        assert len((await ada.look())["events"]) == 4

@@ -15,7 +15,6 @@ from runtime import (
     Busy,
     Conflict,
     Content,
-    Forbidden,
     FunctionCall,
     FunctionResponse,
     FunctionTool,
@@ -34,7 +33,7 @@ from runtime.runner import Word
 from runtime.store import open_store
 from runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, answering, heard, raw_answer, shown
+from tests.support.dialogue import Chat, answering, raw_answer, shown
 from tests.support.watched import Watched
 
 log: list[object] = []
@@ -477,40 +476,6 @@ async def test_an_edit_that_cannot_be_checked_now_waits_until_it_can(run: MakeRu
     toolset.away = False
     assert (await chat.approve(request, {"version": "b"})).texts == ["It is live."]
     assert log == ["deployed b"]
-
-
-# Sessions that the desk opened
-
-
-async def test_a_session_of_the_desk_takes_answers_from_the_desk_only(run: MakeRunner) -> None:
-    runner = run(operator())
-    chat = Chat(runner)
-    opened = await runner.start(
-        user_id=chat.user, session_id=chat.session, message="Ship a", create=True, opened_by="desk"
-    )
-    request = (await heard(opened)).request
-    for answer in (Answer(request.id, True), Answer(request.id, False), Answer(str(request.call.id), True)):
-        with pytest.raises(Forbidden, match="decided in Slack"):
-            await chat.answer(answer)
-    assert log == []
-    approved = await runner.start(
-        user_id=chat.user, session_id=chat.session, message=Answer(request.id, True).as_content(), desk=True
-    )
-    assert (await heard(approved)).texts == ["It is live."]
-    assert await runner.opened_by(user_id=chat.user, session_id=chat.session) == "desk"
-
-
-async def test_a_session_made_before_the_desk_came_is_the_desks_from_then_on(run: MakeRunner) -> None:
-    runner = run(operator())
-    chat = Chat(runner)
-    await runner.create_session(user_id=chat.user, session_id=chat.session)
-    opened = await runner.start(
-        user_id=chat.user, session_id=chat.session, message="Ship a", create=True, opened_by="desk"
-    )
-    request = (await heard(opened)).request
-    with pytest.raises(Forbidden):
-        await chat.approve(request)
-    assert log == []
 
 
 # People's word on a call

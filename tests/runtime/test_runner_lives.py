@@ -369,7 +369,7 @@ async def test_the_same_words_under_one_mark_are_said_once(database: Database, a
 
     async def say(chat: Chat, words: str, mark: str) -> Run:
         return await chat.runner.start(
-            user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True, opened_by="desk"
+            user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True
         )
 
     await say(first, "Work", "m1")

@@ -1,0 +1,16 @@
+"""Which apps have a desk, and how the names begin that are its own."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "runtime_desks",
+        sa.Column("app", sa.String(256), primary_key=True),
+        sa.Column("prefix", sa.String(64), nullable=False),
+        sqlite_with_rowid=False,
+    )
