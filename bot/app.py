@@ -16,14 +16,13 @@ from slack_bolt.async_app import AsyncApp
 
 from blocks.verdict import notice_message
 from bot.asides import Asides
-from bot.attempts import StoredAttempts
 from bot.cards import Cards
 from bot.checkpointing import Checkpointing
 from bot.control import serve_control, socket_path
 from bot.directory import Directory
 from bot.doors import bolt, connect, listen
 from bot.following import log_line
-from bot.homes import Homes
+from bot.homes import Homes, Tabs
 from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.identity import CannotServe
@@ -127,18 +126,20 @@ async def _made(
     database.listen(log_line)
     assert settings.agent is not None
     sealer = Seal(_secret(settings), "stored call").of
-    host = await open_host(settings.agent, database, clock, store_url=settings.store_url, sealer=sealer)
+    host = await open_host(
+        settings.agent, database, clock, store_url=settings.store_url, sealer=sealer, lease=settings.lease
+    )
     stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
     rules = Rules(settings.policies, Seal(_secret(settings), "call"))
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
     sender = Sender(workspaces.client_for, on_revoked=workspaces.revoked, limits=limits, meter=metrics, clock=monotonic)
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
-    cards = Cards(sender, directory, StoredAttempts(database), Voice(database, sender, monotonic))
-    openings = Openings(database, directory, rules, workspaces.unfit)
-    mailroom = Mailroom(database, host, cards, openings, rules)
+    cards = Cards(sender, directory, Voice(sender, monotonic))
+    mailroom = Mailroom(host, cards, Openings(directory, rules, workspaces.unfit), rules)
     inbox = Inbox(database, sender, directory, rules)
-    homes, lists, clicks = Homes(database, sender, inbox), Lists(database, sender, inbox), Precedence()
+    homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
+    term, others = settings.lease.total_seconds(), [Tabs(sender, inbox).kind]
     return _Parts(
         database=database,
         host=host,
@@ -148,7 +149,7 @@ async def _made(
         clicks=clicks,
         directory=directory,
         homes=homes,
-        worker=Worker(database, mailroom, directory, cards, rules, others=[homes.kind], clicks=clicks),
+        worker=Worker(database, mailroom, directory, cards, rules, others=others, term=term, clicks=clicks),
         asides=Asides(database, sender, directory, rules, homes, lists),
         listeners=Listeners(database, sender, directory, rules, lists, clicks, host.app),
         checkpointing=_checkpointing(settings, database, sender, workspaces, clicks),

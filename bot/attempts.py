@@ -8,12 +8,12 @@ a scope that are a month old go when the next one is written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from sqlalchemy import Column, Double, Integer, String, Table, delete, insert, select, update
 
 from bot.tables import metadata
-from runtime.database import Database, Tx
+from runtime.database import Tx
+from runtime.lease import Lease
 
 attempts = Table(
     "bot_attempts",
@@ -59,21 +59,17 @@ def over(tx: Tx, scope: str, mark: str) -> None:
     tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
 
 
-class Attempts(Protocol):
-    async def begin(self, scope: str, mark: str) -> Earlier | None: ...
-    async def earlier(self, scope: str, mark: str) -> Earlier | None: ...
-    async def over(self, scope: str, mark: str) -> None: ...
+class Attempts:
+    """A lease holder's: who lost the lease begins no post."""
 
-
-class StoredAttempts:
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
 
     async def begin(self, scope: str, mark: str) -> Earlier | None:
-        return await self._database.run(begin, scope, mark)
+        return await self._lease.run(begin, scope, mark)
 
     async def earlier(self, scope: str, mark: str) -> Earlier | None:
-        return await self._database.read(earlier, scope, mark)
+        return await self._lease.read(earlier, scope, mark)
 
     async def over(self, scope: str, mark: str) -> None:
-        await self._database.run(over, scope, mark)
+        await self._lease.run(over, scope, mark)

@@ -21,7 +21,7 @@ from bot.slack_calls import Workspace
 from bot.slack_trouble import Later, NotInstalled
 from runtime.database import Database, Tx, Waiter, for_update
 from runtime.errors import ConfirmError, StoreError
-from runtime.lease import Lease, free
+from runtime.lease import TERM, Lease, LeaseLost, free
 from runtime.lease import claim as claim_row
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 POLL = 5.0
 SKIPPED = 0.05
+AGAIN = 1.0
 WHILE_PEOPLE_CLICK = 4
 
 
@@ -50,8 +51,16 @@ def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `
 
 
 @dataclass(frozen=True)
+class Claim:
+    """A row that is ours for a while, and when it was due."""
+
+    token: str
+    due_at: float
+
+
+@dataclass(frozen=True)
 class Kind:
-    """One kind of row that needs attention. `attend` does all that is owed to one row.
+    """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
 
     `deadline` says when a row must be looked at even if it was put off for longer, or parked: trouble with a drawing is
     no reason to miss one.
@@ -75,7 +84,7 @@ class Attendant:
         kind: Kind,
         *,
         poll: float = POLL,
-        term: float = 30.0,
+        term: float = TERM,
         clicks: Precedence | None = None,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
@@ -114,15 +123,15 @@ class Attendant:
         quiet = await self._clicks.stand_back()
         room = self._kind.at_once - len(self._tasks)
         claimed, pause = await self._claim(room if quiet else min(room, WHILE_PEOPLE_CLICK))
-        for key, token in claimed:
-            task = asyncio.create_task(self._attend(key, token))
+        for key, claim in claimed:
+            task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key
             task.add_done_callback(self._tasks.pop)
             task.add_done_callback(lambda _: waiter.wake())
         if not claimed:
             await self._pause(waiter.wait(pause))
 
-    async def _claim(self, room: int) -> tuple[list[tuple[str, str]], float]:
+    async def _claim(self, room: int) -> tuple[list[tuple[str, Claim]], float]:
         """Due rows, ours from now on; and how long to wait for the next one."""
         if room <= 0:
             return [], self._poll
@@ -130,7 +139,7 @@ class Attendant:
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)
-            return [], self._poll
+            return [], min(self._poll, AGAIN)
         return claimed, self._poll if next_due is None else min(self._poll, next_due)
 
     async def _pause(self, waiting: Awaitable[bool]) -> None:
@@ -140,36 +149,38 @@ class Attendant:
         for task in (stopping, woken):
             task.cancel()
 
-    async def _attend(self, key: str, token: str) -> None:
-        lease = Lease(self._database, self._kind.table, self._kind.key == key, token, topic=self._kind.topic)
-        with self._kind.about(key):
+    async def _attend(self, key: str, claim: Claim) -> None:
+        kind = self._kind
+        where = kind.key == key
+        lease = Lease(self._database, kind.table, where, claim.token, term=self._term, topic=kind.topic)
+        with kind.about(key):
             try:
                 async with lease:
-                    await self._once(key, token, lease)
+                    await self._once(key, claim, lease)
+            except LeaseLost:
+                log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
             except StoreError as error:
-                log.warning(
-                    "the store did not answer; %s %s is left to its lease: %s", self._kind.table.name, key, error
-                )
+                log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
 
-    async def _once(self, key: str, token: str, lease: Lease) -> None:
+    async def _once(self, key: str, claim: Claim, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
-        except StoreError:
+        except (StoreError, LeaseLost):
             raise
         except Exception as error:  # noqa: BLE001  (the outermost boundary of one row's work: the other rows go on)
             try:
-                await self._put_off(key, token, error)
-            except StoreError:
+                await self._put_off(key, claim, lease, error)
+            except (StoreError, LeaseLost):
                 raise
             except Exception:
                 lease.stop()  # given back, it would come up again at once, and for ever
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
 
-    async def _put_off(self, key: str, token: str, error: Exception) -> None:
+    async def _put_off(self, key: str, claim: Claim, lease: Lease, error: Exception) -> None:
         if isinstance(error, NotNow | Later):
-            await self._database.run(postpone, self._kind, key, token, error.after, str(error), counted=False)
+            await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
         elif isinstance(error, NotInstalled):
-            await self._database.run(put_aside, self._kind, key, token, error)
+            await lease.run(put_aside, self._kind, key, claim.due_at, error)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
@@ -180,59 +191,59 @@ class Attendant:
                 error if expected else type(error).__name__,
                 exc_info=not expected and error,
             )
-            await self._database.run(postpone, self._kind, key, token, None, _words(error), counted=True)
+            await lease.run(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
 
 
-def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[str, str]], float | None]:
-    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one is due."""
+def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[str, Claim]], float | None]:
+    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed."""
     table, now = kind.table, tx.now()
-    due = select(kind.key).where(table.c.due_at <= now, free(table, now)).order_by(table.c.due_at).limit(room)
-    claimed: list[tuple[str, str]] = []
-    for key in tx.execute(for_update(due, skip_locked=True)).scalars().all():
+    due = select(kind.key, table.c.due_at).where(table.c.due_at <= now, free(table, now))
+    claimed: list[tuple[str, Claim]] = []
+    for key, due_at in tx.execute(for_update(due.order_by(table.c.due_at).limit(room), skip_locked=True)).all():
         token = claim_row(tx, table, kind.key == key, term=term)
         if token is not None:
-            claimed.append((str(key), token))
+            claimed.append((str(key), Claim(token, due_at)))
     if claimed:
         return claimed, 0.0
-    soonest: float | None = tx.execute(
-        select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now))
-    ).scalar_one_or_none()
-    if soonest is None:
+    next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now))
+    next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None))
+    times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
+    if not times:
         return [], None
     # A row that is due but could not be claimed is locked by a transaction right now: it is free in a moment.
-    return [], max(soonest - now, SKIPPED)
+    return [], max(min(times) - now, SKIPPED)
 
 
-def put_aside(tx: Tx, kind: Kind, key: str, token: str, nobody: NotInstalled) -> None:
+def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, nobody: NotInstalled) -> None:
     """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
     removed = gone(tx, Workspace(nobody.team, nobody.enterprise), lock=True)
-    postpone(tx, kind, key, token, None, str(nobody), counted=True, last=removed)
+    postpone(tx, kind, key, due_at, None, str(nobody), counted=True, last=removed)
 
 
 def postpone(
-    tx: Tx, kind: Kind, key: str, token: str, after: float | None, why: str, *, counted: bool, last: bool = False
+    tx: Tx, kind: Kind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
 ) -> None:
     """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
-    happens to the row.
+    happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has
+    happened since, and is not put off with the rest.
 
     Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
     """
     table = kind.table
-    held = (kind.key == key, table.c.lease_token == token)
-    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(*held)
-    row = tx.execute(for_update(found)).one_or_none()
-    if row is None:
+    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(kind.key == key)
+    row = tx.execute(for_update(found)).one()
+    if row.due_at != due_at:
         return
     failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
     pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
     deadline = kind.deadline(tx, key)
-    due_at = deadline if parked else min(now + pause, deadline or math.inf)
-    since = row.due_at if row.owed_since is None else row.owed_since
-    values = {"due_at": due_at, "failures": failures, "trouble": why[:500]}
+    again = deadline if parked else min(now + pause, deadline or math.inf)
+    since = due_at if row.owed_since is None else row.owed_since
+    values = {"due_at": again, "failures": failures, "trouble": why[:500]}
     values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
-    tx.execute(update(table).where(*held).values(values))
+    tx.execute(update(table).where(kind.key == key).values(values))
 
 
 def _words(error: Exception) -> str:

@@ -22,7 +22,7 @@ from bot.states import Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
 from bot.voting import Rules
 from runtime.call import Approved
-from runtime.database import Database
+from runtime.lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -30,8 +30,8 @@ Exchange = AsyncIterator[Said | Piece]
 
 
 class Deliveries:
-    def __init__(self, database: Database, host: Host, rules: Rules, attempts: Attempts) -> None:
-        self._database, self._host, self._rules, self._attempts = database, host, rules, attempts
+    def __init__(self, lease: Lease, host: Host, rules: Rules) -> None:
+        self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
 
     async def exchange(
         self, session: Session, letters: Sequence[Letter], attachments: tuple[Attachment, ...]
@@ -53,8 +53,8 @@ class Deliveries:
             await self._attempts.over(session.key, _mark(letter))
             if letter.confirmation is not None:
                 with suppress(Illegal):  # it was no approval, or not on its way
-                    await self._database.run(never_arrived, letter.confirmation)
-                await self._database.run(out_of_reach, letter.confirmation)
+                    await self._lease.run(never_arrived, letter.confirmation)
+                await self._lease.run(out_of_reach, letter.confirmation)
 
     async def lost(self, letters: Sequence[Letter], lost: Lost) -> None:
         """The session that asked is gone: what was approved will not run, unless it did just before."""
@@ -62,11 +62,11 @@ class Deliveries:
         for letter in letters:
             if letter.confirmation is None:
                 continue
-            row = await self._database.read(read_confirmation, letter.confirmation)
+            row = await self._lease.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
             said, altered = None if lost.may_have_run else str(lost), isinstance(lost, Altered)
-            await self._database.run(see, row.id, Seen(kind=kind, text=said, altered=altered))
+            await self._lease.run(see, row.id, Seen(kind=kind, text=said, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
         """When it was first tried to tell this, if it was."""
@@ -122,7 +122,7 @@ class Deliveries:
 
     async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
         assert letter.confirmation is not None
-        row = await self._database.read(read_confirmation, letter.confirmation)
+        row = await self._lease.read(read_confirmation, letter.confirmation)
         assert row is not None
         return row, delivery_from_json(json.dumps(letter.body))
 
@@ -139,16 +139,16 @@ class Deliveries:
                 # other only if it did not act on it.
                 return row if host.exactly_once or not _known(row, look) else None
             assert row.handed_at is not None
-            rest = row.handed_at.timestamp() + patience - (await self._database.read(now)).timestamp()
+            rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
             if rest > 0:
                 raise NotNow(rest, "It was sent before, and may still arrive.")
-            await self._database.run(never_arrived, row.id)
+            await self._lease.run(never_arrived, row.id)
         elif patience and isinstance(delivery, Answer):
             look = await self._host.look(row.asked.session)
             if _known(row, look) and not _open(row, look):
                 return None  # somebody else answered it; what came of it is copied
         try:
-            handed = await self._database.run(hand_over, row.id, delivery, self._rules.seal)
+            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.seal)
         except Illegal as error:
             log.info("not begun: %s", error)
             return None

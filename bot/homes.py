@@ -51,13 +51,11 @@ class Home:
 
 
 class Homes:
-    def __init__(self, database: Database, sender: Sender, inbox: Inbox, *, pause: float = PAUSE) -> None:
-        self._database, self._sender, self._inbox, self._pause = database, sender, inbox, pause
-        self._stopping = asyncio.Event()
+    """Which tabs are looked at again, and when."""
 
-    @property
-    def kind(self) -> Kind:
-        return Kind(homes, homes.c.key, HOMES, self.attend, at_once=4)
+    def __init__(self, database: Database, *, pause: float = PAUSE) -> None:
+        self._database, self._pause = database, pause
+        self._stopping = asyncio.Event()
 
     async def opened(self, reader: Reader) -> None:
         await self._database.run(opened, reader)
@@ -86,20 +84,33 @@ class Homes:
         except StoreError as error:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
 
+
+class Tabs:
+    """What they show."""
+
+    def __init__(self, sender: Sender, inbox: Inbox, *, pause: float = PAUSE) -> None:
+        self._sender, self._inbox, self._pause = sender, inbox, pause
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(homes, homes.c.key, HOMES, self.attend, at_once=4)
+
     async def attend(self, key: str, lease: Lease) -> None:
-        home, at = await self._database.read(read_home, key)
+        home, at = await lease.read(read_home, key)
         composed = await self._inbox.home(home.reader, home.version + 1)
         digest = _digest(inbox(replace(composed.view, version=1)))
-        if digest != home.digest and await lease.still_held():
-            home = await self._publish(replace(home, digest=digest), inbox(composed.view))
+        if digest != home.digest:
+            home = await self._publish(lease, replace(home, digest=digest), inbox(composed.view))
         again = not composed.settled or home.digest is None
-        await self._database.run(looked, home, at, again, self._pause)
+        await lease.run(looked, home, at, again, self._pause)
 
-    async def _publish(self, home: Home, view: JsonObject) -> Home:
+    async def _publish(self, lease: Lease, home: Home, view: JsonObject) -> Home:
         """With Slack's `hash`: what another replica, late, has put there is seen, and drawn over next time."""
         reader = home.reader
         try:
-            published = await self._sender.publish_home(reader.at, reader.person.user, view, home.hash)
+            published = await self._sender.under(lease.sure).publish_home(
+                reader.at, reader.person.user, view, home.hash
+            )
         except Gone as gone:
             if gone.code == "hash_conflict":
                 return replace(home, hash=None, digest=None, version=home.version + 1)

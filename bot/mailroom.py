@@ -13,7 +13,6 @@ from functools import partial
 from typing import Protocol
 
 from bot import words
-from bot.attempts import StoredAttempts
 from bot.attend import NotNow
 from bot.deliveries import Deliveries, Exchange, on_its_way, unreachable
 from bot.desk import answered_elsewhere, open_request, out_of_reach, see
@@ -42,7 +41,7 @@ from bot.slack_trouble import NotInstalled
 from bot.states import Illegal
 from bot.voting import Rules
 from runtime import tracing
-from runtime.database import Database, Tx
+from runtime.database import Tx
 from runtime.jsontypes import JsonObject
 from runtime.lease import Lease
 
@@ -58,19 +57,19 @@ LOOK_AGAIN = 10.0
 class Thread(Protocol):
     """The thread as the mailroom writes to it."""
 
-    async def say(self, session: Session, said: Said) -> str:
+    async def say(self, lease: Lease, session: Session, said: Said) -> str:
         """The message's ts; the same event again is the same message."""
         ...
 
-    async def thinking(self, session: Session) -> None:
+    async def thinking(self, lease: Lease, session: Session) -> None:
         """The agent was told something; whoever waits may be shown that it is at work."""
         ...
 
-    async def piece(self, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """A part of what will be said; it may be shown, and may be dropped."""
         ...
 
-    async def tell(self, session: Session, lines: Sequence[Line], rows: Sequence[Confirmation]) -> int:
+    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Sequence[Confirmation]) -> int:
         """Ledger lines as one message; the number of the last one told."""
         ...
 
@@ -80,35 +79,45 @@ class Thread(Protocol):
 
 
 class Mailroom:
-    def __init__(self, database: Database, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
-        self._database, self._host, self._thread = database, host, thread
-        self._openings, self._rules = openings, rules
-        self._deliveries = Deliveries(database, host, rules, StoredAttempts(database))
+    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+        self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
 
     async def attend(self, key: str, lease: Lease) -> None:
         """All that is owed to a session."""
-        session = await self._database.read(read_session, key)
+        await _Stretch(lease, self._host, self._thread, self._openings, self._rules).attend(key)
+
+
+class _Stretch:
+    """One stretch of work on a session, under its lease."""
+
+    def __init__(self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+        self._lease, self._host, self._thread = lease, host, thread
+        self._openings, self._rules = openings, rules
+        self._deliveries = Deliveries(lease, host, rules)
+
+    async def attend(self, key: str) -> None:
+        session = await self._lease.read(read_session, key)
         together = await self._siblings_together()
         told = False
-        while letters := await self._database.read(partial(next_letters, together=together), key):
-            if await self._database.read(paused):
+        while letters := await self._lease.read(partial(next_letters, together=together), key):
+            if await self._lease.read(paused):
                 raise NotNow(5.0, "Runs are paused.")
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[Said] = []
-                    await self._deliver(session, letters, lease, held)
+                    await self._deliver(session, letters, held)
                     await self._take_in(session, letters[0], held)
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
             await self._unless_gone(self._tell(session))
             for letter in letters:
-                await self._database.run(letter_done, letter.id)
+                await self._lease.run(letter_done, letter.id)
             told = True
         again = await self._look_again(session, told)
         if together:
             await self._say_held_back(session)
-        await self._database.run(partial(rest, together=together, again=again), key)
+        await self._lease.run(rest, key, together=together, again=again)
 
     async def _siblings_together(self) -> bool:
         try:
@@ -118,13 +127,14 @@ class Mailroom:
 
     # Out: what the agent is told
 
-    async def _deliver(self, session: Session, letters: Sequence[Letter], lease: Lease, held: list[Said]) -> None:
+    async def _deliver(self, session: Session, letters: Sequence[Letter], held: list[Said]) -> None:
         attachments = await self._thread.fetch(session, letters[0].files)
         exchange = await self._deliveries.exchange(session, letters, attachments)
-        if exchange is None or not await lease.still_held():
+        if exchange is None:
             return
+        await self._lease.sure()
         try:
-            await self._unless_gone(self._thread.thinking(session))
+            await self._unless_gone(self._thread.thinking(self._lease, session))
             await self._meanwhile(session, letters[0], self._listen(session, exchange, held))
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
@@ -142,13 +152,13 @@ class Mailroom:
         """On the cards of what was approved, and once in the thread: it is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
-                await self._database.run(out_of_reach, letter.confirmation)
+                await self._lease.run(out_of_reach, letter.confirmation)
         await self._unless_gone(self._say(session, unreachable(letters[0], error)))
         await self._unless_gone(self._tell(session))
 
     async def _say_held_back(self, session: Session) -> None:
         """Once for each approval that waits for others of its turn: why nothing happens."""
-        for row, undecided in held_back(await self._database.read(session_confirmations, session.key)):
+        for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._unless_gone(self._say(session, said))
@@ -161,7 +171,7 @@ class Mailroom:
             if hides:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
-                await self._unless_gone(self._thread.piece(session, heard))
+                await self._unless_gone(self._thread.piece(self._lease, session, heard))
             else:
                 await self._unless_gone(self._say(session, heard))
 
@@ -169,13 +179,13 @@ class Mailroom:
         """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
         if any(policy.redact for policy in self._rules.policies.entries):
             return True
-        return any(row.policy.redact for row in await self._database.read(session_confirmations, session.key))
+        return any(row.policy.redact for row in await self._lease.read(session_confirmations, session.key))
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
         """Keeps the thread up to date while the agent runs."""
         running = asyncio.ensure_future(exchange)
         try:
-            with self._database.waiter(SESSIONS) as waiter:
+            with self._lease.waiter(SESSIONS) as waiter:
                 while not running.done():
                     waking = asyncio.ensure_future(waiter.wait(GLANCE))
                     await asyncio.wait({running, waking}, return_when=asyncio.FIRST_COMPLETED)
@@ -203,15 +213,15 @@ class Mailroom:
         if await self._hides(session):
             await self._observe(session, look)  # what came back may be what words may not show
         for said in (*look.said, *held):
-            if not await self._database.read(has_spoken, session.key, said.event):
+            if not await self._lease.read(has_spoken, session.key, said.event):
                 await self._unless_gone(self._say(session, self._hidden(session, said, look)))
-        known = {row.asked.request_id for row in await self._database.read(session_confirmations, session.key)}
+        known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
         for request in look.requests:
             if request.request_id not in known:
                 with following("ask", session=session.session, tool=request.tool):
-                    opening = await self._openings.prepare(session, request, letter)
+                    opening = await self._openings.prepare(self._lease, session, request, letter)
                     opening = replace(opening, trace=tracing.carried())
-                    await self._database.run(open_request, session.key, opening, self._rules)
+                    await self._lease.run(open_request, session.key, opening, self._rules)
         await self._observe(session, look)
 
     def _hidden(self, session: Session, said: Said, look: Look) -> Said:
@@ -229,18 +239,18 @@ class Mailroom:
         await self._tell(session)
         try:
             patience = (await self._host.capabilities()).patience
-            if not patience or not await self._database.read(in_the_air, session.key, patience):
+            if not patience or not await self._lease.read(in_the_air, session.key, patience):
                 return None
             if not told:
                 await self._observe(session, await self._host.look(session.session))
                 await self._tell(session)
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
-        return LOOK_AGAIN if await self._database.read(in_the_air, session.key, patience) else None
+        return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
 
     async def _observe(self, session: Session, look: Look) -> None:
         outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
-        for row in await self._database.read(session_confirmations, session.key):
+        for row in await self._lease.read(session_confirmations, session.key):
             outcome = outcomes.get(row.asked.request_id)
             if outcome is not None:
                 await self._copy(row, outcome)
@@ -250,12 +260,12 @@ class Mailroom:
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return
         if _others_answered(row, outcome):
-            await self._database.run(answered_elsewhere, row.id, outcome.confirmed)
+            await self._lease.run(answered_elsewhere, row.id, outcome.confirmed)
         if outcome.confirmed is False and row.state is not State.APPROVED:
             return  # our own denial, come true
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
-            await self._database.run(
+            await self._lease.run(
                 see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
             )
         except Illegal as error:
@@ -272,17 +282,17 @@ class Mailroom:
             log.info("not told: %s", nobody)
 
     async def _say(self, session: Session, said: Said) -> None:
-        if not await self._database.read(has_spoken, session.key, said.event):
-            ts = await self._thread.say(session, said)
-            await self._database.run(spoke, session.key, said.event, ts)
+        if not await self._lease.read(has_spoken, session.key, said.event):
+            ts = await self._thread.say(self._lease, session, said)
+            await self._lease.run(spoke, session.key, said.event, ts)
 
     async def _tell(self, session: Session) -> None:
-        told = await self._database.read(last_told, session.key)
-        lines = await self._database.read(read_lines, session.key, told)
+        told = await self._lease.read(last_told, session.key)
+        lines = await self._lease.read(read_lines, session.key, told)
         if lines:
-            rows = await self._database.read(session_confirmations, session.key)
-            seq = await self._thread.tell(session, lines, rows)
-            await self._database.run(told_up_to, session.key, seq)
+            rows = await self._lease.read(session_confirmations, session.key)
+            seq = await self._thread.tell(self._lease, session, lines, rows)
+            await self._lease.run(told_up_to, session.key, seq)
 
 
 _KINDS = {

@@ -24,8 +24,9 @@ from bot.rows import Session, find_session, now, session_confirmations
 from bot.slack_calls import Workspace
 from bot.tables import mail
 from bot.voting import Rules
-from runtime.database import Database, Tx
+from runtime.database import Tx
 from runtime.errors import Invalid
+from runtime.lease import Lease
 
 T = TypeVar("T")
 
@@ -34,12 +35,12 @@ Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 
 
 class Openings:
-    def __init__(self, database: Database, directory: Directory, rules: Rules, unfit: Unfits) -> None:
-        self._database, self._directory, self._rules, self._unfit = database, directory, rules, unfit
+    def __init__(self, directory: Directory, rules: Rules, unfit: Unfits) -> None:
+        self._directory, self._rules, self._unfit = directory, rules, unfit
 
-    async def prepare(self, session: Session, request: HostRequest, letter: Letter) -> Opening:
+    async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
-        asked_by = await self._database.read(who_asked, session, request.invocation_id, letter.person)
+        asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = CallFacts(
             tool=request.tool,
             args=request.arguments,
@@ -61,12 +62,12 @@ class Openings:
         places = await self._places(session, found, call)
         if isinstance(places, Ungoverned):
             return replace(opening, governs=places)
-        return replace(opening, places=places, rights=await self._rights(session, opening, found.policy))
+        return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
-    async def _rights(self, session: Session, opening: Opening, policy: Policy) -> Rights:
+    async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
         """Of everybody whose grant is for this call, asked anew: a grant is nobody's click of half a minute ago."""
-        asked, at = asked_of(session, opening), await self._database.read(now)
-        given = [g for g in await self._database.read(grants_in, session.key) if is_for(g, asked, policy, at)]
+        asked, at = asked_of(session, opening), await lease.read(now)
+        given = [g for g in await lease.read(grants_in, session.key) if is_for(g, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
             return await self._directory.facts(row, vote, self._rules.policies, anew=True)

@@ -7,6 +7,7 @@ then it is looked for by its `metadata` first: what is found stays, further copi
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -23,7 +24,7 @@ from blocks.verdict import notice_message
 from bot.lookups import Lookups
 from bot.marks import identity
 from bot.sent import History
-from bot.slack_calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Workspace
+from bot.slack_calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
 from bot.slack_json import obj, objects, text
 from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Refused
 from runtime.jsontypes import JsonObject
@@ -64,6 +65,7 @@ class Sender:
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._sure: Sure | None = None
         self._calls = Calls(client_for, on_revoked=on_revoked, limits=limits, meter=meter, clock=clock, pause=pause)
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
@@ -79,7 +81,14 @@ class Sender:
         patience: float | None = None,
     ) -> JsonObject:
         """Any other call, in its turn; what it raises is a `SlackTrouble`."""
-        return await self._calls.ask(at, method, call, into=into, patience=patience)
+        return await self._calls.ask(at, method, call, into=into, patience=patience, sure=self._sure)
+
+    def under(self, sure: Sure) -> Sender:
+        """The same for a lease's holder: right before each call, after its wait for a turn, `sure` is awaited, and
+        raises when the lease is lost."""
+        bound = copy.copy(self)
+        bound._sure, bound.history = sure, self.history.asking(bound.ask)
+        return bound
 
     async def client(self, at: Workspace) -> AsyncWebClient:
         """For what is no method of the Web API."""
@@ -155,7 +164,7 @@ class Sender:
 
     async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
         async def look() -> str:
-            answer = await self.ask(
+            answer = await self._calls.ask(  # for all who wait for it, whoever holds a lease
                 at, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
             )
             return str(answer["permalink"])
@@ -166,7 +175,7 @@ class Sender:
         """The channel of the conversation with one person."""
 
         async def open_() -> str:
-            answer = await self.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
+            answer = await self._calls.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
             return str(obj(answer["channel"])["id"])
 
         return await self._dms.get((at, user), open_)

@@ -48,9 +48,13 @@ class Ask(Protocol):
 
 
 class History:
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._own: Lookups[Workspace, str] = Lookups()
+    def __init__(self, ask: Ask, whoami: Ask | None = None, own: Lookups[Workspace, str] | None = None) -> None:
+        self._ask, self._whoami = ask, whoami or ask
+        self._own: Lookups[Workspace, str] = own or Lookups()
+
+    def asking(self, ask: Ask) -> History:
+        """The same by another way of asking; who the app is, which all ask together, is asked as before."""
+        return History(ask, self._whoami, self._own)
 
     async def find(
         self,
@@ -120,7 +124,7 @@ class History:
         """The app's own user: anybody can write metadata that looks like ours."""
 
         async def who() -> str:
-            return text((await self._ask(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
+            return text((await self._whoami(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
 
         return await self._own.get(at, who)
 

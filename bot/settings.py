@@ -27,11 +27,13 @@ from bot.environment import Environment, environment_warnings, installing_proble
 from bot.policy import Policies, Policy
 from bot.policy_checks import policy_problems, policy_warnings, team_problems
 from bot.problems import Problem, SettingsError, from_pydantic
+from runtime.lease import TERM
 from runtime.logs import Form, Level
 
 __all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
 
 DEFAULT_FILE = "adk-confirm.toml"
+LEASE = timedelta(seconds=TERM)
 
 
 class _Table(BaseModel):
@@ -85,6 +87,14 @@ def _store_url(value: object) -> str:
 
 class Store(_Table):
     url: Annotated[str, PlainValidator(_store_url)] = f"sqlite:///{DEFAULT_FILE.removesuffix('.toml')}.db"
+    lease: Duration = LEASE
+
+    @field_validator("lease")
+    @classmethod
+    def _lease(cls, lease: timedelta) -> timedelta:
+        if not timedelta(seconds=1) <= lease <= timedelta(minutes=10):
+            raise ValueError("must be between 1s and 10m: for so long a process that died keeps what it worked on")
+        return lease
 
 
 class Slack(_Table):
@@ -161,6 +171,7 @@ class Settings:
 
     agent: Agent | None
     store_url: str = field(repr=False)  # it may hold a password
+    lease: timedelta = LEASE
     slack: Slack
     audit: Audit
     log: Log
@@ -211,6 +222,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     return Settings(
         agent=file.agent,
         store_url=_checked_store(environment.database_url) or file.store.url,
+        lease=file.store.lease,
         slack=file.slack,
         audit=file.audit,
         log=file.log,

@@ -43,6 +43,10 @@ OnRevoked = Callable[[Workspace, str, Revoked], Awaitable[None]]
 """What is done about a token that Slack does not accept any more; it may raise what is to be made of the call."""
 
 
+Sure = Callable[[], Awaitable[None]]
+"""Raises when whoever calls may not any more."""
+
+
 class Meter(Protocol):
     """Where it is counted how Slack answers; `outcome` is "ok" or Slack's code."""
 
@@ -103,13 +107,17 @@ class Calls:
         *,
         into: str | None = None,
         patience: float | None = None,
+        sure: Sure | None = None,
     ) -> JsonObject:
         """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own.
-        `patience`: for what is worth nothing later; anything else comes back when a `Later` says so."""
+        `patience`: for what is worth nothing later; anything else comes back when a `Later` says so. `sure` is awaited
+        when its turn has come, each time that it is sent."""
         left = self._limits.patience if patience is None else patience
         tries = 2 if method.repeatable and not method.lookup else 1
         while True:
             left -= await self._turn(at, method, into, left, comes_back=patience is None)
+            if sure is not None:
+                await sure()
             try:
                 return await self._once(at, method, call)
             except Later as later:

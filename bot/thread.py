@@ -29,13 +29,14 @@ from bot.slack_trouble import Gone, SlackTrouble, Unsure
 from bot.telling import step_view
 from bot.voice import Voice
 from runtime.jsontypes import JsonObject
+from runtime.lease import Lease
 
 
 class Thread:
-    def __init__(self, sender: Sender, attempts: Attempts, voice: Voice | None = None) -> None:
-        self._sender, self._attempts, self._voice = sender, attempts, voice
+    def __init__(self, sender: Sender, voice: Voice | None = None) -> None:
+        self._sender, self._voice = sender, voice
 
-    async def tell(self, session: Session, lines: Sequence[Line], rows: Iterable[Confirmation]) -> int:
+    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Iterable[Confirmation]) -> int:
         """The lines as one message, or as few as Slack's limits allow; the number of the last one told."""
         if not lines:
             return session.told_seq
@@ -44,16 +45,17 @@ class Thread:
         if not steps:
             return last
         mark = f"lines:{lines[0].seq}"
-        before = await self._attempts.begin(session.key, mark)
+        before = await Attempts(lease).begin(session.key, mark)
         if before is not None:
             told = await self._told(session, before.at)
             steps = [step for step in steps if step.seq > told]
         for index, message in enumerate(story(session.key, steps) if steps else ()):
-            await self._post(session, message, mark, first=before is None and index == 0)
+            await self._post(lease, session, message, mark, first=before is None and index == 0)
         return last
 
     async def say(
         self,
+        lease: Lease,
         session: Session,
         said: Said,
         *,
@@ -66,45 +68,46 @@ class Thread:
         """
         live: str | None = None
         if self._voice is not None:
-            talk = await self._voice.talk(session)
-            rows, live = talk.rows, await self._voice.finish(session)
+            talk = await self._voice.talk(lease, session)
+            rows, live = talk.rows, await self._voice.finish(lease, session)
             retry = retry or (talk.retry if said.invocation_id else None)  # else it is tried again by itself
         messages = _spoken(session, _masked(said, rows), retry)
         if not messages:
-            await self._put_away(session, live)
+            await self._put_away(lease, session, live)
             return ""
         mark = f"said:{said.event}"[:300]
-        before = await self._attempts.begin(session.key, mark)
+        before = await Attempts(lease).begin(session.key, mark)
         there = await self._there(session, before.at) if before is not None else {}
         posted: list[str] = []
-        if live is not None and not there and await self._replaced(session, live, messages[0]):
+        if live is not None and not there and await self._replaced(lease, session, live, messages[0]):
             posted, messages = [live], messages[1:]
-        await self._put_away(session, live, replaced=bool(posted))
+        await self._put_away(lease, session, live, replaced=bool(posted))
         for message in messages:
             ts = there.get(identity(message.metadata))
             first = before is None and not posted
-            posted.append(ts or await self._post(session, message, mark, first=first))
+            posted.append(ts or await self._post(lease, session, message, mark, first=first))
         return posted[0]
 
-    async def thinking(self, session: Session) -> None:
+    async def thinking(self, lease: Lease, session: Session) -> None:
         """The agent was told something, and has said nothing yet."""
         if self._voice is not None:
-            await self._voice.thinking(session)
+            await self._voice.thinking(lease, session)
 
-    async def piece(self, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """Words on their way: the whole of them follows, and is what stands."""
         if self._voice is not None:
-            await self._voice.piece(session, piece)
+            await self._voice.piece(lease, session, piece)
 
-    async def _put_away(self, session: Session, live: str | None, *, replaced: bool = False) -> None:
+    async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
         if self._voice is not None and live is not None:
-            await (self._voice.over if replaced else self._voice.close_left)(session)
+            await (self._voice.over if replaced else self._voice.close_left)(lease, session)
 
-    async def _replaced(self, session: Session, ts: str, message: Message) -> bool:
+    async def _replaced(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
         """The whole reply, or its first part, in the message that showed its beginning."""
         try:
-            await self._sender.update(Workspace(session.team, session.enterprise), session.channel, ts, message)
+            at = Workspace(session.team, session.enterprise)
+            await self._sender.under(lease.sure).update(at, session.channel, ts, message)
         except Gone:
             return False
         return True
@@ -115,14 +118,14 @@ class Thread:
             return ()
         return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
 
-    async def _post(self, session: Session, message: Message, mark: str, *, first: bool) -> str:
+    async def _post(self, lease: Lease, session: Session, message: Message, mark: str, *, first: bool) -> str:
         """`first`: if nothing came of it, nothing has to be looked for."""
         at = Workspace(session.team, session.enterprise)
         try:
-            return await self._sender.post(at, session.channel, message, thread_ts=session.thread_ts)
+            return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
         except SlackTrouble as trouble:
             if first and not isinstance(trouble, Unsure):
-                await self._attempts.over(session.key, mark)
+                await Attempts(lease).over(session.key, mark)
             raise
 
     async def _told(self, session: Session, since: float) -> int:

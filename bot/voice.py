@@ -28,8 +28,9 @@ from bot.sender import Sender
 from bot.slack_calls import Method, Workspace
 from bot.slack_trouble import Gone, Refused, SlackTrouble, Unsure
 from bot.tables import mail, spoken
-from runtime.database import Database, Tx
+from runtime.database import Tx
 from runtime.jsontypes import Json
+from runtime.lease import Lease
 
 log = logging.getLogger(__name__)
 
@@ -69,22 +70,22 @@ class _Live:
 
 
 class Voice:
-    def __init__(self, database: Database, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database, self._sender, self._clock = database, sender, clock
+    def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sender, self._clock = sender, clock
         self._live: dict[str, _Live] = {}
         self._without_status: set[str] = set()
         self._without_streams: set[str] = set()
 
-    async def talk(self, session: Session) -> Talk:
-        return await self._database.read(read_talk, session.key)
+    async def talk(self, lease: Lease, session: Session) -> Talk:
+        return await lease.read(read_talk, session.key)
 
-    async def thinking(self, session: Session) -> None:
+    async def thinking(self, lease: Lease, session: Session) -> None:
         """Where Slack does not show a status it is not asked again."""
-        await self.close_left(session)
+        await self.close_left(lease, session)
         if session.channel in self._without_status:
             return
         try:
-            await self._sender.ask(
+            await self._sender.under(lease.sure).ask(
                 _at(session),
                 STATUS,
                 lambda client: client.assistant_threads_setStatus(
@@ -97,34 +98,34 @@ class Voice:
                 self._without_status.add(session.channel)
             log.info("no status is shown: %s", trouble)
 
-    async def piece(self, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """Shown once it takes a while; never where a policy of the session hides something."""
         live = self._live.get(session.key)
         if live is None or live.invocation != piece.invocation_id:
-            await self.close_left(session)
-            hides = any(row.policy.redact for row in (await self.talk(session)).rows)
+            await self.close_left(lease, session)
+            hides = any(row.policy.redact for row in (await self.talk(lease, session)).rows)
             live = self._live[session.key] = _Live(piece.invocation_id, self._clock(), over=hides)
         live.text += piece.text
         if live.over or len(live.text) > markdown.LONGEST or not self._due(live):
             return
         live.last = self._clock()
         try:
-            await self._show(session, live)
+            await self._show(lease, session, live)
         except SlackTrouble as trouble:
             log.info("an agent's words are not shown as they come: %s", trouble)
             live.over = True
 
-    async def finish(self, session: Session) -> str | None:
+    async def finish(self, lease: Lease, session: Session) -> str | None:
         """The message in which the words stood as they came, for the whole of them to take its place: `over`, then."""
         live = self._live.pop(session.key, None)
         if live is None or live.ts is None:
-            await self.close_left(session)
+            await self.close_left(lease, session)
             return None
-        await self._stop(session, live)
+        await self._stop(lease, session, live)
         return live.ts
 
-    async def over(self, session: Session) -> None:
-        await self._database.run(forget_live, session.key)
+    async def over(self, lease: Lease, session: Session) -> None:
+        await lease.run(forget_live, session.key)
 
     def _due(self, live: _Live) -> bool:
         now = self._clock()
@@ -132,40 +133,41 @@ class Voice:
             return now - live.began >= SOON
         return now - live.last >= (EDITED_EVERY if live.stream is None else GROWS_EVERY)
 
-    async def _show(self, session: Session, live: _Live) -> None:
+    async def _show(self, lease: Lease, session: Session, live: _Live) -> None:
         end = max(live.text.rfind(" "), live.text.rfind("\n")) + 1  # a mention that is half there is not seen as one
         fresh = markdown.inert(live.text[live.shown : end])
         if not fresh.strip():
             return
+        sender = self._sender.under(lease.sure)
         if live.ts is None:
-            await self._begin(session, live, fresh, end)
+            await self._begin(lease, session, live, fresh, end)
         elif live.stream is not None and live.shown:
             stream = live.stream
-            await self._sender.ask(_at(session), APPEND, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
+            await sender.ask(_at(session), APPEND, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
         elif live.stream is None:
-            await self._sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
+            await sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
         live.shown = end
 
-    async def _begin(self, session: Session, live: _Live, fresh: str, end: int) -> None:
-        await self._database.run(note_begun, session.key)
+    async def _begin(self, lease: Lease, session: Session, live: _Live, fresh: str, end: int) -> None:
+        await lease.run(note_begun, session.key)
         try:
             if session.channel not in self._without_streams:
                 try:
-                    await self._start(session, live, fresh)
+                    await self._start(lease, session, live, fresh)
                 except (Gone, Refused) as trouble:
                     log.info("replies are edited instead of streamed: %s", trouble)
                     self._without_streams.add(session.channel)
             if live.ts is None:
-                live.ts = await self._sender.post(
+                live.ts = await self._sender.under(lease.sure).post(
                     _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
                 )
         except SlackTrouble as trouble:
             if not isinstance(trouble, Unsure):
-                await self._database.run(forget_live, session.key)
+                await lease.run(forget_live, session.key)
             raise
-        await self._database.run(note_live, session.key, live.ts)
+        await lease.run(note_live, session.key, live.ts)
 
-    async def _start(self, session: Session, live: _Live, text: str) -> None:
+    async def _start(self, lease: Lease, session: Session, live: _Live, text: str) -> None:
         direct = session.channel.startswith("D")
         client = await self._sender.client(_at(session))
         stream = await client.chat_stream(
@@ -175,33 +177,33 @@ class Voice:
             recipient_user_id=None if direct else session.starter.user,
             buffer_size=1,
         )
-        await self._sender.ask(
+        await self._sender.under(lease.sure).ask(
             _at(session), START, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
         )
         live.stream, live.ts = stream, stream.ts
 
-    async def _stop(self, session: Session, live: _Live) -> None:
+    async def _stop(self, lease: Lease, session: Session, live: _Live) -> None:
         """One that has expired at Slack's end is stopped already."""
         if live.stream is not None and live.ts is not None:
-            await self._stop_at(session, live.ts)
+            await self._stop_at(lease, session, live.ts)
 
-    async def _stop_at(self, session: Session, ts: str) -> None:
+    async def _stop_at(self, lease: Lease, session: Session, ts: str) -> None:
         try:
-            await self._sender.ask(
+            await self._sender.under(lease.sure).ask(
                 _at(session), STOP, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
             )
         except (Gone, Refused) as trouble:
             log.info("a stream had ended: %s", trouble)
 
-    async def close_left(self, session: Session) -> None:
+    async def close_left(self, lease: Lease, session: Session) -> None:
         """What somebody was saying when a process died, or when a run was cut."""
         self._live.pop(session.key, None)
-        left = await self._database.read(left_live, session.key)
+        left = await lease.read(left_live, session.key)
         if left is None:
             return
         for ts in await self._unfinished(session, left):
-            await self._interrupt(session, ts)
-        await self.over(session)
+            await self._interrupt(lease, session, ts)
+        await self.over(lease, session)
 
     async def _unfinished(self, session: Session, left: str) -> list[str]:
         """What was begun, if it came to stand in the thread, and unless the whole reply stands in its place by now."""
@@ -212,12 +214,12 @@ class Voice:
             return [ts for ts in shown if ts == left]
         return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # a stream has no mark of its own
 
-    async def _interrupt(self, session: Session, ts: str) -> None:
-        await self._stop_at(session, ts)
+    async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
+        await self._stop_at(lease, session, ts)
         mark = SaidMark(session.key, f"{_LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
-            await self._sender.update(_at(session), session.channel, ts, message)
+            await self._sender.under(lease.sure).update(_at(session), session.channel, ts, message)
         except Gone as gone:
             log.info("nothing is left of what was interrupted: %s", gone)
 

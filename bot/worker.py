@@ -30,7 +30,7 @@ from bot.voting import Rules, needs_asking, waits_for_slack
 from runtime.database import Database, Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
-from runtime.lease import Lease
+from runtime.lease import TERM, Lease
 from runtime.logs import about
 
 HELD_FOR = 300.0
@@ -48,11 +48,13 @@ class Asking(Protocol):
 class Drawing(Protocol):
     """What people look at."""
 
-    async def draw(self, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
+    async def draw(self, lease: Lease, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
         """Brings every place up to date, and returns them with the facts."""
         ...
 
-    async def reply(self, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()) -> None:
+    async def reply(
+        self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
+    ) -> None:
         """Tells a voter what became of their vote, and of those that they gave together with it."""
         ...
 
@@ -68,9 +70,10 @@ class Worker:
         *,
         others: Sequence[Kind] = (),
         poll: float = 5.0,
+        term: float = TERM,
         clicks: Precedence | None = None,
     ) -> None:
-        self._database, self._people, self._cards, self._rules = database, people, cards, rules
+        self._people, self._cards, self._rules = people, cards, rules
         kinds = (
             Kind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 16, next_deadline),
@@ -80,7 +83,7 @@ class Worker:
             Kind(replies, replies.c.vote, REPLIES, self._reply),
             *others,
         )
-        self._attendants = [Attendant(database, kind, poll=poll, clicks=clicks) for kind in kinds]
+        self._attendants = [Attendant(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
@@ -99,55 +102,54 @@ class Worker:
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
         """Counts stored votes, keeps the time, and draws: in this order, so that one drawing shows it all."""
         while True:
-            row, due = await self._database.read(what_is_owed, confirmation_id)
+            row, due = await lease.read(what_is_owed, confirmation_id)
             if Owed.COUNT in due:
                 with following("count", row=row):
-                    await self._count(row)
+                    await self._count(lease, row)
             elif Owed.LOOK_AT_GRANT in due:
-                await self._look_at_grant(row)
+                await self._look_at_grant(lease, row)
             elif set(due) - {Owed.DRAW}:
-                await self._database.run(keep_time, confirmation_id)
-            elif due and await lease.still_held():
+                await lease.run(keep_time, confirmation_id)
+            elif due:
                 with following("draw", row=row):
-                    await self._draw(row)
+                    await self._draw(lease, row)
             else:
                 return
 
-    async def _draw(self, row: Confirmation) -> None:
-        session = await self._database.read(read_session, chain_of(row.asked.session))
-        around = await self._database.read(read_around, row)
-        places = tuple(await self._cards.draw(row, session, around))
-        await self._database.run(placed, row.id, places)
+    async def _draw(self, lease: Lease, row: Confirmation) -> None:
+        session = await lease.read(read_session, chain_of(row.asked.session))
+        around = await lease.read(read_around, row)
+        places = tuple(await self._cards.draw(lease, row, session, around))
+        await lease.run(placed, row.id, places)
 
-    async def _count(self, row: Confirmation) -> None:
+    async def _count(self, lease: Lease, row: Confirmation) -> None:
         vote = row.pending[0]
         facts = None
         if needs_asking(row, vote):
-            session = await self._database.read(read_session, chain_of(row.asked.session))
+            session = await lease.read(read_session, chain_of(row.asked.session))
             facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
             after = waits_for_slack(row, vote, facts)
-            if after is not None and await self._database.read(age, vote) < HELD_FOR:
+            if after is not None and await lease.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
-        await self._database.run(count_next, row.id, vote.id, facts, self._rules)
+        await lease.run(count_next, row.id, vote.id, facts, self._rules)
 
-    async def _look_at_grant(self, row: Confirmation) -> None:
-        session = await self._database.read(read_session, chain_of(row.asked.session))
-        grant = await self._database.read(read_grant, row.id)
+    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> None:
+        session = await lease.read(read_session, chain_of(row.asked.session))
+        grant = await lease.read(read_grant, row.id)
         why = None
         if grant is not None:
-            at = await self._database.read(now)
+            at = await lease.read(now)
 
             async def ask(row: Confirmation, vote: Vote) -> Facts:
                 return await self._people.facts(row, vote, self._rules.policies)
 
             why = await would_withhold(grant, row, session.speakers, self._rules, at, ask)
-        await self._database.run(look_at_grant, row.id, why)
+        await lease.run(look_at_grant, row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
-        target, body, together = await self._database.read(read_reply, vote)
-        if await lease.still_held():
-            await self._cards.reply(target, body, together)
-        await self._database.run(told, vote)
+        target, body, together = await lease.read(read_reply, vote)
+        await self._cards.reply(lease, target, body, together)
+        await lease.run(told, vote)
 
 
 def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:

@@ -10,11 +10,11 @@ from runtime.call import Call
 from runtime.database import Database, OutcomeUnknown
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
-from runtime.lease import Lease
+from runtime.lease import Lease, LeaseLost
 from runtime.lookup import read_glimpses
 from runtime.records import Change, Invocation, Stored
 from runtime.sealing import CallSeal, Sealer
-from runtime.sessions import LeaseLost, was_written, write
+from runtime.sessions import was_written, write
 from runtime.view import View
 from runtime.warm import Live
 from runtime.wire import Event

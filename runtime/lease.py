@@ -2,11 +2,11 @@
 
     claim    one conditional write; who gets the token works, everybody else sees None
     holds    fences what a holder writes: its token still stands, and nobody can take the row before the commit
-    Lease    renews in the background while the work lasts
+    Lease    renews in the background while the work lasts, and is what a holder reads and writes with
 
 A lease ends by time, so a dead process keeps nothing. The token does not: a holder that was late may still
 write as long as nobody else has claimed the row. Effects outside can't be fenced like that, so right before one
-`await lease.still_held()` asks the store.
+`await lease.sure()` asks the store.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from types import TracebackType
-from typing import Self
+from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import (
     BindParameter,
@@ -34,13 +35,25 @@ from sqlalchemy import (
     update,
 )
 
-from runtime.database import Database, Tx, for_update
-from runtime.errors import Busy, ConfirmError
+from runtime.database import Database, Tx, Waiter, for_update
+from runtime.errors import Busy, StoreError
 
-TERM = 30.0
+TERM = 10.0
+"""How long a row stays a dead process's own, unless a setting says otherwise."""
 POLL = 5.0
+_LONGEST_PAUSE = 1.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
+
+
+class LeaseLost(Busy):
+    """Another worker took over the row: whoever gets this stops, and changed nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("Another process took over; look at the session again before trying once more.")
 
 
 def lease_columns() -> tuple[Column[str], Column[float]]:
@@ -79,7 +92,7 @@ def _statements(table: Table) -> _Statements:
     )
 
 
-def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float = TERM) -> str | None:
+def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
     """The token for the one row that `where` names, or None: there is no such row, or somebody holds it."""
     token = secrets.token_hex(16)
     now = tx.now()
@@ -92,7 +105,7 @@ def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float = TER
     return token if claimed else None
 
 
-def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float = TERM) -> bool:
+def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float) -> bool:
     until = tx.now() + term
     held = _statements(table).renew.where(where)
     return tx.execute(held, {"claimed_token": token, "claimed_until": until}).rowcount == 1
@@ -123,8 +136,9 @@ def remaining(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> f
 class Lease:
     """A claimed row, renewed every third of its term between `async with` and the end of it, then released.
 
-    Nothing is cancelled when it is lost: half a tool's run is worse than a whole one. `lost` says so, and
-    who writes asks `holds` in the same transaction.
+    Its holder reads and writes through it: `run` takes back what is written once the row is somebody else's. Nothing
+    is cancelled then: half a tool's run is worse than a whole one. `lost` is set only when the store says so. A process
+    that stood still for longer than the term may find the row its own, and goes on.
     """
 
     def __init__(
@@ -134,8 +148,8 @@ class Lease:
         where: ColumnElement[bool],
         token: str,
         *,
+        term: float,
         topic: str | None = None,
-        term: float = TERM,
     ) -> None:
         self.token = token
         self.lost = asyncio.Event()
@@ -145,34 +159,55 @@ class Lease:
         self._topic = topic
         self._term = term
         self._keeper: asyncio.Task[None] | None = None
-        self._end: asyncio.TimerHandle | None = None
         self._released = False
 
     async def __aenter__(self) -> Self:
-        self._lasts_from(asyncio.get_running_loop().time())
         self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end_keeper()
         if not (self._released or self.lost.is_set()):
-            try:
-                await self.release()
-            except ConfirmError as error:
-                # The work is done and stored: this must not look as if it were not.
-                _log.warning("A lease was not released, and is left to lapse: %s", error)
+            await self._give_back(patience=0.0 if kind is asyncio.CancelledError else self._term)
         self.stop()
 
-    async def still_held(self) -> bool:
-        """Asked right before an effect outside. What the store can't answer it raises: then don't."""
+    async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """A transaction that counts only if the row is ours at its end. Looked at last, the row is also locked last, so
+        that `fn` may lock what it locks in the usual order."""
+
+        @wraps(fn)
+        def fenced(tx: Tx) -> R:
+            result = fn(tx, *args, **kwargs)
+            if not holds(tx, self._table, self._where, self.token):
+                raise LeaseLost
+            return result
+
+        try:
+            return await self._database.run(fenced)
+        except LeaseLost:
+            self.lost.set()
+            raise
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._database.read(fn, *args, **kwargs)
+
+    def waiter(self, *topics: str) -> Waiter:
+        return self._database.waiter(*topics)
+
+    async def sure(self) -> None:
+        """Awaited right before an effect outside; raises `LeaseLost`, or what keeps the store from answering. A lease
+        that is nearly over, or was over for a while and taken by nobody, is renewed first."""
         if self.lost.is_set() or self._released:
-            return False
+            raise LeaseLost
         left = await self._database.read(remaining, self._table, self._where, self.token)
         if left is None:
             self.lost.set()
-            return False
-        return left >= self._term / 3 or await self._renew()
+        elif left < self._term / 3:
+            await self._renew()
+        if self.lost.is_set():
+            raise LeaseLost
 
     async def release(self) -> None:
         self.stop()
@@ -181,12 +216,28 @@ class Lease:
     def stop(self) -> None:
         """Renews no more, and leaves the row alone: for who has released it in a transaction of its own."""
         self._released = True
+        self._end_keeper()
+
+    def _end_keeper(self) -> None:
         if self._keeper is not None:
             self._keeper.cancel()
             self._keeper = None
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
+
+    async def _give_back(self, patience: float) -> None:
+        """As soon as the store is there again: what is left to lapse nobody can work on until then. The work is done
+        and stored, so a store that stays away must not look as if it were not."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, 0.1
+        while True:
+            try:
+                await self.release()
+                return
+            except (StoreError, Busy) as error:
+                if loop.time() + pause > until:
+                    _log.warning("A lease was not released, and is left to lapse: %s", error)
+                    return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _keep(self) -> None:
         while not self.lost.is_set():
@@ -194,26 +245,14 @@ class Lease:
             try:
                 async with asyncio.timeout(self._term / 3):
                     await self._renew()
-            except (ConfirmError, TimeoutError) as error:
+            except (StoreError, Busy, TimeoutError) as error:
                 _log.warning("A lease could not be renewed, and will be tried again: %s", error)
-            except Exception:
-                self.lost.set()
-                raise
+            except Exception:  # noqa: BLE001  (the keeper's outermost boundary: `sure` and `run` ask the store themselves)
+                _log.exception("A lease could not be renewed, and will be tried again.")
 
-    async def _renew(self) -> bool:
-        asked = asyncio.get_running_loop().time()
-        if await self._database.run(renew, self._table, self._where, self.token, term=self._term):
-            self._lasts_from(asked)
-            return True
-        self.lost.set()
-        return False
-
-    def _lasts_from(self, asked: float) -> None:
-        """Should the store be away, nobody can claim the row before this time has passed."""
-        if self._end is not None:
-            self._end.cancel()
-        if not self._released:
-            self._end = asyncio.get_running_loop().call_at(asked + self._term, self.lost.set)
+    async def _renew(self) -> None:
+        if not await self._database.run(renew, self._table, self._where, self.token, term=self._term):
+            self.lost.set()
 
 
 async def try_lease(

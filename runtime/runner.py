@@ -20,6 +20,7 @@ from runtime.database import Database
 from runtime.desk import Sender, open_desk
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
+from runtime.lease import TERM
 from runtime.lookup import abandoned, active, unknown_since
 from runtime.message import Incoming, Message, check_state, kept_metadata, read_message
 from runtime.models import Models
@@ -35,7 +36,6 @@ from runtime.work import Setting
 
 __all__ = ["Run", "Runner", "Word"]
 
-LEASE_TERM = 30.0
 POLL = 5.0
 UNKNOWN_FOR = 24 * 3600.0
 
@@ -66,7 +66,7 @@ class Runner(AppSessions):
         app_name: str | None = None,
         dialect: Dialect = "call",
         clock: Callable[[], float] | None = None,
-        lease_term: float = LEASE_TERM,
+        lease_term: float = TERM,
         model_patience: float = 60.0,
         most_model_calls: int = 500,
         sealer: Sealer | None = None,

@@ -14,20 +14,14 @@ from sqlalchemy import Row, bindparam, delete, insert, select, update
 from runtime import lease
 from runtime.database import Tx, for_update
 from runtime.desk import Sender, check_sender
-from runtime.errors import Busy, Conflict, NotFound
+from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
+from runtime.lease import LeaseLost
 from runtime.records import Change, OpenedBy, Rows, SessionId, Stored
 from runtime.shared_state import read_shared, share, split_state
 from runtime.tables import calls, events, invocations, requests, sessions
 from runtime.upsert import insert_if_absent, upsert
 from runtime.wire import Event, json_text
-
-
-class LeaseLost(Busy):
-    """Another worker took over the session: whoever gets this stops, and changed nothing."""
-
-    def __init__(self) -> None:
-        super().__init__("Another process took over this session; look at it again before trying once more.")
 
 
 def topic(name: SessionId) -> str:

@@ -27,7 +27,6 @@ from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.paths import Paths
 from runtime.records import Invocation, Status
 from runtime.sealing import Sealer
-from runtime.sessions import LeaseLost
 from runtime.shared_state import split_temporary
 from runtime.tool import Tool
 from runtime.turn import Recover, Run, Tell, merged, next_step, tell
@@ -152,8 +151,8 @@ class Work:
         loop = asyncio.get_running_loop()
         began = loop.time()
         await self._journal.flush()
-        if loop.time() - began > self._setting.lease_term / 3 and not await self._lease.still_held():
-            raise LeaseLost
+        if loop.time() - began > self._setting.lease_term / 3:
+            await self._lease.sure()
 
     def _tell(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
         actions = merged([EventActions.model_validate(call.actions) for call in untold if call.actions])

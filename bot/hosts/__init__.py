@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from datetime import timedelta
 
 from bot.hosts.host import Host
-from bot.settings import Agent
+from bot.settings import LEASE, Agent
 from runtime.database import Database
 from runtime.errors import Invalid
 from runtime.sealing import Sealer
@@ -18,6 +19,7 @@ async def open_host(
     database: Database,
     clock: Callable[[], float] | None = None,
     *,
+    lease: timedelta = LEASE,
     store_url: str = "sqlite://",
     sealer: Sealer | None = None,
 ) -> Host:
@@ -36,7 +38,7 @@ async def open_host(
         return open_adk(target, agent.target, store_url, clock)
     from bot.hosts.embedded import EmbeddedHost
 
-    return EmbeddedHost(load_agent(agent.target), database, clock, sealer)
+    return EmbeddedHost(load_agent(agent.target), database, clock, sealer, lease_term=lease.total_seconds())
 
 
 def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:

@@ -22,6 +22,7 @@ from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Run
 from runtime.call import ALTERED, Call, CallState, Gate
 from runtime.database import Database
 from runtime.jsontypes import JsonObject, canonical
+from runtime.lease import TERM
 from runtime.runner import Run
 from runtime.sealing import Sealer
 from runtime.wire import Blob
@@ -38,8 +39,10 @@ class EmbeddedHost:
         database: Database,
         clock: Callable[[], float] | None = None,
         sealer: Sealer | None = None,
+        *,
+        lease_term: float = TERM,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, sealer=sealer, desk=SLACK)
+        self.runner = Runner(agent, database, clock=clock, sealer=sealer, desk=SLACK, lease_term=lease_term)
 
     @property
     def app(self) -> str:

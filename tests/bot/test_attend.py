@@ -107,8 +107,8 @@ async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(dat
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
         kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
-        for key, token in claim_due(tx, kind, 10, 30.0)[0]:
-            postpone(tx, kind, key, token, 3600.0, "Slack takes none now.", counted=False)
+        for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
         return {row.key: row.due_at - now for row in tx.execute(select(rows.c.key, rows.c.due_at))}
 
     due = await database.run(put_off)
@@ -127,8 +127,8 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
 
     def fail(tx: Tx) -> None:
         tx.execute(update(rows).values(due_at=tx.now(), lease_token=None, lease_until=None))
-        for key, token in claim_due(tx, kind, 10, 30.0)[0]:
-            postpone(tx, kind, key, token, None, "no", counted=True)
+        for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, claim.due_at, None, "no", counted=True)
 
     for _ in range(MOST_FAILURES):
         await database.run(fail)
@@ -161,3 +161,74 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
     failures, ahead = await database.run(look)
     assert failures == 0
     assert 30 < ahead <= 60
+
+
+async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database: Database) -> None:
+    """A vote that is stored while a card waits for Slack is counted at once."""
+    await with_rows(database, "x")
+    attended: list[str] = []
+    again = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(attended) == 2:
+            again.set()
+            return
+        await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
+        raise NotNow(3600.0, "Slack takes none now.")
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(again.wait(), 10)
+    attendant.stop()
+    await running
+
+
+@pytest.mark.parametrize("ends", ["well", "by a write", "in trouble"])
+async def test_who_lost_a_row_leaves_it_as_it_is(
+    database: Database, caplog: pytest.LogCaptureFixture, ends: str
+) -> None:
+    """Nothing is written, put off or given back: it is another's."""
+    await with_rows(database, "x")
+    attendant: Attendant
+
+    def stolen(tx: Tx) -> None:
+        tx.execute(update(rows).values(lease_token="another's", lease_until=tx.now() + 60))
+
+    async def attend(key: str, lease: Lease) -> None:
+        await database.run(stolen)
+        attendant.stop()
+        if ends == "in trouble":
+            raise Invalid("This can't be done.")
+        if ends == "by a write":
+            await lease.run(done, key)
+
+    def look(tx: Tx) -> tuple[str, int, str | None, bool]:
+        row = tx.execute(select(rows)).one()
+        return row.lease_token, row.failures, row.trouble, row.due_at is None
+
+    with caplog.at_level("INFO"):
+        attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+        await asyncio.wait_for(attendant.run(), 10)
+    assert await database.read(look) == ("another's", 0, None, False)
+    told = "test_rows x was taken over by another process; nothing more was written here"
+    assert (told in caplog.messages) is (ends != "well")
+
+
+async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lapsed(database: Database) -> None:
+    await with_rows(database, "x")
+    attended = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        await lease.run(done, key)
+        attended.set()
+
+    def held(tx: Tx) -> None:
+        tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
+
+    await database.run(held)
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=3600)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(attended.wait(), 10)
+    attendant.stop()
+    await running

@@ -85,7 +85,7 @@ async def test_a_post_that_slack_carries_out_late_is_cleared_away_with_the_next_
 
 async def test_who_died_between_a_post_and_its_note_finds_the_card_and_brings_it_up_to_date(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA", "user:U0BEN"], quorum=2))
-    await out.cards.draw(row, out.session)  # and the places that it returned are lost
+    await out.cards.draw(out.lease, row, out.session)  # and the places that it returned are lost
     out.desk.approve(ANNA)
 
     await out.drawn()
@@ -95,7 +95,7 @@ async def test_who_died_between_a_post_and_its_note_finds_the_card_and_brings_it
 
 async def test_strays_are_deleted_and_a_foreign_bots_copy_is_left_alone(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
-    (place,) = await out.cards.draw(row, out.session)
+    (place,) = await out.cards.draw(out.lease, row, out.session)
     mine = out.card.message
     post, thread = out.slack.workspace.messages.post, out.session.thread_ts
     post(out.deploys, mine.user, thread_ts=thread, text=mine.text, metadata=mine.metadata, by=out.slack.install)
@@ -112,9 +112,9 @@ async def test_a_limit_longer_than_a_lease_bears_is_not_slept_through(out: Outgo
     out.slack.faults.limits("chat.postMessage", retry_after=60)
 
     with pytest.raises(Later) as later:
-        await out.cards.draw(row, out.session)
+        await out.cards.draw(out.lease, row, out.session)
     with pytest.raises(Later) as again:
-        await out.cards.draw(row, out.session)
+        await out.cards.draw(out.lease, row, out.session)
 
     assert 55 < again.value.after <= later.value.after == 60
     assert out.waits == []
@@ -290,21 +290,21 @@ async def test_a_card_that_could_never_be_posted_is_given_up_once_it_is_decided(
 
 async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outgoing) -> None:
     with pytest.raises(Later, match="nothing could be drawn"):
-        await out.cards.draw(out.open(make_policy(), []), out.session)
+        await out.cards.draw(out.lease, out.open(make_policy(), []), out.session)
 
 
 async def test_a_revoked_token_is_told_as_such(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     out.slack.install.revoked = True
     with pytest.raises(Revoked, match="install it again"):
-        await out.cards.draw(row, out.session)
+        await out.cards.draw(out.lease, row, out.session)
 
 
 async def test_a_lost_answer_to_a_post_is_called_unsure(out: Outgoing) -> None:
     row = out.open(make_policy(approvers=["user:U0ANNA"]))
     out.slack.faults.cuts("chat.postMessage")
     with pytest.raises(Unsure):
-        await out.cards.draw(row, out.session)
+        await out.cards.draw(out.lease, row, out.session)
 
 
 async def test_an_address_is_shown_as_whoever_it_belongs_to(out: Outgoing) -> None:
@@ -332,8 +332,10 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
     out.desk.begin()
     out.desk.host_says(OutcomeKind.FAILED, f'{{"error": "bad {secret}", "token": "fresh-from-the-tool"}}')
     await out.drawn()
-    await out.cards.tell(out.session, out.lines(), [out.desk.row])
-    await out.cards.say(out.session, Said(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row])
+    await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await out.cards.say(
+        out.lease, out.session, Said(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
+    )
 
     assert out.slack.calls_of("files.completeUploadExternal")
     files = "".join(str(file.content) for file in out.slack.workspace.files.values())
@@ -352,19 +354,19 @@ async def test_the_verdict_comes_in_the_view_or_beside_the_card_if_it_was_closed
     out.slack.workspace.views.open(TEAM, out.ann.id, {"type": "modal", "title": {}, "blocks": []})
     view = out.slack.workspace.views.top(out.ann.id)
     assert view is not None
-    await out.cards.reply({**target, "view": view.id}, body)
+    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
     assert "Your approval counts: 1 of 2 approvals." in await out.ann.gets_modal("Your vote")
 
     out.slack.workspace.views.close(view)
-    await out.cards.reply({**target, "view": view.id}, body)
+    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
     seen = await out.ann.finds("Your approval counts", out.deploys)
     assert seen.ephemeral
 
 
 async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing) -> None:
     target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
-    await out.cards.reply(target, {"kind": "approval", "votes": 1, "state": "waiting"})
-    await out.cards.reply(target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
+    await out.cards.reply(out.lease, target, {"kind": "approval", "votes": 1, "state": "waiting"})
+    await out.cards.reply(out.lease, target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
     told = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
     assert told == ["You can't decide this one: the policy names others. The card says who."]
 

@@ -160,8 +160,8 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
 
     def fails(tx: Tx) -> None:
         tx.execute(update(homes).values(due_at=tx.now(), lease_token=None, lease_until=None))
-        ((found, token),) = claim_due(tx, kind, 10, 30.0)[0]
-        put_aside(tx, kind, found, token, nobody)
+        ((found, claim),) = claim_due(tx, kind, 10, 30.0)[0]
+        put_aside(tx, kind, found, claim.due_at, nobody)
 
     def row(tx: Tx) -> tuple[bool, bool, int]:
         found = tx.execute(select(homes.c.parked_at, homes.c.due_at, homes.c.failures)).one()

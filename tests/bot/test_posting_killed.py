@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.attempts import StoredAttempts
 from bot.cards import Cards
 from bot.directory import Directory
 from bot.hosts.host import Said
@@ -18,9 +17,10 @@ from bot.rows import Session
 from bot.sender import Sender
 from bot.steps import Step
 from bot.store import open_store
-from runtime.database import Database
+from runtime.lease import Lease
 from tests.support.deciding import make_policy
 from tests.support.kill import child
+from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
 from tests.support.secret import SECRET
 
@@ -34,30 +34,31 @@ async def out() -> AsyncIterator[Outgoing]:
         yield ready
 
 
-async def post(what: str, cards: Cards, row: Confirmation, session: Session) -> None:
+async def post(what: str, lease: Lease, cards: Cards, row: Confirmation, session: Session) -> None:
     """One post, as the worker would make it."""
     if what == "draw":
-        await cards.draw(row, session)
+        await cards.draw(lease, row, session)
     elif what == "tell":
-        await cards.tell(session, lines_of(session, [Step(kind=LineKind.ASKED, at=row.asked_at)]), [row])
+        await cards.tell(lease, session, lines_of(session, [Step(kind=LineKind.ASKED, at=row.asked_at)]), [row])
     else:
-        await cards.say(session, Said(event="e1", author="oncall", text="I shall deploy it."))
+        await cards.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
 
 
 async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:
     """The same in a process of its own."""
     database = await open_store(store, SECRET)
     row = row_from_json(stored)
-    await post(what, _cards(database, base, token), row, a_session(row.asked.channel, row.places[0].thread_ts or ""))
+    session = a_session(row.asked.channel, row.places[0].thread_ts or "")
+    await post(what, await a_lease(database, "one"), _cards(base, token), row, session)
     await database.close()
 
 
-def _cards(database: Database, base: str, token: str) -> Cards:
+def _cards(base: str, token: str) -> Cards:
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
         return AsyncWebClient(token, base_url=base)
 
     sender = Sender(client_for)
-    return Cards(sender, Directory(sender), StoredAttempts(database))
+    return Cards(sender, Directory(sender))
 
 
 @pytest.mark.parametrize("acted", [True, False])
@@ -71,7 +72,8 @@ async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url:
         await process.gone()
 
     restarted = await open_store(database_url, SECRET)
-    await post(what, _cards(restarted, out.slack.url, out.slack.bot_token), out.desk.row, out.session)
+    cards = _cards(out.slack.url, out.slack.bot_token)
+    await post(what, await a_lease(restarted, "two"), cards, out.desk.row, out.session)
     await restarted.close()
 
     seen = [one for one in out.asker.messages(out.deploys) if one.author == "adk-confirm"]

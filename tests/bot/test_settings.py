@@ -91,6 +91,7 @@ class TestWhole:
         settings = parse(policy(""))
         (only,) = settings.policies.entries
         assert settings.store_url == "sqlite:///adk-confirm.db"
+        assert settings.lease == timedelta(seconds=10)
         assert settings.slack.listen == "127.0.0.1:3000"
         assert settings.environment.api_url == "https://slack.com/api/"
         assert (only.quorum, only.allow_requester, only.expires_after) == (1, False, timedelta(hours=24))
@@ -171,6 +172,8 @@ WRONG = [
     ("[agent]\nurl = 'http://x'\napp = 'x'\ntimeout = 5", "agent.timeout: must be a text such as"),
     ("agent = 'x'", 'agent: must be a table, not "x"'),
     ("[store]\nurl = 'mysql://x'", 'store.url: must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'),
+    ("[store]\nlease = '0s'", "store.lease: must be longer than nothing"),
+    ("[store]\nlease = '20m'", "store.lease: must be between 1s and 10m: for so long"),
     ("[slack]\nlisten = '3000'", 'slack.listen: must be host and port, such as "127.0.0.1:3000", not "3000"'),
     ("[slack]\nlisten = 'localhost:99999'", "slack.listen: must be host and port"),
     ("[audit]\nchannel = 'audit'", 'audit.channel: must be the channel\'s id, such as "C0AUDIT"'),

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.attempts import KEPT, StoredAttempts, attempts
+from bot.attempts import KEPT, Attempts, attempts
 from bot.lookups import Lookups
 from bot.rates import Rates
 from bot.store import open_store
 from bot.tables import metadata
 from runtime.database import Database
 from runtime.errors import NotFound
+from tests.support.leased import a_lease
 from tests.support.secret import SECRET
 
 
@@ -143,13 +144,13 @@ async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> 
 
 async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: str) -> None:
     database = await open_store(database_url, SECRET)
-    ours = StoredAttempts(database)
+    ours = Attempts(await a_lease(database))
     assert await ours.begin("k1", "card:C1:") is None
     assert await ours.begin("k1", "card:C2:") is None
     await database.close()
 
     reopened = await open_store(database_url, SECRET)
-    ours = StoredAttempts(reopened)
+    ours = Attempts(await a_lease(reopened, "another"))
     before = await ours.begin("k1", "card:C1:")
     assert before is not None
     assert before.tries == 1
@@ -166,7 +167,7 @@ async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
     time = Time()
     await (await open_store(sqlite_url, SECRET)).close()
     database = await Database.open(sqlite_url, clock=time)
-    ours = StoredAttempts(database)
+    ours = Attempts(await a_lease(database))
     await ours.begin("s", "said:1")
     time.now += KEPT + 1
     assert await ours.begin("s", "said:1") is not None  # asked for, it still counts

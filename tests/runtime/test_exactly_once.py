@@ -296,7 +296,7 @@ async def test_a_process_that_was_frozen_beyond_its_lease_can_write_nothing(
         os.kill(frozen.pid, signal.SIGCONT)
         frozen.go_on()
         assert await frozen.finished() == [
-            "Another process took over this session; look at it again before trying once more."
+            "Another process took over; look at the session again before trying once more."
         ]
         assert await chat.history() == before
         (unknown,) = await runner.calls(user_id=chat.user, session_id=session)

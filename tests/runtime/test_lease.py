@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import pytest
 from sqlalchemy import Column, Float, MetaData, String, Table, insert, select, update
 
-from runtime.database import Database, Tx
+from runtime.database import Database, Tx, for_update
 from runtime.errors import Busy, StoreError
 from runtime.lease import (
     Lease,
+    LeaseLost,
     claim,
     free,
     holds,
@@ -22,6 +23,7 @@ from runtime.lease import (
     wait_for_lease,
 )
 from tests.support.kill import child, here
+from tests.support.watched import Watched
 
 metadata = MetaData()
 desks = Table("desks", metadata, Column("name", String, primary_key=True), *lease_columns(), Column("due", Float))
@@ -31,6 +33,14 @@ MINE = desks.c.name == "mine"
 def create(tx: Tx) -> None:
     metadata.create_all(tx.connection)
     tx.execute(insert(desks), [{"name": "mine", "due": 1.0}, {"name": "other", "due": 2.0}])
+
+
+def due_is(tx: Tx, new: float | None = None) -> float:
+    """Sets it, if there is something to set."""
+    if new is not None:
+        tx.execute(update(desks).where(MINE).values(due=new))
+    due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
+    return due
 
 
 @dataclass
@@ -55,45 +65,45 @@ async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
 
 
 async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
-    tokens = await asyncio.gather(*(store.run(claim, desks, MINE) for _ in range(30)))
+    tokens = await asyncio.gather(*(store.run(claim, desks, MINE, term=30) for _ in range(30)))
     assert len([token for token in tokens if token is not None]) == 1
 
 
 async def test_another_row_is_another_lease(store: Database) -> None:
-    assert await store.run(claim, desks, MINE)
-    assert await store.run(claim, desks, desks.c.name == "other")
-    assert await store.run(claim, desks, desks.c.name == "nobody's") is None
+    assert await store.run(claim, desks, MINE, term=30)
+    assert await store.run(claim, desks, desks.c.name == "other", term=30)
+    assert await store.run(claim, desks, desks.c.name == "nobody's", term=30) is None
 
 
 async def test_a_lease_is_for_one_row(store: Database) -> None:
     with pytest.raises(ValueError, match="a lease is for one row, and this condition names 2"):
-        await store.run(claim, desks, desks.c.due > 0)
-    assert await store.run(claim, desks, MINE)
+        await store.run(claim, desks, desks.c.due > 0, term=30)
+    assert await store.run(claim, desks, MINE, term=30)
 
 
 async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
-    token = await store.run(claim, desks, MINE)
+    token = await store.run(claim, desks, MINE, term=30)
     assert token is not None
     assert await store.run(holds, desks, MINE, token)
     assert await store.run(release, desks, MINE, token)
     assert not await store.run(holds, desks, MINE, token)
-    assert not await store.run(renew, desks, MINE, token)
+    assert not await store.run(renew, desks, MINE, token, term=30)
     assert not await store.run(release, desks, MINE, token)
-    assert await store.run(claim, desks, MINE) not in (None, token)
+    assert await store.run(claim, desks, MINE, term=30) not in (None, token)
 
 
 async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, clock: Clock) -> None:
     token = await store.run(claim, desks, MINE, term=30)
     assert token is not None
     clock.time += 29
-    assert await store.run(claim, desks, MINE) is None
+    assert await store.run(claim, desks, MINE, term=30) is None
     assert await store.run(renew, desks, MINE, token, term=30)
     assert await store.read(remaining, desks, MINE, token) == 30
     clock.time += 29
-    assert await store.run(claim, desks, MINE) is None
+    assert await store.run(claim, desks, MINE, term=30) is None
     clock.time += 1
-    assert await store.run(claim, desks, MINE) is not None
-    assert not await store.run(renew, desks, MINE, token)
+    assert await store.run(claim, desks, MINE, term=30) is not None
+    assert not await store.run(renew, desks, MINE, token, term=30)
     assert not await store.run(release, desks, MINE, token)
     assert await store.read(remaining, desks, MINE, token) is None
 
@@ -104,8 +114,8 @@ async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: 
     assert token is not None
     clock.time += 1000
     assert await store.run(holds, desks, MINE, token)
-    assert await store.run(renew, desks, MINE, token)
-    assert await store.run(claim, desks, MINE) is None
+    assert await store.run(renew, desks, MINE, token, term=30)
+    assert await store.run(claim, desks, MINE, term=30) is None
 
 
 async def test_nobody_claims_between_the_check_and_the_commit(store: Database, clock: Clock) -> None:
@@ -124,7 +134,7 @@ async def test_nobody_claims_between_the_check_and_the_commit(store: Database, c
         return held
 
     def claim_and_look(tx: Tx) -> tuple[str | None, float]:
-        claimed = claim(tx, desks, MINE)
+        claimed = claim(tx, desks, MINE, term=30)
         due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
         return claimed, due
 
@@ -160,7 +170,7 @@ async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
     async with lease:
         with pytest.raises(Busy, match=r"did not finish within 0\.7 seconds\. Nothing was changed"):
             await wait_for_lease(lively, desks, MINE, topic="desk", patience=0.7, poll=0.05)
-        assert await lease.still_held()
+        await lease.sure()
         assert not lease.lost.is_set()
     assert await try_lease(lively, desks, MINE) is not None
 
@@ -172,8 +182,9 @@ async def test_who_waits_gets_it_when_it_is_released(lively: Database) -> None:
         assert await try_lease(lively, desks, MINE) is None
     second = await asyncio.wait_for(waiting, 10)
     assert second.token != first.token
-    assert await second.still_held()
-    assert not await first.still_held()
+    await second.sure()
+    with pytest.raises(LeaseLost):
+        await first.sure()
 
 
 async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> None:
@@ -197,7 +208,8 @@ async def test_a_stolen_lease_is_noticed(lively: Database) -> None:
     assert lease is not None
     async with lease:
         await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
-        assert not await lease.still_held()
+        with pytest.raises(LeaseLost):
+            await lease.sure()
         assert lease.lost.is_set()
     assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
 
@@ -214,19 +226,76 @@ async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database,
     lease = await try_lease(store, desks, MINE, term=30)
     assert lease is not None
     clock.time += 25
-    assert await lease.still_held()
+    await lease.sure()
     assert await store.read(remaining, desks, MINE, lease.token) == 30
 
 
-async def test_when_the_store_is_away_the_lease_is_lost_by_time(database_url: str) -> None:
-    database = await Database.open(database_url)
-    await database.run(create)
-    lease = await try_lease(database, desks, MINE, term=0.3)
+async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(store: Database, clock: Clock) -> None:
+    """As after a process stood still: nobody else wants the row, so what was begun is finished."""
+    lease = await try_lease(store, desks, MINE, term=30)
     assert lease is not None
     async with lease:
-        await database.close()
-        await asyncio.wait_for(lease.lost.wait(), 10)
-        assert not await lease.still_held()
+        clock.time += 1000
+        assert await lease.run(due_is, 7.0) == 7.0
+        await lease.sure()
+        assert not lease.lost.is_set()
+        assert await store.read(remaining, desks, MINE, lease.token) == 30
+
+
+async def test_who_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
+    lease = await try_lease(store, desks, MINE, term=30)
+    assert lease is not None
+    async with lease:
+        clock.time += 30
+        async with await wait_for_lease(store, desks, MINE, topic="desk", patience=1) as next_one:
+            with pytest.raises(LeaseLost):
+                await lease.run(due_is, 7.0)
+            assert lease.lost.is_set()
+            with pytest.raises(LeaseLost):
+                await lease.sure()
+            assert await next_one.run(due_is) == 1.0
+
+
+async def test_the_check_comes_after_what_the_transaction_locks(postgres_url: str) -> None:
+    """Whoever locks the rows in the usual order meets a holder that locks them in the same one: no deadlock."""
+    database = await Database.open(postgres_url)
+    await database.run(create)
+    other = desks.c.name == "other"
+
+    def both(tx: Tx) -> None:
+        """`other` first, as a session comes before its confirmation."""
+        tx.execute(for_update(select(desks.c.due).where(other))).one()
+        tx.execute(for_update(select(desks.c.due).where(MINE))).one()
+
+    def the_first(tx: Tx) -> None:
+        tx.execute(for_update(select(desks.c.due).where(other))).one()
+
+    lease = await try_lease(database, desks, MINE)
+    assert lease is not None
+    async with lease:
+        await asyncio.gather(*(work for _ in range(100) for work in (database.run(both), lease.run(the_first))))
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    assert await database.read(lambda tx: tx.connection.exec_driver_sql(deadlocks).scalar_one()) == 0
+    await database.close()
+
+
+async def test_a_lease_is_given_back_as_soon_as_the_store_is_there_again(database: Database) -> None:
+    """Not left to lapse: until then nobody could go on with the row."""
+    await database.run(create)
+    away = 3
+
+    async def trouble(when: str, what: str) -> None:
+        nonlocal away
+        if (when, what) == ("before", "release") and away:
+            away -= 1
+            raise StoreError("away")
+
+    lease = await try_lease(Watched(database, trouble), desks, MINE, term=600)
+    assert lease is not None
+    async with lease:
+        pass
+    assert away == 0
+    assert await try_lease(database, desks, MINE) is not None
 
 
 async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
@@ -234,12 +303,12 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
 ) -> None:
     database = await Database.open(database_url)
     await database.run(create)
-    lease = await try_lease(database, desks, MINE)
+    lease = await try_lease(database, desks, MINE, term=0.3)
     assert lease is not None
     async with lease:
         await database.close()
         with pytest.raises(StoreError):
-            await lease.still_held()
+            await lease.sure()
     assert "A lease was not released, and is left to lapse: The store is closed." in caplog.messages
 
 
@@ -261,7 +330,7 @@ async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively
         lease.stop()
         next_one = await try_lease(lively, desks, MINE)
         assert next_one is not None
-    assert await next_one.still_held()
+    await next_one.sure()
     assert not lease.lost.is_set()
 
 

@@ -269,7 +269,10 @@ async def test_a_write_whose_outcome_was_unknown_is_not_written_twice(database: 
     await chat.runner.close()
 
 
-async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(database: Database, app: str) -> None:
+async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
+    database: Database, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.journal._PAUSES", (0.05, 0.2))
     work, trouble, chat, running = await at_work(database, app)
     trouble.before = [StoreError("away")] * 50
     trouble.renewals = False

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.attempts import StoredAttempts
 from bot.cards import Cards
 from bot.directory import Directory
 from bot.drawing import PLAIN, Around
@@ -33,7 +32,9 @@ from bot.slack_trouble import Later, SlackTrouble
 from bot.steps import Step
 from bot.store import open_store
 from runtime.database import Database
+from runtime.lease import Lease
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked
+from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET
 
 AT = Workspace(TEAM)
@@ -54,6 +55,7 @@ class Calls:
 class Outgoing:
     slack: FakeSlack
     database: Database
+    lease: Lease
     sender: Sender
     directory: Directory
     cards: Cards
@@ -83,7 +85,7 @@ class Outgoing:
             if not any(place.drawn_version < row.face for place in row.places):
                 return row
             try:
-                places = await self.cards.draw(row, self.session, around)
+                places = await self.cards.draw(self.lease, row, self.session, around)
             except SlackTrouble as trouble:
                 self.troubles.append(trouble)
                 self.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1.0)
@@ -146,9 +148,9 @@ async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgo
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     session = a_session(deploys.id, thread.ts)
-    cards = Cards(sender, directory, StoredAttempts(database))
+    cards, lease = Cards(sender, directory), await a_lease(database)
     return Outgoing(
-        slack, database, sender, directory, cards, meter, waits, ann, ben, lead, asker, deploys, thread, session
+        slack, database, lease, sender, directory, cards, meter, waits, ann, ben, lead, asker, deploys, thread, session
     )
 
 
