@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -136,7 +136,8 @@ class Attendant:
         if room <= 0:
             return [], self._poll
         try:
-            claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term)
+            at_work = tuple(self._tasks.values())
+            claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)
             return [], min(self._poll, AGAIN)
@@ -194,10 +195,17 @@ class Attendant:
             await lease.run(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
 
 
-def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[str, Claim]], float | None]:
-    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed."""
+def claim_due(
+    tx: Tx, kind: Kind, room: int, term: float, at_work: Collection[str] = ()
+) -> tuple[list[tuple[str, Claim]], float | None]:
+    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed.
+
+    What is `at_work` here is left alone: after a process stood still for longer than its leases they may have lapsed,
+    and it goes on where it was.
+    """
     table, now = kind.table, tx.now()
-    due = select(kind.key, table.c.due_at).where(table.c.due_at <= now, free(table, now))
+    others = kind.key.not_in(at_work)
+    due = select(kind.key, table.c.due_at).where(table.c.due_at <= now, free(table, now), others)
     claimed: list[tuple[str, Claim]] = []
     for key, due_at in tx.execute(for_update(due.order_by(table.c.due_at).limit(room), skip_locked=True)).all():
         token = claim_row(tx, table, kind.key == key, term=term)
@@ -205,8 +213,8 @@ def claim_due(tx: Tx, kind: Kind, room: int, term: float) -> tuple[list[tuple[st
             claimed.append((str(key), Claim(token, due_at)))
     if claimed:
         return claimed, 0.0
-    next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now))
-    next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None))
+    next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
+    next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
     times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
     if not times:
         return [], None

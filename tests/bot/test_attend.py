@@ -232,3 +232,33 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
     await asyncio.wait_for(attended.wait(), 10)
     attendant.stop()
     await running
+
+
+def set_row(tx: Tx, key: str, /, **values: float | None) -> None:
+    tx.execute(update(rows).where(rows.c.key == key).values(values))
+
+
+async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_take_them_from_itself(
+    database: Database,
+) -> None:
+    await with_rows(database, "x", "y")
+    attended: list[str] = []
+    another = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if key == "x":
+            await database.run(set_row, "x", lease_until=1.0)
+            await database.run(set_row, "y", due_at=2.0)
+            await another.wait()
+        else:
+            another.set()
+        await lease.run(done, key)
+
+    await database.run(set_row, "y", due_at=None)
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.05)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(another.wait(), 10)
+    attendant.stop()
+    await running
+    assert attended == ["x", "y"]
