@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -64,6 +65,8 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         return
     try:
         yield Finding("store", ok=True, said=f"{database.url} answers")
+        for finding in readable_by_others(settings.store_url):
+            yield finding
         for history in (RUNTIME_HISTORY, HISTORY):
             yield _schema(history, await database.read(version, history))
         if database.dialect == "postgresql":
@@ -75,10 +78,29 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         await database.close()
 
 
+def readable_by_others(url: str) -> Iterator[Finding]:
+    """Versions before this one made the files as the umask had it."""
+    path = _file(url)
+    if path is None:
+        return
+    for beside in ("", "-wal", "-shm", ".lock", ".sock"):
+        file = path.with_name(path.name + beside)
+        with suppress(FileNotFoundError):
+            mode = file.stat().st_mode & 0o777
+            if mode & 0o077:
+                said = f"warning: others on this machine may use it ({mode:o}): chmod 600 {file}"
+                yield Finding(file.name, ok=True, said=said, note=True)
+
+
+def _file(url: str) -> Path | None:
+    path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
+    return path if path is not None and path.name else None
+
+
 def _to_be_made(url: str) -> Finding | None:
     """A file that is not there yet needs only a place."""
-    path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
-    if path is None or path.exists() or not path.name:
+    path = _file(url)
+    if path is None or path.exists():
         return None
     folder = path.resolve().parent
     if folder.is_dir() and os.access(folder, os.W_OK):

@@ -82,13 +82,16 @@ def _remove(path: Path) -> None:
 
 
 def _listen(path: Path) -> socket.socket | None:
-    """Bound and not yet listening: nobody can connect before the socket is closed to others."""
+    """Nobody else's from the moment it is there."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)  # whoever left it is gone: the store's lock is ours
         with _address(path) as address:
-            listening.bind(address)
-        path.chmod(0o600)
+            before = os.umask(0o177)  # the process's, and only narrower: what another thread makes meanwhile is safe
+            try:
+                listening.bind(address)
+            finally:
+                os.umask(before)
     except OSError as error:
         listening.close()
         log.warning("%s can't be listened on (%s): the commands that change something need this stopped", path, error)

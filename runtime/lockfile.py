@@ -24,13 +24,17 @@ else:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+PRIVATE = 0o600
+"""What a store consists of is its user's alone: tokens, arguments and votes stand in it."""
+
+
 class LockFile:
     """`x.db.lock` beside `x.db`. The file stays when the lock goes: removing it would let two holders exist."""
 
     def __init__(self, database: Path) -> None:
         path = database.with_name(database.name + ".lock")
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE)
         except OSError as error:
             raise StoreError(
                 f"{path} can't be written ({error.strerror}). The store needs a directory that exists and "

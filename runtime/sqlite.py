@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import queue
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from runtime.errors import StoreError
-from runtime.lockfile import LockFile
+from runtime.lockfile import PRIVATE, LockFile
 from runtime.sqlite_writer import Writer, in_words
 from runtime.transaction import Dialect, Gate, Limits, R, Tx
 from runtime.wakeups import Hub
@@ -135,7 +137,15 @@ def _raw(connection: Connection) -> sqlite3.Connection:
     return raw
 
 
+def _make_private(path: Path) -> None:
+    """A file that is there stays as it is. SQLite gives its write-ahead log and its index the mode of the database."""
+    with suppress(OSError):  # what is wrong, SQLite says better
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
+
+
 def _connect(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        _make_private(path)
     try:
         raw = sqlite3.connect(path if path is not None else ":memory:", timeout=BUSY_SECONDS, isolation_level=None)
         (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
