@@ -40,6 +40,7 @@ from bot.precedence import Precedence
 from bot.probes import add_probes
 from bot.readiness import Readiness, store_probe
 from bot.reloading import Reloading, ended
+from bot.replicas import Replicas
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
@@ -79,6 +80,7 @@ class _Parts:
     clicks: Precedence
     directory: Directory
     homes: Homes
+    replicas: Replicas
     worker: Worker
     asides: Asides
     listeners: Listeners
@@ -133,7 +135,15 @@ async def _made(
     rules = Rules(settings.policies, Seal(_secret(settings), "call"))
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
-    sender = Sender(workspaces.client_for, on_revoked=workspaces.revoked, limits=limits, meter=metrics, clock=monotonic)
+    replicas = Replicas(database)
+    sender = Sender(
+        workspaces.client_for,
+        on_revoked=workspaces.revoked,
+        limits=limits,
+        meter=metrics,
+        replicas=replicas.alive,
+        clock=monotonic,
+    )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     cards = Cards(sender, directory, Voice(sender, monotonic))
     mailroom = Mailroom(host, cards, Openings(directory, rules, workspaces.unfit), rules)
@@ -149,6 +159,7 @@ async def _made(
         clicks=clicks,
         directory=directory,
         homes=homes,
+        replicas=replicas,
         worker=Worker(database, mailroom, directory, cards, rules, others=others, term=term, clicks=clicks),
         asides=Asides(database, sender, directory, rules, homes, lists),
         listeners=Listeners(database, sender, directory, rules, lists, clicks, host.app),
@@ -188,6 +199,7 @@ async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIter
     """All that goes on by itself; afterwards what was begun has ended, or is left behind and said."""
     supervisor = Supervisor(readiness, parts.metrics)
     work = {**parts.worker.loops, "homes": parts.homes.run, "workspaces": parts.workspaces.run}
+    work["replicas"] = parts.replicas.run
     working = [supervisor.begin(name, run) for name, run in work.items()]
     sealing = supervisor.begin("checkpoints", parts.checkpointing.run)
     reloading = None if parts.reloading is None else supervisor.begin("reloading", parts.reloading.run)
@@ -198,7 +210,7 @@ async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIter
         stop.begin()
         readiness.stopping()
         supervisor.stop()
-        for each in (parts.worker, parts.homes, parts.workspaces):
+        for each in (parts.worker, parts.homes, parts.workspaces, parts.replicas):
             each.stop()
         drained = [asyncio.create_task(aside.drain()) for aside in (parts.asides, parts.listeners)]
         await stop.ended(*working, *drained, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=parts.worker)

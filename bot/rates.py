@@ -11,6 +11,12 @@ MINUTE = 60.5
 """Slack's, and some more: it counts from when a call arrives, and one may be longer on its way than another."""
 
 
+def share(most: int, seconds: float, replicas: int) -> tuple[int, float]:
+    """What one of several replicas may do, so that all of them together do not do too much. Each has a slot at least:
+    where there are more replicas than slots it comes round less often."""
+    return (most // replicas, seconds) if most >= replicas else (1, seconds * replicas / most)
+
+
 @dataclass(slots=True)
 class Window:
     """At most `most` calls in any `seconds`. Who comes too early gets a later slot, in the order of asking."""
@@ -23,6 +29,11 @@ class Window:
 
     def __post_init__(self) -> None:
         self.slots = deque(maxlen=self.most)
+
+    def resize(self, most: int, seconds: float) -> None:
+        """What was taken lately still counts."""
+        self.most, self.seconds = most, seconds
+        self.slots = deque(self.slots, maxlen=most)
 
     def next_slot(self, now: float) -> float:
         at = max(now, self.closed_until)
@@ -41,7 +52,7 @@ class Window:
 
 
 class Rates:
-    """A window for each key, made when it is first asked for."""
+    """A window for each key, made when it is first asked for; its size may be another one each time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: int = 2000) -> None:
         self._clock, self._keep = clock, keep
@@ -80,4 +91,6 @@ class Rates:
             if len(self._windows) >= self._keep:
                 self._windows = {known: each for known, each in self._windows.items() if not each.idle(now)}
             window = self._windows[key] = Window(most, seconds)
+        elif (window.most, window.seconds) != (most, seconds):
+            window.resize(most, seconds)
         return window

@@ -62,11 +62,14 @@ class Sender:
         on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
         meter: Meter | None = None,
+        replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._sure: Sure | None = None
-        self._calls = Calls(client_for, on_revoked=on_revoked, limits=limits, meter=meter, clock=clock, pause=pause)
+        self._calls = Calls(
+            client_for, on_revoked=on_revoked, limits=limits, meter=meter, replicas=replicas, clock=clock, pause=pause
+        )
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = History(self.ask)

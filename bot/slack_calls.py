@@ -19,7 +19,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
-from bot.rates import MINUTE, Rates
+from bot.rates import MINUTE, Rates, share
 from bot.slack_trouble import Later, Revoked, SlackTrouble, trouble_from
 from runtime.jsontypes import JsonObject
 
@@ -91,9 +91,12 @@ class Calls:
         on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
         meter: Meter | None = None,
+        replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        """`replicas`: how many share Slack's limits."""
+        self._replicas = replicas
         self._client_for, self._on_revoked = client_for, on_revoked
         self._limits, self._meter = limits or Limits(), meter or NoMeter()
         self._clock, self._pause = clock, pause
@@ -149,9 +152,11 @@ class Calls:
         self._rates.close(*self._windows(at, method, into)[-1], after)
 
     def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
-        windows = [((at.team, method.name), method.per_minute, MINUTE)]
+        replicas = self._replicas()
+        windows = [((at.team, method.name), *share(method.per_minute, MINUTE, replicas))]
         if into is not None:
-            windows.append(((at.team, into), self._limits.posts, float(self._limits.posts)))
+            burst = max(1, self._limits.posts // replicas)
+            windows.append(((at.team, into), burst, float(burst * replicas)))
         return windows
 
     async def _once(

@@ -263,6 +263,13 @@ switches = Table(
     Column("value", Text, nullable=False),
 )
 
+replicas = Table(
+    "bot_replicas",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("alive_until", Double, nullable=False),
+)
+
 ATTENDED = (sessions, confirmations, replies, homes)
 for _table in ATTENDED:
     for _name, _column in {

@@ -21,7 +21,7 @@ def database_url(sqlite_url: str) -> str:
 
 TASKS = (
     *("worker-confirmations", "worker-sessions", "worker-replies", "worker-homes"),
-    *("homes", "workspaces", "checkpoints"),
+    *("homes", "workspaces", "replicas", "checkpoints"),
 )
 
 

@@ -205,6 +205,18 @@ async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:
     assert said(out) == ["0", "1", "2", "3"]
 
 
+async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoing) -> None:
+    out.slack.faults.limits("chat.postMessage", retry_after=60)
+    with pytest.raises(Later):
+        await post(out)
+    other = out.slack.channel("other", out.ann)
+    await out.sender.post(AT, other.id, PLAIN)
+    assert out.waits == []
+    with pytest.raises(Later) as later:
+        await post(out)
+    assert later.value.after == pytest.approx(60, abs=2)
+
+
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):

@@ -1,0 +1,15 @@
+"""Who is alive, so that replicas share Slack's limits."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0011"
+down_revision = "0010"
+
+
+def upgrade() -> None:
+    op.create_table(
+        "bot_replicas",
+        sa.Column("name", sa.String(32), primary_key=True),
+        sa.Column("alive_until", sa.Double, nullable=False),
+    )
