@@ -22,6 +22,8 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -145,13 +147,13 @@ async def slack() -> None:
         await asyncio.Event().wait()
 
 
-async def fill(url: str, count: int) -> list[str]:
+async def fill(url: str, count: int, *, app: str = "oncall", expires_at: float | None = None) -> list[str]:
     """Confirmations that wait, each in a session of its own; what a click on each carries."""
     from bot.desk import Opening, open_request
     from bot.hearing import Heard, hear
     from bot.hosts.host import HostRequest
     from bot.people import Person
-    from bot.policy import CallFacts
+    from bot.policy import CallFacts, Governs
     from bot.row import Place
     from bot.rows import chain_of
     from bot.seal import Seal
@@ -171,7 +173,7 @@ async def fill(url: str, count: int) -> list[str]:
 
         ts = f"{number}.0"
         heard = Heard(
-            app="oncall", team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
+            app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
         )
         hear(tx, heard)
         key = chain_of(heard.session)
@@ -184,6 +186,9 @@ async def fill(url: str, count: int) -> list[str]:
             invocation_id=f"e-{number}",
         )
         governs = policies.resolve(CallFacts(tool="deploy", args=request.arguments))
+        if expires_at is not None and isinstance(governs, Governs):
+            left = timedelta(seconds=expires_at - tx.now())
+            governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
         opening = Opening(request=request, asked_by=ann, governs=governs, places=(place,))
         row = open_request(tx, key, opening, rules)

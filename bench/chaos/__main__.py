@@ -117,4 +117,7 @@ async def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(main()))
+    try:
+        sys.exit(asyncio.run(main()))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        sys.exit("Stopped before its end: this says nothing about the promises.")

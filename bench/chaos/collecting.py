@@ -44,7 +44,7 @@ def effects(office: Office) -> list[Effect]:
         return []
     lines = (json.loads(line) for line in office.tool_log.read_text(encoding="utf-8").splitlines())
     return [
-        Effect(line["at"], line["phase"], line["tool"], line["ticket"], line["amount"], line["call"] or "")
+        Effect(line["at"], line["phase"], line["tool"], line["ticket"], line["amount"], line["call"] or "", line["pid"])
         for line in lines
     ]
 

@@ -67,6 +67,7 @@ class Effect:
     ticket: str
     amount: int
     call: str
+    pid: int = 0
 
 
 @dataclass(frozen=True)

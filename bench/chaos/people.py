@@ -54,6 +54,7 @@ class People:
         self._hands = {name: asyncio.Lock() for name in cast}  # nobody fills in two forms at once
         self._tickets: dict[str, str] = {}
         self._errands: list[asyncio.Task[None]] = []
+        self._patient = True
         self.asked: list[Asked] = []
         self.heard: list[Heard] = []
         self.clicked: list[Clicked] = []
@@ -69,12 +70,12 @@ class People:
             self._errands.append(asyncio.create_task(self.runs(errand), name=f"errand {errand.number}"))
 
     async def finish(self, within: float) -> None:
-        """Lets everybody end what they began; whoever waits for what never comes goes home."""
+        """Lets everybody end what they began; whoever still waits for something then waits no longer."""
         if self._errands:
-            _, late = await asyncio.wait(self._errands, timeout=within)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*self._errands, return_exceptions=True)
+            await asyncio.wait(self._errands, timeout=within)
+            self._patient = False
+            await asyncio.gather(*self._errands)
+            self._patient = True
 
     async def runs(self, errand: Errand) -> None:
         thread = self._asks(errand)
@@ -136,7 +137,7 @@ class People:
 
     async def sees(self, ticket: str, within: float) -> tuple[str, Message] | None:
         until = time.monotonic() + within
-        while (found := self.card(ticket)) is None and time.monotonic() < until:
+        while (found := self.card(ticket)) is None and time.monotonic() < until and self._patient:
             await asyncio.sleep(_GLANCE)
         return found
 
@@ -155,7 +156,7 @@ class People:
         """Tries until Slack does not say that it failed, or there is nothing to press any more."""
         for _ in range(_TRIES):
             found = self.card(ticket)
-            if found is None:
+            if found is None or not self._patient:
                 return False
             confirmation, message = found[0], found[1].copy()
             try:
@@ -222,7 +223,7 @@ class People:
                 made = await modal.submits(typed) or made
             except ConfirmError:
                 return made
-            if made is None or made.acked:
+            if made is None or made.acked or not self._patient:
                 break
             await asyncio.sleep(_TRIES_AGAIN_AFTER)
         return made
@@ -239,7 +240,7 @@ class People:
 
     async def _verdict(self, modal: Modal) -> str:
         until = time.monotonic() + _VERDICT_WITHIN
-        while time.monotonic() < until and modal.is_open():
+        while time.monotonic() < until and modal.is_open() and self._patient:
             if not (modal.fields or "Counting" in modal.text):
                 return modal.text
             await asyncio.sleep(_GLANCE)

@@ -91,12 +91,14 @@ class Errand:
 
 @dataclass(frozen=True)
 class Break:
-    """Something that breaks at a time. `replica` is its number; the other fields are for Slack's troubles."""
+    """Something that breaks at a time. `busy`: it strikes where a tool runs, if one does, else the `replica` with this
+    number. The other fields are for Slack's troubles."""
 
     at: float
     kind: Trouble
     seconds: float
     replica: int = 0
+    busy: bool = False
     slack: SlackTrouble = "fail"
     method: str = ""
     times: int = 1
@@ -106,7 +108,7 @@ class Break:
     def name(self) -> str:
         """The row in the table of faults."""
         if self.kind != "Slack":
-            return self.kind
+            return f"{self.kind} in the middle of a tool" if self.busy else self.kind
         after = " after acting" if self.acted and self.slack in ("fail", "cut") else ""
         return {"limit": "Slack answers 429", "fail": "Slack answers 5xx", "cut": "Slack cuts the connection"}.get(
             self.slack, f"Slack is {'stuck' if self.slack == 'hang' else 'slow'}"
@@ -223,7 +225,7 @@ def _broken_replicas(rng: random.Random, seconds: float, lease: float) -> list[B
             if free:
                 replica = rng.choice(free)
                 busy_until[replica] = at + lasts + 3
-                found.append(Break(at, kind, lasts, replica))
+                found.append(Break(at, kind, lasts, replica, busy=kind in ("kill", "freeze") and rng.random() < 0.5))
         at += rng.uniform(3, 9)
     return found
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
+from collections.abc import Sequence
 
-from bench.chaos.history import Happened
+from bench.chaos.collecting import effects
+from bench.chaos.history import Effect, Happened
 from bench.chaos.office import Office
 from bench.chaos.plan import Break, Plan
+from bench.chaos.replicas import Replica
 from bot.sandbox.faults import Fault
 
 _LIMITED_FOR = (1, 5)
+_WAITS_FOR_A_TOOL, _GLANCE = 4.0, 0.05
 
 
 class Troubles:
@@ -39,19 +44,21 @@ class Troubles:
         await self._office.all_ready()
 
     async def _strikes(self, one: Break) -> None:
-        self.happened.append(Happened(time.time(), self._described(one), one.seconds))
+        replica = await self._victim(one)
+        self.happened.append(Happened(time.time(), self._described(one, replica.number), one.seconds))
+        wire = self._office.wires[replica.number]
         match one.kind:
             case "kill":
-                self._office.replicas[one.replica].kill(one.seconds)
+                replica.kill(one.seconds)
             case "freeze":
-                await self._freeze(one)
+                replica.freeze()
+                await asyncio.sleep(one.seconds)
+                replica.thaw()
             case "cut off":
-                wire = self._office.wires[one.replica]
                 wire.cut()
                 await asyncio.sleep(one.seconds)
                 wire.heal()
             case "stall":
-                wire = self._office.wires[one.replica]
                 wire.stall()
                 await asyncio.sleep(one.seconds)
                 wire.heal()
@@ -60,13 +67,16 @@ class Troubles:
             case "Slack":
                 await self._slack(one)
 
-    async def _freeze(self, one: Break) -> None:
-        replica = self._office.replicas[one.replica]
-        replica.freeze()
-        try:
-            await asyncio.sleep(one.seconds)
-        finally:
-            replica.thaw()
+    async def _victim(self, one: Break) -> Replica:
+        replicas = self._office.replicas
+        until = time.monotonic() + (_WAITS_FOR_A_TOOL if one.busy else 0.0)
+        while time.monotonic() < until:
+            running = running_in(effects(self._office))
+            found = [replica for replica in replicas if replica.pid in running]
+            if found:
+                return found[0]
+            await asyncio.sleep(_GLANCE)
+        return replicas[one.replica]
 
     async def _database_away(self, one: Break) -> None:
         postgres = self._office.postgres
@@ -100,11 +110,18 @@ class Troubles:
                 return faults.slows(one.method, min(one.seconds, 3.0), times=times)
 
     @staticmethod
-    def _described(one: Break) -> str:
+    def _described(one: Break, replica: int) -> str:
         match one.kind:
             case "Slack":
                 acted = " after acting" if one.acted and one.slack in ("fail", "cut", "hang") else ""
                 return f"Slack: {one.slack} {one.method}, {one.times} times at most{acted}"
             case "kill" | "freeze" | "cut off" | "stall":
-                return f"{one.kind} replica {one.replica}"
+                return f"{one.kind} replica {replica}"
         return one.kind
+
+
+def running_in(log: Sequence[Effect]) -> set[int]:
+    """The processes in which a tool has begun and not ended."""
+    begun = Counter((effect.pid, effect.ticket) for effect in log if effect.phase == "begins")
+    begun.subtract((effect.pid, effect.ticket) for effect in log if effect.phase == "ends")
+    return {pid for (pid, _), times in begun.items() if times > 0}

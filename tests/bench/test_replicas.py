@@ -1,0 +1,76 @@
+"""Three replicas of `serve` as processes, without troubles of their own making: how fast they take over, and how fast
+they do what is due."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bench.chaos.collecting import effects
+from bench.chaos.office import Office, office
+from bench.chaos.plan import Call, Click, Errand
+from bench.clicks import fill
+
+TAKE_OVER = 15.0
+TIMERS, ALL_FIRED = 1000, 30.0
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[Office]:
+    async with office(tmp_path) as running:
+        yield running
+
+
+async def until(look: Callable[[], bool], within: float, what: str) -> float:
+    """Seconds until it is so."""
+    began = time.monotonic()
+    while not look():
+        assert time.monotonic() - began < within, f"{what} took longer than {within:g} s"
+        await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+async def test_another_replica_takes_over_the_session_of_one_that_is_killed(at: Office) -> None:
+    long = Call("t0x0", "pay", 5, 600.0, (Click("bob", "Approve", 0.0),), "")
+    await at.people.runs(Errand(0, 0.0, "north", "ann", 0.0, (long,), ()))
+    await until(lambda: bool(effects(at)), 30, "the call's beginning")
+    (begun,) = effects(at)
+    (busy,) = [replica for replica in at.replicas if replica.pid == begun.pid]
+
+    def is_asked_about() -> bool:
+        found = at.people.card("t0x0")
+        return found is not None and "Did pay happen?" in found[1].text
+
+    busy.kill(down_for=120)
+    taken = await until(is_asked_about, TAKE_OVER, "taking over")
+    print(f"another replica took over after {taken:.1f} s")
+    assert [effect.phase for effect in effects(at)] == ["begins"]
+
+
+async def test_a_thousand_timers_that_are_due_at_once_fire_within_half_a_minute_each_once(at: Office) -> None:
+    due = time.time() + 60
+    await fill(at.url, TIMERS, app="chaos", expires_at=due)
+    assert time.time() < due, "the machine was too slow to fill the store in time"
+    connection = await asyncpg.connect(at.url)
+    try:
+        await asyncio.sleep(due - time.time())
+        fired: Counter[str] = Counter()
+        while sum(fired.values()) < TIMERS and time.time() < due + ALL_FIRED:
+            await asyncio.sleep(0.5)
+            rows = await connection.fetch("SELECT confirmation, at FROM bot_ledger WHERE kind = 'expired'")
+            fired = Counter(row["confirmation"] for row in rows)
+        took = max(row["at"] for row in rows) - due
+        print(f"{len(fired)} of {TIMERS} fired within {took:.1f} s")
+        assert len(fired) == TIMERS
+        assert set(fired.values()) == {1}
+        assert min(row["at"] for row in rows) >= due
+    finally:
+        await connection.close()
