@@ -32,7 +32,7 @@ _TRY_AGAIN = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_de
 SESSION = {
     "application_name": "adk-confirm",
     # A replica that is frozen or cut off must not keep its row locks from the others.
-    "idle_in_transaction_session_timeout": "30000",
+    "idle_in_transaction_session_timeout": "10000",
     "tcp_keepalives_idle": "30",
 }
 

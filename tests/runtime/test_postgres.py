@@ -156,8 +156,9 @@ async def test_an_answer_that_does_not_come_is_not_waited_for_for_ever(
     await database.close()
 
 
-async def take_and_freeze(url: str) -> None:
-    runtime.postgres.SESSION["idle_in_transaction_session_timeout"] = "200"
+async def take_and_freeze(url: str, milliseconds: str = "") -> None:
+    if milliseconds:
+        runtime.postgres.SESSION["idle_in_transaction_session_timeout"] = milliseconds
     attempts: list[int] = []
 
     def take_slowly(tx: Tx) -> None:
@@ -174,13 +175,23 @@ async def take_and_freeze(url: str) -> None:
 
 
 async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replicas, postgres_url: str) -> None:
-    async with child(take_and_freeze, postgres_url) as process:
+    async with child(take_and_freeze, postgres_url, "200") as process:
         await process.reached("holds the row")
         await replicas[0].run(take, 1, 1)
         assert await replicas[0].read(amounts) == [99, 100]
         process.go_on()
         assert await process.finished() == ["attempts: 2"]
     assert await replicas[0].read(amounts) == [89, 90]
+
+
+@pytest.mark.slow
+async def test_a_replica_that_is_frozen_holds_up_the_others_no_longer_than_one_that_is_killed(
+    replicas: Replicas, postgres_url: str
+) -> None:
+    async with child(take_and_freeze, postgres_url) as process:
+        await process.reached("holds the row")
+        async with asyncio.timeout(15):
+            await replicas[0].run(take, 1, 1)
 
 
 async def test_who_skips_locked_rows_gets_the_next(replicas: Replicas) -> None:
