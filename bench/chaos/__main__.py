@@ -21,7 +21,7 @@ from bench.chaos.plan import Click, Errand, Plan, make_plan, rehearsal
 from bench.chaos.report import lines, table_of_faults, table_of_work, verdict
 from bench.chaos.troubles import Troubles
 
-_LEASE = 30.0
+_LEASE = 6.0
 _GOES_HOME = 30.0
 _QUIET_WITHIN = 180.0
 _NEW_WORK_WITHIN = 20.0
@@ -30,7 +30,7 @@ _GLANCE = 0.05
 
 
 async def run(plan: Plan, folder: Path) -> tuple[History, Troubles, Office]:
-    async with office(folder) as at:
+    async with office(folder, lease=_LEASE) as at:
         troubles = Troubles(at)
         _tell(f"{len(plan.errands)} threads, {len(plan.calls)} calls, {len(plan.breaks)} troubles")
         async with asyncio.TaskGroup() as group:
