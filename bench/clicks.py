@@ -147,8 +147,11 @@ async def slack() -> None:
         await asyncio.Event().wait()
 
 
-async def fill(url: str, count: int, *, app: str = "oncall", expires_at: float | None = None) -> list[str]:
-    """Confirmations that wait, each in a session of its own; what a click on each carries."""
+async def fill(
+    url: str, count: int, *, app: str = "oncall", expires_at: float | None = None, first: int = 0
+) -> list[str]:
+    """Confirmations that wait, each in a session of its own; what a click on each carries. `first`: their numbers
+    begin there."""
     from bot.desk import Opening, open_request
     from bot.hearing import Heard, hear
     from bot.hosts.host import HostRequest
@@ -202,8 +205,8 @@ async def fill(url: str, count: int, *, app: str = "oncall", expires_at: float |
 
     database = await open_store(url, "not a secret, but long enough")
     refs: list[str] = []
-    for first in range(0, count, 200):
-        refs += await database.run(several, range(first, min(first + 200, count)))
+    for number in range(first, first + count, 200):
+        refs += await database.run(several, range(number, min(number + 200, first + count)))
     await database.close()
     return refs
 
