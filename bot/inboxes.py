@@ -19,7 +19,7 @@ from bot.granting import grants_by, probe, would_withhold
 from bot.grants import Grant
 from bot.inbox import home_view
 from bot.letters import paused
-from bot.people import Approver, ApproverKind, Person
+from bot.people import Approver, ApproverKind, Person, Unresolved
 from bot.policy import CallFacts
 from bot.row import Confirmation, Place, Vote, VoteKind
 from bot.rows import chain_of, find_session, now
@@ -47,10 +47,19 @@ class Reader:
 
 @dataclass(frozen=True)
 class Composed:
-    """`settled`: no card is still on its way to its place, so that nothing but an event can change the view."""
+    """`settled`: no card is still on its way to its place, and no lookup waits for its turn, so that nothing but an
+    event can change the view."""
 
     view: HomeView
     settled: bool
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The entries of policies that mean somebody; `more_later` if some wait for their turn to be looked up."""
+
+    mine: frozenset[str]
+    more_later: bool
 
 
 @dataclass(frozen=True)
@@ -75,7 +84,7 @@ class Inbox:
     async def home(self, reader: Reader, version: int) -> Composed:
         """The Home tab."""
         names = await self._names(reader)
-        mine = await self._may_decide(reader, names)
+        mine = await self._may_decide(reader, names.mine)
         asked = await self._database.read(_asked, reader.person)
         given = await self._database.read(_grants, reader.person)
         stopped = await self._database.read(paused)
@@ -89,12 +98,13 @@ class Inbox:
             more_asked=asked.more,
             paused=stopped,
         )
-        return Composed(view, all(_stands(row) for row in (*mine.rows, *asked.rows)))
+        stand = all(_stands(row) for row in (*mine.rows, *asked.rows))
+        return Composed(view, settled=stand and not names.more_later)
 
     async def listed(self, reader: Reader, channel: str, version: int) -> HomeView:
         """What `/approvals` answers with in a channel."""
         names = await self._names(reader)
-        mine = await self._may_decide(reader, names)
+        mine = await self._may_decide(reader, names.mine)
         here = await self._database.read(_here, reader.at.team, channel, frozenset(row.id for row in mine.rows))
         return home_view(
             version,
@@ -120,7 +130,7 @@ class Inbox:
 
     # Who may decide what
 
-    async def _names(self, reader: Reader) -> frozenset[str]:
+    async def _names(self, reader: Reader) -> _Names:
         """The entries that mean this person now. One that can't be looked up lists nothing: its cards still stand."""
         entries = [Approver.parse(name) for name in await self._database.read(listing.entries_in_use, reader.at.team)]
         looked_up = [entry for entry in entries if entry.kind is not ApproverKind.PYTHON]
@@ -132,7 +142,8 @@ class Inbox:
             if isinstance(people, frozenset) and reader.person in people
         }
         functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # each call is theirs to say
-        return frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"})
+        later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
+        return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
 
     async def _may_decide(self, reader: Reader, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []

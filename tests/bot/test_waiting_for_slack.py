@@ -48,6 +48,16 @@ async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(open_
         assert at.ran() == []
 
 
+async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        await at.later(minutes=1)  # what is drawn from here on is newer than anything that happened
+        at.slack.faults.limits("usergroups.users.list", retry_after=60)
+        await at.bob.opens_home("Nothing waits for you.")
+        await at.later(seconds=61)
+        await at.bob.sees_home("reimburse")
+
+
 @pytest.mark.slow
 async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_office: Opens) -> None:
     """Each click used to ask anew until our own limit was used up, and then nobody could approve for a minute."""
