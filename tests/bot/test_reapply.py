@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from sqlalchemy import update
 from bot.authorise import Facts
 from bot.commands import words
 from bot.operating import rules_of
-from bot.people import Approver, Person
+from bot.people import Approver, Person, Unresolved
 from bot.policy import Policies
 from bot.reapplying import reapply_all
 from bot.row import Confirmation, State, Vote
@@ -132,6 +133,30 @@ async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
     assert (row.policy.quorum, len(row.approvals)) == (2, 1)
     at.office.silent = False
     assert (await reapplied(at)).startswith(f"{deploy}  deploy: came under the file's policy; it is approved")
+
+
+async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
+    class Busy(Office):
+        """Slack takes no question at first."""
+
+        questions = 0
+
+        async def facts(
+            self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        ) -> Facts:
+            self.questions += 1
+            facts = await super().facts(row, vote, policies, speakers)
+            if self.questions > 1:
+                return facts
+            return replace(facts, account=Unresolved(vote.voter.user, "Slack takes no more questions", after=0.01))
+
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.policies(FILE.replace("quorum = 2", "quorum = 1"))
+    assert [done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules)] == [
+        None
+    ]
+    assert (await at.row(deploy)).state is State.APPROVED
 
 
 async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> None:
