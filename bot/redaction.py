@@ -6,15 +6,21 @@ Pure. A card, a form, a file, a log line, the ledger, an export: each shows what
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
-from runtime.jsontypes import Json, JsonObject, canonical
+from bot.blackening import MASK, SHORTEST, Hidden
+from runtime.jsontypes import Json, JsonObject
 
-MASK = "••••"
-_SHORTEST_SECRET = 6
-"""A hidden value shorter than this is not searched for in other texts: "prod" would blacken half the card."""
+__all__ = ["MASK", "Masked", "Redactor"]
+
+_LONGEST_KNOWN = 200
+_CLASS = re.compile(r"(\[!?\]?[^]]*\])")
+_BETWEEN = str.maketrans(dict.fromkeys("-_"))
 
 
 @dataclass(frozen=True)
@@ -33,12 +39,13 @@ class Redactor:
 
     def __init__(self, names: Iterable[str], *known: Json) -> None:
         """`known`: what else the call holds; the hidden values in it are masked wherever they turn up."""
-        self._names = tuple(name.casefold() for name in names)
+        self._names = tuple(map(_pattern, names))
         self._secrets = frozenset(secret for value in known if self._names for secret in self._find(value))
 
     def hides(self, name: str) -> bool:
-        """Names are matched as shell patterns, whatever their case."""
-        return any(fnmatchcase(name.casefold(), pattern) for pattern in self._names)
+        """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""
+        plain = _plain(name)
+        return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
     def hides_inside(self, value: Json) -> bool:
         """Whether a value holds something hidden, however deep."""
@@ -47,21 +54,22 @@ class Redactor:
     def mask(self, value: Json) -> Masked:
         if not self._names:
             return Masked(value, 0)
-        return self._mask(value, self._longest_first(self._secrets | frozenset(self._find(value))))
+        return self._mask(value, Hidden(self._secrets.union(self._find(value))))
 
     def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
         """The same for the arguments of a call, which stay an object."""
-        secrets = self._longest_first(self._secrets | frozenset(self._find(value)))
-        return self._mask_object(value, secrets) if self._names else (value, 0)
+        if not self._names:
+            return value, 0
+        return self._mask_object(value, Hidden(self._secrets.union(self._find(value))))
 
     def mask_text(self, text: str) -> str:
         """A hint, a reason, a result, an error: the hidden values of the `known` are blackened in it, and if it is
         JSON, what has a hidden name there."""
         if not self._names:
             return text
-        return self._mask_string(text, self._longest_first(self._secrets | frozenset(self._find(text))))[0]
+        return self._mask_string(text, Hidden(self._secrets.union(self._find(text))))[0]
 
-    def _mask(self, value: Json, secrets: tuple[str, ...]) -> Masked:
+    def _mask(self, value: Json, secrets: Hidden) -> Masked:
         match value:
             case dict():
                 return Masked(*self._mask_object(value, secrets))
@@ -70,24 +78,26 @@ class Redactor:
                 return Masked([item.value for item in inner], sum(item.hidden for item in inner))
             case str():
                 return Masked(*self._mask_string(value, secrets))
-            case _:
+            case bool() | None:
                 return Masked(value, 0)
+            case int() | float():
+                return Masked(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else Masked(value, 0)
 
-    def _mask_string(self, text: str, secrets: tuple[str, ...]) -> tuple[str, int]:
+    def _mask_string(self, text: str, secrets: Hidden) -> tuple[str, int]:
         try:
             inside = _inside(text)
             found = self._mask(inside, secrets) if inside is not None else None
         except RecursionError:  # nobody can look into it
             return MASK, 1
         if found is None or not found.hidden:
-            return _blacken(text, secrets)
+            return secrets.blacken(text)
         return json.dumps(found.value, ensure_ascii=False), found.hidden
 
-    def _mask_object(self, value: JsonObject, secrets: tuple[str, ...]) -> tuple[JsonObject, int]:
+    def _mask_object(self, value: JsonObject, secrets: Hidden) -> tuple[JsonObject, int]:
         shown: JsonObject = {}
         hidden = 0
         for name, item in value.items():
-            key = _blacken(name, secrets)[0]
+            key = secrets.blacken(name)[0]
             while key in shown:  # two names that differ only in what is hidden: neither may vanish
                 key += "·"
             if self.hides(name):
@@ -114,11 +124,6 @@ class Redactor:
             case _:
                 return
 
-    @staticmethod
-    def _longest_first(secrets: frozenset[str]) -> tuple[str, ...]:
-        """So that no secret is cut open by a shorter one inside it."""
-        return tuple(sorted(secrets, key=lambda secret: (-len(secret), secret)))
-
 
 def _inside(text: str) -> Json:
     """What a text holds that is an object or a list spelled out; else nothing."""
@@ -142,16 +147,50 @@ def _texts(value: Json) -> Iterator[str]:
         case bool() | None:
             return
         case str():
-            if len(secret := value.strip()) >= _SHORTEST_SECRET:
-                yield from {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+            if len(secret := value.strip()) >= SHORTEST:
+                yield secret
+            try:
+                yield from tuple(_texts(_inside(value)))
+            except RecursionError:
+                return  # as a whole it is one already
         case int() | float():
-            if len(spelled := canonical(value)) >= _SHORTEST_SECRET:
-                yield spelled
+            if abs(value) >= _LARGEST or len(repr(value)) >= SHORTEST:
+                yield from _numerals(value)
 
 
-def _blacken(text: str, secrets: tuple[str, ...]) -> tuple[str, int]:
-    hidden = 0
-    for secret in secrets:
-        hidden += text.count(secret)
-        text = text.replace(secret, MASK)
-    return text, hidden
+def _numerals(value: int | float) -> set[str]:
+    """A number as it may stand elsewhere: 1234567 is 1234567.0 in another program."""
+    if isinstance(value, float) and not value.is_integer():
+        return {repr(value)}
+    if abs(value) >= _LARGEST:
+        return set()
+    return {f"{int(value)}", f"{int(value)}.0"}
+
+
+_LARGEST = 10**100
+"""Numbers beyond this are hidden by name alone: Python writes none of thousands of digits."""
+
+
+def _folded(name: str) -> str:
+    """Without case, width, blanks and what can't be seen."""
+    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
+    return unicodedata.normalize("NFKC", "".join(seen).casefold())
+
+
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared."""
+    return _known(name) if len(name) <= _LONGEST_KNOWN else _folded(name).translate(_BETWEEN)
+
+
+@lru_cache(maxsize=4096)
+def _known(name: str) -> str:
+    return _folded(name).translate(_BETWEEN)
+
+
+def _pattern(name: str) -> str:
+    """The same of a pattern; what stands in brackets keeps its dashes."""
+    parts = _CLASS.split(_folded(name))
+    return "".join(part if number % 2 else part.translate(_BETWEEN) for number, part in enumerate(parts))
