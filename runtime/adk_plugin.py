@@ -13,8 +13,9 @@
 - A call that has its result does not run again, and runs of one session wait for each other. Both hold within one
   process and event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
-- With a secret that the bot knows too, answers that it did not sign are refused. It is given as `secret`, or stands in
-  the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
+- A request that stands twice in a session, and a call that would run with other arguments than people saw, is refused.
+- With a secret that the bot knows too, answers that it did not sign are refused, also those to a workflow's nodes. It
+  is given as `secret`, or stands in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
   runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
   old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
 
@@ -45,6 +46,7 @@ from runtime.adk_reading import (
     asked,
     asked_about,
     asked_in,
+    given_to_nodes,
     read_answer,
     refuse_results,
     result_of,
@@ -52,11 +54,14 @@ from runtime.adk_reading import (
     times_answered,
 )
 from runtime.call import REJECTED
+from runtime.context import as_json
 from runtime.errors import Forbidden, Invalid
+from runtime.jsontypes import same
 from runtime.signing import (
     SECRET_BEFORE_ENV,
     SECRET_ENV,
     UNSIGNED,
+    WORKFLOW_CONFIRMATION,
     Announcement,
     Verdict,
     announced,
@@ -69,6 +74,9 @@ log = logging.getLogger(__name__)
 
 WAITS = "This tool call requires confirmation, please approve or reject."
 """What google-adk answers a call with that its gate holds."""
+
+
+ANOTHER = "This is another call than the one that people were asked about, so it did not run."
 
 
 class ConfirmationPlugin(BasePlugin):
@@ -94,6 +102,11 @@ class ConfirmationPlugin(BasePlugin):
 
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         await self._take_turn(invocation_context)
+        try:
+            self._check_standing(invocation_context.session)
+        except BaseException:
+            self._turns.leave(_key(invocation_context), invocation_context)
+            raise
 
     async def after_run_callback(self, *, invocation_context: InvocationContext) -> None:
         self._turns.leave(_key(invocation_context), invocation_context)
@@ -120,13 +133,23 @@ class ConfirmationPlugin(BasePlugin):
     def _check_answers(self, session: Session, message: types.Content) -> None:
         refuse_results(session, message)
         for response in answers_in(message):
-            confirmation, request = read_answer(response), response.id or ""
+            request = response.id or ""
             about = asked(session, request)
+            if about is not None and about.by_a_node and not self.secrets:
+                continue  # google-adk reads it in ways of its own
+            confirmation = read_answer(response)
             if not self._is_signed(session, about, confirmation, times_answered(session, request)):
                 log.warning("an answer to %s in session %s was not signed, and is refused", request, session.id)
                 raise Forbidden(UNSIGNED)
             if about is not None:
                 about.edit_in(confirmation)
+
+    def _check_standing(self, session: Session) -> None:
+        """A workflow's node runs by any answer that stands in the session, and not every node asks plugins first."""
+        for about, given, nth in given_to_nodes(session) if self.secrets else ():
+            if not self._is_signed(session, about, read_answer(given), nth):
+                log.warning("an answer to %s stands in session %s and was not signed: no run", given.id, session.id)
+                raise Forbidden(UNSIGNED)
 
     def _is_signed(self, session: Session, about: Asked | None, confirmation: ToolConfirmation, nth: int) -> bool:
         if not self.secrets:
@@ -137,7 +160,7 @@ class ConfirmationPlugin(BasePlugin):
             app=session.app_name,
             user=session.user_id,
             session=session.id,
-            request=about.request,
+            request=about.signed_name,
             tool=about.tool,
             arguments=about.arguments,
             confirmed=confirmation.confirmed,
@@ -156,12 +179,17 @@ class ConfirmationPlugin(BasePlugin):
         if confirmation is None or call_id is None:
             return None
         session = tool_context.session
-        about = asked_about(session, call_id)
+        try:
+            about = asked_about(session, call_id) or _asked_by_node(tool_context)
+        except Forbidden as error:
+            log.error("%s (%s): %s", tool.name, call_id, error)
+            return {"error": str(error)}
         done = None if about is None else result_of(session, about)
         if done is not None:
             log.warning("%s (%s) was answered again and has its result: it is not run again", tool.name, call_id)
             return done
-        return self._refused(session, about, confirmation) or _amended(tool_args, about, confirmation)
+        refused = self._refused(session, about, confirmation) or _another(tool, tool_args, about)
+        return refused or _amended(tool_args, about, confirmation)
 
     def _refused(self, session: Session, about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
         """Signatures are looked at once more: an answer may get into a session by other ways than a message."""
@@ -213,6 +241,23 @@ class ConfirmationPlugin(BasePlugin):
         told = {one.call_id: self._asking.pop(one.call_id) for one in asked_in(event) if one.call_id in self._asking}
         if told and not any(announced(event.custom_metadata, call_id) for call_id in told):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcing(told)}
+
+
+def _asked_by_node(tool_context: ToolContext) -> Asked | None:
+    """A workflow runs a tool under a call id of its own each time; the request is the node's."""
+    node = getattr(tool_context, "node_path", None)
+    return asked(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
+
+
+def _another(tool: BaseTool, tool_args: dict[str, Any], about: Asked | None) -> dict[str, Any] | None:
+    """Refuses what is not the call that people were asked about, to the letter."""
+    if about is None:
+        return None
+    shown, runs = as_json([about.tool, about.arguments]), as_json([tool.name, tool_args])
+    if same(shown, runs) or (about.by_a_node and same(as_json(about.arguments), as_json(tool_args))):
+        return None  # a node may have a name of its own
+    log.error("%s (%s) is another call now than the one that people saw: nothing runs", tool.name, about.call_id)
+    return {"error": ANOTHER}
 
 
 def _amended(tool_args: dict[str, Any], about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:

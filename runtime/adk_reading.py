@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,11 +16,13 @@ from google.genai import types
 from pydantic import ValidationError
 
 from runtime.amending import refuse_unfit
-from runtime.errors import Invalid
+from runtime.errors import Forbidden, Invalid
 from runtime.finite import not_finite
 from runtime.jsontypes import JsonObject, alike
-from runtime.signing import Announcement, announced
+from runtime.signing import REQUEST_INPUT, WORKFLOW_CONFIRMATION, Announcement, announced, bound_to_event
 from runtime.wire import REQUEST_CONFIRMATION, USER
+
+AFRESH = "Ask the agent afresh."
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,16 @@ class Asked:
     tool: str
     arguments: JsonObject
     announcement: Announcement | None
+    event: str = ""
+
+    @property
+    def signed_name(self) -> str:
+        return bound_to_event(self.request, self.event)
+
+    @property
+    def by_a_node(self) -> bool:
+        """A workflow's node asks, under an id that it uses again."""
+        return self.request.startswith(WORKFLOW_CONFIRMATION)
 
     def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
         """The arguments that an approval replaces. Raises `Invalid` for some that the tool can't take; where the tool
@@ -57,8 +70,11 @@ class Asked:
 
 def answers_in(message: types.Content) -> Iterator[types.FunctionResponse]:
     for part in message.parts or ():
-        if part.function_response is not None and part.function_response.name == REQUEST_CONFIRMATION:
-            yield part.function_response
+        given = part.function_response
+        if given is None:
+            continue
+        if given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
+            yield given
 
 
 def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
@@ -79,29 +95,59 @@ def asked_in(event: Event) -> Iterator[Asked]:
     if event.author == USER:
         return
     for call in event.get_function_calls():
+        if call.name == REQUEST_INPUT and call.id and call.id.startswith(WORKFLOW_CONFIRMATION):
+            yield _asked_by_a_node(event, call.id, (call.args or {}).get("payload"))
+            continue
         original = (call.args or {}).get("originalFunctionCall")
         if call.name != REQUEST_CONFIRMATION or not call.id or not isinstance(original, dict):
             continue
         call_id, tool = original.get("id"), original.get("name")
         if isinstance(call_id, str) and isinstance(tool, str):
             told = announced(event.custom_metadata, call_id)
-            yield Asked(call.id, call_id, tool, original.get("args") or {}, told)
+            yield Asked(call.id, call_id, tool, original.get("args") or {}, told, event.id)
+
+
+def _asked_by_a_node(event: Event, request: str, payload: object) -> Asked:
+    told = payload if isinstance(payload, dict) else {}
+    return Asked(request, request, str(told.get("tool_name") or ""), told.get("args") or {}, None, event.id)
 
 
 def asked(session: Session, request: str | None) -> Asked | None:
-    """What this request is about."""
-    return next((one for event in session.events for one in asked_in(event) if one.request == request), None)
+    """What this request is about. Raises `Forbidden` for one that stands there twice: people saw the one, and
+    google-adk would run the other. A workflow's node asks under one id again and again: the last one counts."""
+    return _the_one([one for event in session.events for one in asked_in(event) if one.request == request])
 
 
 def asked_about(session: Session, call_id: str) -> Asked | None:
-    """The request about this call."""
-    return next((one for event in session.events for one in asked_in(event) if one.call_id == call_id), None)
+    """The request about this call. Raises `Forbidden` like `asked`."""
+    about = _the_one([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
+    return None if about is None else asked(session, about.request)
+
+
+def _the_one(found: list[Asked]) -> Asked | None:
+    if len(found) > 1 and not found[-1].by_a_node:
+        raise Forbidden(f"The request {found[-1].request} stands twice in the session: nothing runs. {AFRESH}")
+    return found[-1] if found else None
 
 
 def times_answered(session: Session, request: str) -> int:
-    """How many answers to a request stand in the session."""
-    users = (event.content for event in session.events if event.author == USER and event.content)
-    return sum(answer.id == request for content in users for answer in answers_in(content))
+    """How many answers to a request stand in the session. To a workflow's node an answer counts under any name."""
+    given = (one for event in session.events if event.author == USER for one in event.get_function_responses())
+    by_any_name = request.startswith(WORKFLOW_CONFIRMATION)
+    return sum(one.id == request and (by_any_name or one.name == REQUEST_CONFIRMATION) for one in given)
+
+
+def given_to_nodes(session: Session) -> Iterator[tuple[Asked | None, types.FunctionResponse, int]]:
+    """The answers that stand in the session to requests of a workflow's nodes: each with the request before it, and how
+    many answers that request's id had before."""
+    asking: dict[str, Asked] = {}
+    times: Counter[str] = Counter()
+    for event in session.events:
+        asking.update({one.request: one for one in asked_in(event) if one.by_a_node})
+        for given in event.get_function_responses() if event.author == USER else ():
+            if given.id and given.id.startswith(WORKFLOW_CONFIRMATION):
+                yield asking.get(given.id), given, times[given.id]
+                times[given.id] += 1
 
 
 def result_of(session: Session, call: Asked) -> dict[str, Any] | None:
@@ -121,8 +167,10 @@ def refuse_results(session: Session, message: types.Content) -> None:
     """Raises `Invalid` for somebody who gives a waiting call its result in place of the tool."""
     for part in message.parts or ():
         given = part.function_response
-        if given is None or given.name == REQUEST_CONFIRMATION or not given.id:
+        if given is None or not given.id or any(given is answer for answer in answers_in(message)):
             continue
+        if asked(session, given.id) is not None:
+            raise Invalid(f"The request {given.id} is answered under the name adk_request_confirmation, and no other.")
         about = asked_about(session, given.id)
         if about is not None and not times_answered(session, about.request):
             raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")

@@ -22,7 +22,10 @@ def canonical(value: Json) -> str:
 
 def same(one: Json, other: Json) -> bool:
     """Whether these are the same JSON. Python calls `1`, `true` and `1.0` equal; here they are three values."""
-    return canonical(one) == canonical(other)
+    try:
+        return canonical(one) == canonical(other)
+    except ValueError:
+        return False  # what is no JSON, such as NaN, is the same as nothing
 
 
 def alike(one: Json, other: Json) -> bool:

@@ -68,10 +68,21 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     )
 
 
+REQUEST_INPUT = "adk_request_input"
+WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
+"""With this the id begins of a request for a workflow node's confirmation. A node uses its id again and again."""
+
+
+def bound_to_event(request: str, event: str) -> str:
+    """The name under which a request is signed whose id comes again: it is the request of that event."""
+    return f"{request}@{event}" if request.startswith(WORKFLOW_CONFIRMATION) else request
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What is signed: this answer to this request of this session about this call, and no other. `nth` counts the
-    answers that stood there before it: one that was given can't be given again by whoever read it."""
+    answers that stood there before it: one that was given can't be given again by whoever read it. `request` is the
+    request's id, or `bound_to_event`."""
 
     app: str
     user: str

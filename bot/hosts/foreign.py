@@ -284,8 +284,7 @@ def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
     """Whether the session has by now another call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False
-    call = asking.request.call
-    return not same([asking.call_id, call.name, call.arguments], [answer.call_id, answer.tool, answer.arguments])
+    return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
 
 
 def _word(answer: HostAnswer) -> Answer:

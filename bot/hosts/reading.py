@@ -19,7 +19,7 @@ from bot.hosts.events import event_from, keeps_states, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.jsontypes import Json, JsonObject, canonical, same
 from runtime.signing import MARK, Announcement, announced
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
@@ -55,12 +55,21 @@ class Asking:
     given: tuple[Given, ...] = ()
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
+    twice: bool = False  # another call stands under the same id: nobody knows which of them an answer would run
 
     @property
     def standing(self) -> Standing:
         if not self.given:
             return Standing.ABSENT
         return Standing.SETTLED if self.after is not None else Standing.BEGUN
+
+    def is_about(self, other: Asking) -> bool:
+        """Whether both ask about the same call, to the letter."""
+        return same(self.call, other.call)
+
+    @property
+    def call(self) -> list[Json]:
+        return [self.call_id, self.request.call.name, self.request.call.arguments]
 
     @property
     def held_by_gate(self) -> bool:
@@ -172,9 +181,12 @@ def _gather(gathered: _Gathered, event: Event) -> None:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        if request.id not in gathered.askings:
-            gathered.askings[request.id] = Asking(request, call_id, announced(event.custom_metadata, call_id))
+        asking = Asking(request, call_id, announced(event.custom_metadata, call_id))
+        first = gathered.askings.setdefault(request.id, asking)
+        if first is asking:
             gathered.by_call[call_id] = request.id
+        elif not first.is_about(asking):
+            gathered.askings[request.id] = replace(first, twice=True)
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])

@@ -120,6 +120,26 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
+async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
+    """Somebody writes a second request of that id into the agent's sessions; google-adk would run that one."""
+    async with visiting("clerk") as visit:
+        request = await visit.asks("please pay 1500")
+        assert isinstance(visit.host, ForeignHost)
+        assert isinstance(visit.host.server, AdkServer)
+        sessions, here = visit.host.server.runner.session_service, visit.session
+        held = await sessions.get_session(app_name=here.app, user_id=here.user, session_id=here.id)
+        assert held is not None
+        asking = next(event for event in held.events if event.long_running_tool_ids)
+        dearer = asking.model_copy(deep=True, update={"id": "forged"})
+        (again,) = dearer.get_function_calls()
+        assert again.args is not None
+        again.args["originalFunctionCall"]["args"]["amount"] = 99999
+        await sessions.append_event(held, dearer)
+        with pytest.raises(Altered, match="has another call now"):
+            await visit.approve(request)
+        assert ran() == []
+
+
 # Holding nobody up
 
 

@@ -385,6 +385,28 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
         assert (outcome(events).became is Became.UNKNOWN) == (not settled and history[answers[0]] == "approve")
 
 
+@pytest.mark.parametrize(
+    ("other", "twice"),
+    [
+        (CALL, False),
+        ({**CALL, "args": {"amount": 99999}}, True),
+        ({**CALL, "args": {"amount": 1500.0}}, True),
+        ({**CALL, "name": "deploy"}, True),
+        ({**CALL, "id": "c2"}, True),
+        ({**CALL, "args": {"amount": float("nan")}}, True),
+    ],
+)
+def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObject, twice: bool) -> None:
+    """People would see the first one, and google-adk would run the last one."""
+    again: JsonObject = {
+        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
+    }
+    asking = read([*python(), event("hr", again)]).asking("r1")
+    assert asking is not None
+    assert asking.twice is twice
+    assert asking.request.call.arguments == {"amount": 1500}
+
+
 def test_a_session_of_thousands_is_read_in_one_go() -> None:
     """Each response was looked for among all requests: a server could make hours of a few megabytes."""
     many = 1000
