@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.checkpoints import Anchor, Checkpoint, checkpoint
+from bot.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
 from bot.export import COLUMNS, csv_header, csv_row, defused, export_object, jsonl_row
 from bot.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, purged
 from bot.purges import Purges, emptied
@@ -185,6 +185,17 @@ class TestCheckpoints:
         loose = checkpoint(None, SECOND.heads, SECOND.at, SECRET)
         report = found(checkpoints=[FIRST, replace(loose, number=2)])
         assert report.broken == Broken("checkpoints", None, "checkpoint 2 does not continue the one before it")
+
+    def test_none_of_an_older_version_comes_after_one_of_this(self) -> None:
+        """Older ones vouch for lines without a seal."""
+        older = checkpoint(FIRST, SECOND.heads, SECOND.at, SECRET, version=BEFORE_SEALED_LINES)
+        report = found(checkpoints=[FIRST, older])
+        assert report.broken == Broken(
+            "checkpoints", None, "checkpoint 2 is of an older version than the one before it"
+        )
+
+    def test_what_was_told_first_is_the_anchor(self) -> None:
+        assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").seals == {1: FIRST.sealed}
 
     def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
         with pytest.raises(Invalid, match="checkpoint <number> <time> <seal>"):

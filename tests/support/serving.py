@@ -33,7 +33,9 @@ R = TypeVar("R")
 ANY = "*"
 POINT = "stop"
 AHEAD = "SERVE_AHEAD"
-UNIMPORTANT = {"claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "postpone", "heard_of", "leave"}
+UNIMPORTANT = {
+    *("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "adopt", "postpone", "heard_of", "leave"),
+}
 """What a process does all the time; a kill there is one before or after what is important."""
 
 
