@@ -23,7 +23,9 @@ _CHECKPOINTS, _CHAINS = 10, 1000
 async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
     """The chains of which it said something else than the checkpoints do."""
     truth, wrong = _Truth(keys), list[str]()
-    while await database.read(truth.read_some):
+    more = True
+    while more:
+        more = await database.read(truth.read_some)
         await between()
     after: str | None = ""
     while after is not None:

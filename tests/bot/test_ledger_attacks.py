@@ -291,6 +291,13 @@ async def test_i_pass_my_lines_off_as_older_than_seals(at: Backoffice) -> None:
     assert await verdict(at) == "broken: its session, line 1: it was not written with this secret"
 
 
+async def test_and_wait_for_a_restart_before_the_first_checkpoint(at: Backoffice) -> None:
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=None))
+    await at.database.close()
+    await at.reopen()
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+
+
 async def test_also_where_there_are_lines_that_are(at: Backoffice) -> None:
     await as_the_version_before_left_it(at)
     await at.command("pause")
