@@ -179,7 +179,9 @@ class Attendant:
 
     async def _put_off(self, key: str, claim: Claim, lease: Lease, error: Exception) -> None:
         if isinstance(error, NotNow | Later):
-            await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
+            first = await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
+            level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
+            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
         elif isinstance(error, NotInstalled):
             await lease.run(put_aside, self._kind, key, claim.due_at, error)
         else:
@@ -230,18 +232,19 @@ def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, nobody: NotInstalled)
 
 def postpone(
     tx: Tx, kind: Kind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
-) -> None:
+) -> bool:
     """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
     happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has
     happened since, and is not put off with the rest.
 
     Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
+    Returns whether this is the first time.
     """
     table = kind.table
     found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(kind.key == key)
     row = tx.execute(for_update(found)).one()
     if row.due_at != due_at:
-        return
+        return False
     failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
@@ -252,6 +255,7 @@ def postpone(
     values = {"due_at": again, "failures": failures, "trouble": why[:500]}
     values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
     tx.execute(update(table).where(kind.key == key).values(values))
+    return row.owed_since is None
 
 
 def _words(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
@@ -262,3 +263,30 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
     attendant.stop()
     await running
     assert attended == ["x", "y"]
+
+
+async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "bot.attend")
+    await with_rows(database, "x")
+    tries = 0
+    finished = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise NotNow(0.01, f"Runs are paused, try {tries}.")
+        await lease.run(done, key)
+        finished.set()
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.02)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(finished.wait(), 10)
+    attendant.stop()
+    await running
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
+    assert told == [
+        ("INFO", "test_rows x is put off for 0.01 s: Runs are paused, try 1."),
+        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
+        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),
+    ]
