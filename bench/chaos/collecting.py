@@ -19,7 +19,7 @@ from runtime.jsontypes import JsonObject
 async def collect(
     office: Office, happened: tuple[Happened, ...], owed: tuple[str, ...], renewed: tuple[Renewed, ...]
 ) -> History:
-    verified = await office.command("audit", "verify")
+    verified = await office.verified()
     _, exported = await office.command("audit", "export")
     messages = tuple(_messages(office.slack))
     return History(

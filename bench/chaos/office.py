@@ -59,6 +59,13 @@ class Office:
         out, err = await process.communicate()
         return process.returncode or 0, (out or err).decode()
 
+    async def verified(self) -> tuple[int, str]:
+        """What `audit verify` says; the replicas' logs are the anchor."""
+        anchor = self.folder / "anchor.txt"
+        logs = (replica.config.with_suffix(".log") for replica in self.replicas)
+        anchor.write_text("".join(log.read_text(encoding="utf-8", errors="replace") for log in logs), encoding="utf-8")
+        return await self.command("audit", "verify", "--anchor", str(anchor))
+
     async def all_ready(self) -> None:
         await asyncio.gather(*(replica.ready(_READY_WITHIN) for replica in self.replicas))
 

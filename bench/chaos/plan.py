@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 REPLICAS = 3
-PACE = 4.0
+PACE = 5.0
 """Somebody asks so often, in seconds: Slack takes fifty changes of cards a minute, and a call needs two or three."""
 CHANNELS = ("north", "south", "east", "west", "harbour", "station")
 ASKERS = ("ann", "ava", "abe")

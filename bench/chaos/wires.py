@@ -54,6 +54,7 @@ class Wire:
         self.heal()
         self.cut()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        await asyncio.sleep(0)  # what was aborted is closed by the loop
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         serving = asyncio.create_task(self._serve(reader, writer))

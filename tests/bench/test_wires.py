@@ -1,0 +1,115 @@
+"""The wire that can be cut, and the door that passes over who is away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from bench.chaos.wires import Wire, door
+from bench.clicks import free_ports
+from runtime.listening import listen
+
+BROKEN = (ConnectionError, asyncio.IncompleteReadError)
+
+
+@pytest.fixture
+async def wire(tmp_path: Path) -> AsyncIterator[Wire]:
+    """To a server that sends back what it gets."""
+
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_unix_server(echo, tmp_path / "socket")
+    opened = Wire(str(tmp_path / "socket"))
+    await opened.open()
+    yield opened
+    await opened.close()
+    server.close()
+
+
+@asynccontextmanager
+async def connected(wire: Wire) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", wire.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def is_answered(wire: Wire) -> None:
+    async with connected(wire) as (reader, writer):
+        writer.write(b"hello")
+        assert await reader.readexactly(5) == b"hello"
+
+
+async def test_a_wire_carries_both_ways(wire: Wire) -> None:
+    await is_answered(wire)
+
+
+async def test_a_wire_that_is_cut_breaks_what_is_open_and_takes_nothing_new(wire: Wire) -> None:
+    async with connected(wire) as (reader, writer):
+        writer.write(b"hello")
+        await reader.readexactly(5)
+
+        wire.cut()
+
+        with pytest.raises(BROKEN):
+            await reader.readexactly(1)
+    async with connected(wire) as (reader, _):
+        with pytest.raises(BROKEN):
+            await reader.readexactly(1)
+    wire.heal()
+    await is_answered(wire)
+
+
+async def test_a_wire_that_is_stalled_delivers_later(wire: Wire) -> None:
+    async with connected(wire) as (reader, writer):
+        wire.stall()
+        writer.write(b"hello")
+        answer = asyncio.create_task(reader.readexactly(5))
+        done, _ = await asyncio.wait({answer}, timeout=0.1)
+        assert not done
+
+        wire.heal()
+
+        assert await answer == b"hello"
+
+
+async def test_the_door_passes_over_a_replica_that_is_away() -> None:
+    async def answers(request: web.Request) -> web.Response:
+        return web.Response(text=f"{request.path} {await request.text()}", headers={"X-Slack-No-Retry": "1"})
+
+    site = web.Application()
+    site.router.add_post("/slack/events", answers)
+    runner = web.AppRunner(site)
+    await runner.setup()
+    here = int((await listen(runner, "127.0.0.1", 0)).rpartition(":")[2])
+    (away,) = free_ports(1)
+    try:
+        async with door([away, here]) as url, aiohttp.ClientSession() as session:
+            for _ in range(3):
+                async with session.post(f"{url}/slack/events", data="click") as answer:
+                    assert await answer.text() == "/slack/events click"
+                    assert answer.headers["X-Slack-No-Retry"] == "1"
+    finally:
+        await runner.cleanup()
+
+
+async def test_the_door_says_when_nobody_is_there() -> None:
+    async with (
+        door(free_ports(2)) as url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/slack/events", data="click") as answer,
+    ):
+        assert answer.status == 503
