@@ -81,7 +81,8 @@ class Checkpointing:
                 made, self._known = sealed.made or made, sealed.last
                 if sealed.gone is not None:
                     log.error(
-                        "checkpoint %d is gone from the store, or was changed: somebody writes to the database",
+                        "checkpoint %d is gone from the store, or was changed: somebody wrote to the database, or put "
+                        "an older copy of it back",
                         sealed.gone,
                     )
                 if not sealed.more:
@@ -106,8 +107,8 @@ class Checkpointing:
         self._doubted = at
         if wrong:
             log.error(
-                "what the database said of %d chains (%s first) was not what the checkpoints say: somebody writes to "
-                "it. They are sealed with the next checkpoint",
+                "what the database said of %d chains (%s first) was not what the checkpoints say: somebody wrote to "
+                "it, or the secret is another one. They are sealed with the next checkpoint",
                 len(wrong),
                 wrong[0],
             )
