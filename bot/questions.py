@@ -56,8 +56,8 @@ class Questions:
     async def answer(
         self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
-        """What is known of `key`, or is found out now; with `anew` only what is found out now. Where it takes longer
-        until it is our turn to ask, the answer says how long."""
+        """What is known of `key`, or is found out now; with `anew` only what is found out now. Our turn to ask is
+        waited for while that leaves Slack as much time again to answer; else the result says when it comes."""
         until = self._clock() + self._patience
         try:
             async with asyncio.timeout(self._patience):
@@ -65,7 +65,7 @@ class Questions:
                     try:
                         return await lookups.get(key, ask, anew=anew)
                     except Later as later:
-                        if later.after >= until - self._clock():
+                        if later.after >= (until - self._clock()) / 2:
                             why = f"Slack takes no more questions for {later.after:.0f} s"
                             return Unresolved(what, why, later.after)
                         await self._pause(later.after)

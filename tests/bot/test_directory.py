@@ -179,6 +179,16 @@ async def test_slacks_429_is_no_answer_that_is_missing_for_good(out: Outgoing) -
     assert len(out.slack.calls_of("users.info")) == 2
 
 
+@pytest.mark.parametrize(("retry_after", "waited"), [(8, True), (12, False)])
+async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, retry_after: int, waited: bool) -> None:
+    async def pause(seconds: float) -> None:
+        out.slack.clock.advance(seconds)
+
+    directory = Directory(out.sender, patience=20, clock=out.slack.clock.now, pause=pause)
+    out.slack.faults.limits("users.info", retry_after=retry_after)
+    assert isinstance(await directory.account(ANNA), Account) is waited
+
+
 # Members
 
 
