@@ -18,7 +18,7 @@ from blocks.verdict import notice_message
 from bot.asides import Asides
 from bot.cards import Cards
 from bot.checkpointing import Checkpointing
-from bot.control import serve_control, socket_path
+from bot.control import serve_control
 from bot.directory import Directory
 from bot.doors import bolt, connect, listen
 from bot.following import log_line
@@ -46,7 +46,7 @@ from bot.sender import Sender
 from bot.settings import Settings
 from bot.slack_calls import Limits
 from bot.stopping import Mark, Stop
-from bot.store import open_store
+from bot.store import open_store, socket_path
 from bot.supervision import Supervisor
 from bot.voice import Voice
 from bot.voting import Rules

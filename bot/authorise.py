@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from bot.people import OPERATOR, Account, Approver, ApproverKind, Members, Person, Unresolved
-from bot.policy import Policy
+from bot.policy import Policy, may_decide
 
 
 class Act(StrEnum):
@@ -140,11 +140,6 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
         or _requester_refused(policy, claim, facts)
         or _named(policy, claim, facts)
     )
-
-
-def may_decide(policy: Policy, escalated: bool) -> tuple[Approver, ...]:
-    """The entries that name who may decide: after `escalate_after` those of `escalate_to` as well."""
-    return policy.approvers + (policy.escalate_to if escalated else ())
 
 
 def to_look_up(policy: Policy, escalated: bool, barred: tuple[Approver, ...] = ()) -> tuple[Approver, ...]:

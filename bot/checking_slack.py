@@ -15,7 +15,7 @@ from bot.environment import Environment
 from bot.installing_words import MEND, MEND_ANY
 from bot.people import ApproverKind
 from bot.policy import Policy
-from bot.sandbox.registration import SCOPES
+from bot.scopes import SCOPES
 from bot.settings import Settings
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)

@@ -21,8 +21,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
-from sqlalchemy import make_url
-
 from runtime.errors import Busy, ConfirmError, Invalid, StoreError
 from runtime.jsontypes import JsonObject
 
@@ -42,15 +40,6 @@ log = logging.getLogger(__name__)
 
 class Told(ConfirmError):
     """What the service said in answer to a command; it is a sentence for people already."""
-
-
-def socket_path(url: str) -> Path | None:
-    """Where the owner of this store listens; `None` for a store that has no single owner."""
-    parsed = make_url(url) if url.startswith("sqlite") else None
-    if parsed is None or not parsed.database or parsed.database == ":memory:":
-        return None
-    database = Path(parsed.database).resolve()
-    return database.with_name(database.name + ".sock")
 
 
 # The service's side

@@ -9,12 +9,11 @@ from fnmatch import fnmatchcase
 
 from blocks.values import quick
 from bot import words
-from bot.authorise import may_decide
 from bot.confirmation import open_confirmation
 from bot.durations import spell_duration
 from bot.editing import editable
 from bot.people import Approver, ApproverKind, Person
-from bot.policy import CallFacts, Governs, Policies, Policy
+from bot.policy import CallFacts, Governs, Policies, Policy, may_decide
 from bot.redaction import Redactor
 from bot.row import Asked, Confirmation, SessionKey
 from bot.seal import Seal

@@ -32,13 +32,13 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot import installing_words as words
 from bot.environment import Environment
 from bot.installations import STATE_LIVES, States, installed
-from bot.sandbox.registration import SCOPES
+from bot.scopes import SCOPES
 from bot.slack_trouble import trouble_from
 from bot.voting import Rules
-from bot.web import headers_of
 from bot.workspaces import SeveralWorkspaces
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError
+from runtime.listening import headers_of
 
 log = logging.getLogger(__name__)
 _quiet = logging.getLogger("bot.installing.sdk")

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
 
-from bot.authorise import may_decide
 from bot.ledger import LineKind
 from bot.people import ApproverKind, Person
+from bot.policy import may_decide
 from bot.row import Confirmation, State
 from bot.row_json import row_from_json
 from bot.steps import Step

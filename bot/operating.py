@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from bot.audit import find_confirmation
-from bot.control import Handler, ask, socket_path
+from bot.control import Handler, ask
 from bot.desk import Ballot, Cast, cast
 from bot.pausing import pause, resume
 from bot.people import OPERATOR
@@ -28,7 +28,7 @@ from bot.row import VoteKind
 from bot.rows import read_confirmation
 from bot.seal import Seal
 from bot.settings import Settings
-from bot.store import HISTORY, open_beside
+from bot.store import HISTORY, open_beside, socket_path
 from bot.tallies import unscraped
 from bot.voting import Rules
 from bot.waiting import unpark

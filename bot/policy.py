@@ -273,3 +273,8 @@ def may_show_in(policy: Policy, shared_with_others: bool | None) -> Unfit | None
     if shared_with_others is None:
         return Unfit.CHANNEL_UNKNOWN
     return Unfit.SHARED_CHANNEL if shared_with_others else None
+
+
+def may_decide(policy: Policy, escalated: bool) -> tuple[Approver, ...]:
+    """The entries that name who may decide: after `escalate_after` those of `escalate_to` as well."""
+    return policy.approvers + (policy.escalate_to if escalated else ())

@@ -8,11 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import timedelta
 from fnmatch import fnmatchcase
 
-from bot.authorise import may_decide
 from bot.durations import spell_duration
 from bot.expressions import check_expression
 from bot.people import ApproverKind
-from bot.policy import Policy
+from bot.policy import Policy, may_decide
 from bot.problems import Problem, shown
 from bot.redaction import Redactor
 from runtime.errors import Invalid

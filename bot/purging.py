@@ -21,13 +21,13 @@ from pathlib import Path
 
 from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
 
-from bot.control import socket_path
 from bot.ledger import SYSTEM, LineKind
 from bot.people import OPERATOR
 from bot.purges import emptied
 from bot.row import OutcomeKind, State
 from bot.rows import now, seconds, write_step
 from bot.steps import Step
+from bot.store import socket_path
 from bot.tables import confirmations, grants, homes, ledger, mail, replies, sessions, spoken
 from runtime.call import SETTLED
 from runtime.database import Database, Tx, for_update

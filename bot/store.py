@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from sqlalchemy import update
+from sqlalchemy import make_url, update
 
 from bot.adopting import adopt, secret_fits
 from bot.ledger import LedgerKeys
@@ -68,3 +68,12 @@ def free_all(tx: Tx) -> None:
     for table in ATTENDED:
         held = update(table).where(table.c.lease_token.is_not(None))
         tx.execute(held.values(lease_token=None, lease_until=None))
+
+
+def socket_path(url: str) -> Path | None:
+    """Where the owner of this store listens; `None` for a store that has no single owner."""
+    parsed = make_url(url) if url.startswith("sqlite") else None
+    if parsed is None or not parsed.database or parsed.database == ":memory:":
+        return None
+    database = Path(parsed.database).resolve()
+    return database.with_name(database.name + ".sock")

@@ -10,9 +10,9 @@ from typing import Any
 
 from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
 
-from bot.authorise import may_decide
 from bot.ledger import stamp
 from bot.pausing import PAUSED
+from bot.policy import may_decide
 from bot.row import Confirmation, OutcomeKind, State, VoteKind
 from bot.row_json import row_from_json
 from bot.rows import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now

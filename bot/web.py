@@ -11,7 +11,6 @@ import hmac
 import json
 import re
 import time
-from collections.abc import Sequence
 from http import HTTPStatus
 from urllib.parse import parse_qsl
 
@@ -22,7 +21,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 
 from bot.shapes import misshapen
 from runtime.jsontypes import JsonObject
-from runtime.listening import NOT_ENCODED, is_encoded
+from runtime.listening import NOT_ENCODED, headers_of, is_encoded
 
 MOST_BYTES = 3 * 1024 * 1024
 MOST_FIELDS = 100
@@ -85,11 +84,6 @@ def _asked(request: web.Request, body: str, parsed: JsonObject) -> AsyncBoltRequ
     asked = AsyncBoltRequest(body=parsed, query=request.query_string, headers=headers_of(request), mode="socket_mode")
     asked.raw_body, asked.mode = body, "http"  # from here on as if it had read it itself
     return asked
-
-
-def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:
-    """As Bolt takes them."""
-    return {name: request.headers.getall(name) for name in set(request.headers)}
 
 
 def _read(body: str, content_type: str) -> JsonObject | str:

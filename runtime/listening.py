@@ -7,6 +7,7 @@ data at all.
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 
 from aiohttp import hdrs, web
 
@@ -30,6 +31,11 @@ def is_encoded(request: web.Request) -> bool:
     return any(
         value.strip().lower() not in ("", "identity") for value in request.headers.getall(hdrs.CONTENT_ENCODING, ())
     )
+
+
+def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:
+    """Each name with all of its values."""
+    return {name: request.headers.getall(name) for name in set(request.headers)}
 
 
 async def listen(served: web.AppRunner, host: str, port: int) -> str:

@@ -5,19 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-SCOPES = frozenset(
-    {
-        "app_mentions:read", "chat:write", "commands", "channels:history", "groups:history", "im:history",
-        "channels:read", "groups:read", "im:write", "users:read", "users:read.email", "usergroups:read", "files:read",
-        "files:write",
-    }
-)  # fmt: skip
-EVENTS = frozenset(
-    {
-        "app_mention", "app_home_opened", "message.channels", "message.groups", "message.im",
-        "app_uninstalled", "team_access_granted", "team_access_revoked", "tokens_revoked", "user_change",
-    }
-)  # fmt: skip
+from bot.scopes import EVENTS, SCOPES
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,11 @@ from bot.authorise import (
     Reason,
     Verdict,
     authorise,
-    may_decide,
     people_of,
     to_look_up,
 )
 from bot.people import OPERATOR, Account, Approver, Person, Unresolved
-from bot.policy import Policy
+from bot.policy import Policy, may_decide
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
 
 ONCALL, ROTA, MAIL = map(Approver.parse, ("group:S0ONCALL", "python:my.rota:on_call", "email:Ben@Example.com"))

@@ -8,11 +8,12 @@ import re
 import pytest
 from sqlalchemy import select
 
-from bot.control import ask, socket_path
+from bot.control import ask
 from bot.ledger import LineKind
 from bot.rows import read_lines
 from bot.sandbox.delivery import Delivery
 from bot.sandbox.seen import Home, Modal
+from bot.store import socket_path
 from bot.tables import chains, confirmations
 from runtime.database import Tx
 from runtime.jsontypes import Json

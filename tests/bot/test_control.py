@@ -16,10 +16,11 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.cli import main
-from bot.control import ask, serve_control, socket_path
+from bot.control import ask, serve_control
 from bot.letters import paused
 from bot.pausing import owe_drawings
 from bot.row import Confirmation, State, VoteKind
+from bot.store import socket_path
 from bot.tables import confirmations
 from runtime.database import Tx
 from runtime.errors import StoreError

@@ -16,8 +16,8 @@ from sqlalchemy import func, select, update
 
 from bot.app import running
 from bot.installations import bots, states
-from bot.sandbox.registration import SCOPES
 from bot.sandbox.server import FakeSlack
+from bot.scopes import SCOPES
 from bot.settings import load_settings
 from runtime.database import Tx
 from tests.support.office import Office, Opens, config, environment, office

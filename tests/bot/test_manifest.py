@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli import main
 from bot.commands.manifest import manifest
-from bot.sandbox.registration import EVENTS, SCOPES
+from bot.scopes import EVENTS, SCOPES
 
 
 def listed(text: str, under: str) -> set[str]:

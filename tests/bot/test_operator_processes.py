@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.control import serve_control, socket_path
+from bot.control import serve_control
 from bot.operating import operator_handlers
+from bot.store import socket_path
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import SECRET

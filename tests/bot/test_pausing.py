@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from bot.control import ask, socket_path
+from bot.control import ask
 from bot.operating import pause_command, resume_command
-from bot.store import open_beside
+from bot.store import open_beside, socket_path
 from bot.tables import mail
 from runtime.jsontypes import JsonObject
 from tests.support.office import Office, Opens

@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 MAKES = """
 import asyncio, json, os, sys
 from pathlib import Path
-from bot.control import serve_control, socket_path
+from bot.control import serve_control
+from bot.store import socket_path
 from bot.store import open_store
 
 def no_chmod(event, args):

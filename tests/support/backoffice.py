@@ -25,7 +25,7 @@ from sqlalchemy import Row, select
 
 from bot.authorise import Facts
 from bot.cli import main
-from bot.control import serve_control, socket_path
+from bot.control import serve_control
 from bot.desk import Ballot, Cast, Opening, cast, hand_over, open_request, placed, see
 from bot.hearing import Heard, hear
 from bot.hosts.host import HostRequest
@@ -39,7 +39,7 @@ from bot.row_json import delivery_from_json
 from bot.rows import read_confirmation, session_confirmations
 from bot.seal import Seal
 from bot.settings import load_settings
-from bot.store import open_store
+from bot.store import open_store, socket_path
 from bot.tables import chains, ledger, mail, sessions
 from bot.voting import Rules
 from runtime.database import Database, Tx
