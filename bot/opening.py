@@ -22,6 +22,7 @@ from bot.policy import CallFacts, Governs, Policy, Unfit, Ungoverned, may_show_i
 from bot.row import Confirmation, Place, Vote
 from bot.rows import Session, find_session, now, session_confirmations
 from bot.slack_calls import Workspace
+from bot.slack_trouble import Gone, SlackTrouble
 from bot.tables import mail
 from bot.voting import Rules
 from runtime.database import Tx
@@ -100,15 +101,24 @@ class Openings:
                 else f"{people.what} could not be looked up: {people.why}."
             )
             return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
-        return await self._written_to(session, people)
+        places, gone = await self._written_to(session, people)
+        return places or Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, str(gone))
 
-    async def _written_to(self, session: Session, people: Sequence[Person]) -> tuple[Place, ...]:
-        places, at = [], Workspace(session.team, session.enterprise)
+    async def _written_to(
+        self, session: Session, people: Sequence[Person]
+    ) -> tuple[tuple[Place, ...], SlackTrouble | None]:
+        """Whoever takes no message keeps no other from being asked; why they don't is the second."""
+        places: list[Place] = []
+        gone: SlackTrouble | None = None
         for person in people:
-            channel = await self._directory.open_dm(at, person.user)
+            try:
+                channel = await self._directory.open_dm(Workspace(session.team, session.enterprise), person.user)
+            except Gone as trouble:
+                gone = trouble
+                continue
             thread = session.thread_ts if channel == session.channel else None
             places.append(Place(channel=channel, thread_ts=thread, person=person))
-        return tuple(places)
+        return tuple(places), gone
 
 
 def _in_turn(answer: T) -> T:

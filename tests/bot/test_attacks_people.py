@@ -196,6 +196,28 @@ async def test_more_than_ten_approvers_are_not_written_to_one_by_one(open_office
         assert at.ran() == []
 
 
+def takes_no_message(at: Office, person: Person) -> None:
+    at.slack.faults.refuses(
+        "conversations.open", "user_disabled", times=None, where=lambda args: args.get("users") == person.id
+    )
+
+
+async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(open_office: Opens) -> None:
+    async with open_office(policy("user:U0BOB", "user:U0LEAD")) as at:
+        takes_no_message(at, at.bob)
+        await at.ann.says(DINNER)
+        await at.lead.clicks(await at.lead.finds("Approve"), "Approve")
+        await at.ann.finds("I reimbursed 1500")
+
+
+async def test_approvers_who_all_take_no_message_are_said(open_office: Opens) -> None:
+    async with open_office(policy("user:U0BOB")) as at:
+        takes_no_message(at, at.bob)
+        await at.ann.says(DINNER)
+        await at.ann.finds("Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a")
+        assert at.ran() == []
+
+
 async def test_nobody_to_write_to_is_said(open_office: Opens) -> None:
     async with open_office(policy("group:S0ONCALL")) as at:
         at.slack.group("oncall", id="S0ONCALL")
