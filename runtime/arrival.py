@@ -273,13 +273,15 @@ def _apply(tx: Tx, entry: Entry, session: Stored, change: Change, decision: Deci
 
 def _stepped(tx: Tx, entry: Entry, call: Call, decision: Decision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
+    runs = isinstance(decision.event, Approve | RunAgain | Refuse)
+    if runs and call.state is CallState.HELD and entry.seal.is_broken(call, required=False):
+        return step(call, Refuse(ALTERED), tx.now())
     after = step(call, decision.event, tx.now())
-    if not isinstance(decision.event, Approve | RunAgain | Refuse):
+    if not runs or after.state is not CallState.READY:
         return after
-    ready = after.state is CallState.READY
-    other = ready and decision.approved is not None and not decision.approved.covers(after)
+    other = decision.approved is not None and not decision.approved.covers(after)
     if other or entry.seal.is_broken(call, required=False):
-        return step(after if ready else call, Refuse(ALTERED), tx.now())
+        return step(after, Refuse(ALTERED), tx.now())
     return after
 
 

@@ -112,8 +112,7 @@ class Approved:
 
     def covers(self, call: Call) -> bool:
         """Whether `call` would run exactly this."""
-        shown = canonical([self.call_id, self.tool, self.args])
-        return shown == canonical([call.id, call.tool, call.run_args])
+        return same([self.call_id, self.tool, self.args], [call.id, call.tool, call.run_args])
 
 
 @dataclass(frozen=True)

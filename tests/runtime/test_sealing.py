@@ -90,6 +90,43 @@ async def test_i_change_the_held_call(run: MakeRunner, asked: Json, stored: Json
     assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
 
 
+async def test_i_make_it_what_is_no_number(run: MakeRunner) -> None:
+    chat, request, waiting = await held(run, 10)
+    changed = CALL.dump_json(waiting).decode().replace('"amount":10', '"amount":NaN')
+
+    def writes(tx: Tx) -> None:
+        tx.execute(update(calls).where(calls.c.id == waiting.id).values(body=changed))
+
+    await (await chat.runner.open()).run(writes)
+    after = await approve(chat, request, waiting, {"amount": 10})
+    assert (after.state, after.reason, paid) == (CallState.REFUSED, ALTERED, [])
+
+
+async def test_an_approved_edit_that_does_not_fit_is_told_to_the_agent(run: MakeRunner) -> None:
+    """Nobody waits for an error message any more: people have decided."""
+
+    def send(amount: int) -> str:
+        paid.append(amount)
+        return "sent"
+
+    model = ScriptedModel(call("send", amount=10), "It did not fit.")
+    tools = [FunctionTool(send, require_confirmation=True)]
+    chat = Chat(run(Agent("payer", model, tools=tools), sealer=SEALER))
+    request = (await chat.say("Send")).request
+    about = Approved(str(request.call.id), "send", {"amount": "ten"})
+    started = await chat.runner.start(
+        user_id=chat.user,
+        session_id=chat.session,
+        message=Answer(request.id, True, {"amount": "ten"}),
+        approved={request.id: about},
+    )
+    assert [event.text async for event in started][-1] == "It did not fit."
+    (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (after.state, paid) == (CallState.REFUSED, [])
+    assert after.reason is not None
+    assert "amount: Input should be a valid integer" in after.reason
+
+
 async def test_what_was_approved_runs_and_an_edit_counts_to_the_letter(run: MakeRunner) -> None:
     chat, request, waiting = await held(run, 1.0)
     after = await approve(chat, request, waiting, {"amount": 1}, payload={"amount": 1})
