@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench chaos wheel lock clean
+.PHONY: setup dev demo check test test-slow bench chaos mutants wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -60,6 +60,9 @@ lock: ## constraints.txt: the exact versions that the Docker image installs
 
 chaos: dev ## three replicas under random faults: make chaos SECONDS=600 SEED=7; without a seed, another each time
 	@$(BIN)/python -m bench.chaos $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
+
+mutants: dev ## do the tests notice deliberate slips in the code? make mutants SLIPS="ledger voting" for some of them
+	@$(BIN)/python -m bench.mutants $(SLIPS)
 
 clean:
 	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

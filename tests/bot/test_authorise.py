@@ -116,6 +116,11 @@ class TestAccounts:
         facts = Facts(account=Unresolved("U0ANNA", "Slack did not answer"))
         assert reason(authorise(make_policy(), claim(ANNA), facts)) is Reason.CANNOT_ASK
 
+    def test_an_account_that_is_not_the_voters(self) -> None:
+        facts = Facts(account=full_member(BEN))
+        refused = authorise(make_policy(), claim(ANNA), facts)
+        assert reason(refused) is Reason.CANNOT_ASK
+
 
 class TestBarred:
     @pytest.mark.parametrize("act", [Act.APPROVE, Act.DENY, Act.SETTLE, Act.RUN_AGAIN])

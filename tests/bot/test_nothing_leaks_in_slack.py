@@ -160,3 +160,19 @@ async def test_nothing_hidden_comes_out(
         assert out[where]
     for where in ("pending", "audit export", "audit export --format csv"):
         assert MASK in out[where] or json.dumps(MASK)[1:-1] in out[where], "and it is said that it was there"
+
+
+async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_left_the_file(
+    open_office: Opens,
+) -> None:
+    """The agent's words come before the result is known that they quote."""
+    async with open_office(POLICY, target="tests.support.leaky:agent") as at:
+        card = await at.ask("unlock")
+        await at.rests()
+        await at.stops()
+        await at.starts(POLICY.replace('redact = ["*token"]', ""))
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("unlock is done", at.deploys, thread=card)
+        await at.rests()
+        said = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
+    assert {where: leaks(text) for where, text in said.items() if leaks(text)} == {}

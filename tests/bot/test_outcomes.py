@@ -10,6 +10,7 @@ import pytest
 from bot.authorise import Reason
 from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, lapse_again, observe, run_again, settle, take_back
+from bot.people import Approver
 from bot.row import OutcomeKind, State, VoteKind
 from bot.states import Change, Illegal
 from bot.steps import Answer, Settlement, Word
@@ -235,6 +236,15 @@ class TestUnknown:
         desk.host_says(OutcomeKind.DONE)
         assert desk.row.outcome is not None
         assert (desk.row.outcome.kind, desk.row.outcome.attempt) == (OutcomeKind.DONE, 2)
+
+    def test_the_vote_of_somebody_who_was_barred_meanwhile_does_not_run_it_again(self) -> None:
+        desk = unknown(quorum=2)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
+        assert desk.row.unknown, "one vote is left of two"
+        assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
+        assert LineKind.VOTE_FELL in desk.told
 
     def test_before_it_runs_again_the_host_still_speaks_of_the_first_attempt(self) -> None:
         desk = unknown()

@@ -6,6 +6,8 @@ import logging
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from blocks.kit import Message
 from blocks.verdict import notice_modal, opening
@@ -90,6 +92,31 @@ async def test_a_workspace_knows_its_organisation(out: Outgoing) -> None:
     out.sender._calls._client_for = noted  # type: ignore[assignment]  # the same, with a note of it
     await out.sender.post(Workspace(TEAM, "E0ORG"), out.deploys.id, PLAIN)
     assert asked == [("E0ORG", TEAM)]
+
+
+async def test_a_time_to_come_back_that_is_a_date_is_no_reason_to_fail() -> None:
+    """Slack tells seconds; a proxy in front of it may tell a date."""
+
+    async def limited(_: web.Request) -> web.Response:
+        headers = {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}
+        return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=headers)
+
+    proxy = web.Application()
+    proxy.router.add_post("/api/chat.postMessage", limited)
+    async with outgoing() as out, TestServer(proxy) as server:
+        out.slack.base = str(server.make_url("")).rstrip("/")
+        with pytest.raises(Later) as later:
+            await post(out)
+    assert later.value.after == pytest.approx(30, abs=1)
+
+
+@pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
+async def test_a_message_that_is_refused_for_its_metadata_goes_without(out: Outgoing, code: str, kept: bool) -> None:
+    """With it, it would be refused again and again; one that is refused for its blocks keeps it, to be found again."""
+    out.slack.faults.refuses("chat.postMessage", code)
+    await post(out, MARKED)
+    (sent,) = [one for one in out.ann.messages(out.deploys) if one.author == "adk-confirm"]
+    assert (identity(sent.message.metadata or {}) is not None) is kept
 
 
 # What may have been done already

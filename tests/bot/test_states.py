@@ -14,6 +14,30 @@ from bot.row import Confirmation, Outcome, OutcomeKind, State
 from bot.states import DECISIONS, OUTCOMES, Event, Illegal, again, became, decided
 from tests.support.deciding import ANNA, ASKER, NOON, SEAL, Desk, make_policy
 
+MOVES = {
+    (State.WAITING, Event.APPROVE): State.APPROVED,
+    (State.WAITING, Event.DENY): State.DENIED,
+    (State.WAITING, Event.EXPIRE): State.EXPIRED,
+    (State.WAITING, Event.WITHDRAW): State.WITHDRAWN,
+    (State.WAITING, Event.ANSWERED_ELSEWHERE): State.ELSEWHERE,
+    (State.APPROVED, Event.LAPSE): State.LAPSED,
+}
+"""Written out, and not taken from the table that is tested: whoever changes that one has to change this one too."""
+
+FROM_HOSTS = (OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.UNKNOWN)
+ENDS = {
+    *((None, after) for after in FROM_HOSTS),
+    (OutcomeKind.RUNNING, OutcomeKind.DONE),
+    (OutcomeKind.RUNNING, OutcomeKind.FAILED),
+    (OutcomeKind.RUNNING, OutcomeKind.REFUSED),
+    (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN),
+    (OutcomeKind.UNKNOWN, OutcomeKind.DONE),  # late, and still true
+    (OutcomeKind.UNKNOWN, OutcomeKind.FAILED),
+    (OutcomeKind.UNKNOWN, OutcomeKind.HAPPENED),
+    (OutcomeKind.UNKNOWN, OutcomeKind.DID_NOT),
+    (OutcomeKind.UNKNOWN, OutcomeKind.NOBODY_KNOWS),
+}
+
 
 def in_state(state: State) -> Confirmation:
     desk = Desk(make_policy(start_within="1h", expires_after="2h"))
@@ -40,7 +64,7 @@ def with_outcome(kind: OutcomeKind | None) -> Confirmation:
     desk.approve(ANNA)
     desk.begin()
     row = desk.row
-    if kind is not None and kind not in OUTCOMES[None]:
+    if kind is not None and kind not in FROM_HOSTS:
         row = became(row, Outcome(kind=OutcomeKind.UNKNOWN, attempt=1, at=NOON), NOON)
     return row if kind is None else became(row, Outcome(kind=kind, attempt=1, at=NOON), NOON)
 
@@ -54,7 +78,7 @@ def test_every_state_and_every_outcome_is_in_its_table() -> None:
 def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, event: Event) -> None:
     row = in_state(state)
     before = copy.deepcopy(row)
-    target = DECISIONS[state].get(event)
+    target = MOVES.get((state, event))
     if target is None:
         with pytest.raises(Illegal) as refused:
             decided(row, event, NOON)
@@ -69,7 +93,7 @@ def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | 
     row = with_outcome(before)
     kept = copy.deepcopy(row)
     outcome = Outcome(kind=after, attempt=1, at=NOON)
-    if after in OUTCOMES[before]:
+    if (before, after) in ENDS:
         moved = became(row, outcome, NOON)
         assert moved.outcome == outcome
         assert moved.version > row.version
@@ -113,6 +137,6 @@ def test_what_is_settled_needs_nobodys_attention(state: State) -> None:
 
 def test_a_host_speaks_of_its_own_five_outcomes_only() -> None:
     row = with_outcome(OutcomeKind.UNKNOWN)
-    for kind in set(OutcomeKind) - OUTCOMES[None]:
+    for kind in set(OutcomeKind) - set(FROM_HOSTS):
         with pytest.raises(Illegal):
             observe(row, Seen(kind=kind), NOON)

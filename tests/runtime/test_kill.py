@@ -128,6 +128,9 @@ def agent(
         "idempotent": FunctionTool(deploy, require_confirmation=True, idempotent=True),
         "it happened": FunctionTool(deploy, require_confirmation=True, verify=looks(True)),
         "it gave": FunctionTool(deploy, require_confirmation=True, verify=looks({"status": "found"})),
+        "it happened, and may run again": FunctionTool(
+            deploy, require_confirmation=True, idempotent=True, verify=looks(True)
+        ),
         "it did not": FunctionTool(deploy, require_confirmation=True, verify=looks(False)),
         "cannot tell": FunctionTool(deploy, require_confirmation=True, verify=looks(None)),
         "fails to tell": FunctionTool(deploy, require_confirmation=True, verify=fails),
@@ -412,6 +415,11 @@ async def test_an_idempotent_tool_runs_again_with_the_same_key(
     ("kind", "result", "ran"),
     [
         ("it happened", {"status": "It took effect before the process stopped; its own result is lost."}, 1),
+        (
+            "it happened, and may run again",
+            {"status": "It took effect before the process stopped; its own result is lost."},
+            1,
+        ),
         pytest.param("it gave", {"status": "found"}, 1, marks=pytest.mark.slow),
         ("it did not", {"result": "a is live"}, 2),
         ("cannot tell", None, 1),

@@ -440,3 +440,34 @@ async def test_without_the_mcp_package_it_says_what_to_install(monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(McpUnavailable, match=r"need the mcp package: install 'adk-confirm\[mcp\]'"):
         await McpToolset(StdioConnection("true")).tools()
+
+
+ANSWERS_WITH_AN_ERROR = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        server = {"name": "x", "version": "1"}
+        answer["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
+    elif asked["method"] == "tools/list":
+        answer["result"] = {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
+    elif asked["method"] == "tools/call":
+        answer["error"] = {"code": int(sys.argv[1]), "message": "Something went wrong"}
+    else:
+        answer["result"] = {}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("code", "raised"), [(-32603, ToolOutcomeUnknown), (-32602, ToolFailed)])
+async def test_an_internal_error_of_the_server_says_nothing_of_what_happened_before_it(
+    made: Make, code: int, raised: type[Exception]
+) -> None:
+    """Wrong arguments do: then nothing ran."""
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, str(code)]))
+    with pytest.raises(raised):
+        await run(toolset, "pay")

@@ -545,3 +545,15 @@ async def test_the_record_keeps_what_was_asked_and_what_was_answered(run: MakeRu
     assert recorded.args == {"version": "a"}
     assert recorded.amended == payload
     assert [line.text for line in await chat.history() if line.author == "user"] == ["Ship a", ""]
+
+
+async def test_a_state_delta_that_comes_with_answers_to_two_invocations_is_applied_once(run: MakeRunner) -> None:
+    """Each invocation hears its own answer, and one of them the change of the state."""
+    chat = Chat(run(operator(call("deploy", version="a"), call("deploy", version="b"), "It is live.", "It is live.")))
+    first, second = (await chat.say("Ship a")).request, (await chat.say("Ship b")).request
+    assert first.invocation_id != second.invocation_id
+    await chat.say(answering(Answer(first.id, True), Answer(second.id, True)), state={"mood": "calm"})
+    assert sorted(str(line) for line in log) == ["deployed a", "deployed b"]
+    told = [event for event in await chat.history() if event.actions.state_delta]
+    assert [event.actions.state_delta for event in told] == [{"mood": "calm"}]
+    assert await chat.state() == {"mood": "calm"}

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from runtime import Agent, FunctionTool, Invalid, ScriptedModel, ToolConfirmation, ToolContext, call
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
 
@@ -507,3 +507,52 @@ async def test_a_static_gate_and_the_tools_own_question_come_one_after_the_other
     assert log == []
     assert (await chat.approve(second)).texts == ["Done."]
     assert log == ["2"]
+
+
+# A tool that writes into its arguments
+
+
+class Greedy(FunctionTool):
+    """Puts other values into the arguments that it is given, as careless code does."""
+
+    async def gated(self, args: JsonObject, context: ToolContext) -> bool:
+        args["amount"] = 99_999
+        return await super().gated(args, context)
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:
+        args["amount"] = 99_999
+        return await super().run(args, context)
+
+
+async def test_a_gate_that_changes_the_arguments_changes_neither_what_is_shown_nor_what_runs(run: MakeRunner) -> None:
+    def pay(amount: int) -> str:
+        log.append(f"paid {amount}")
+        return "paid"
+
+    class Gate(Greedy):
+        async def run(self, args: JsonObject, context: ToolContext) -> Json:
+            return await FunctionTool.run(self, args, context)
+
+    tools = [Gate(pay, require_confirmation=True)]
+    chat = Chat(run(Agent("a", ScriptedModel(call("pay", amount=10), "Paid."), tools=tools)))
+    request = (await chat.say("Pay")).request
+    assert request.call.arguments == {"amount": 10}
+    await chat.approve(request)
+    assert log == ["paid 10"]
+
+
+async def test_a_tool_that_changes_its_arguments_does_not_change_what_was_approved(run: MakeRunner) -> None:
+    def pay(amount: int, tool_context: ToolContext) -> str:
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation(hint="Pay it?")
+            return "waits"
+        return "paid"
+
+    runner = run(Agent("a", ScriptedModel(call("pay", amount=10), "Paid."), tools=[Greedy(pay)]))
+    chat = Chat(runner)
+    request = (await chat.say("Pay")).request
+    (held,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (request.call.arguments, held.args) == ({"amount": 10}, {"amount": 10})
+    await chat.approve(request)
+    (done,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+    assert (done.args, done.run_args) == ({"amount": 10}, {"amount": 10})

@@ -274,3 +274,31 @@ async def test_what_is_answered_is_on_the_disk(sqlite_url: str) -> None:
 
     assert await database.run(settings) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
     await database.close()
+
+
+async def test_trouble_that_sqlite_tells_in_detail_is_trouble_of_the_store(sqlite_url: str) -> None:
+    """An index that misses a row: SQLITE_CORRUPT_INDEX, which is SQLITE_CORRUPT with more bits."""
+    path = sqlite_url.removeprefix("sqlite:///")
+
+    def run(*statements: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            return [tuple(row) for statement in statements for row in connection.execute(statement)]
+        finally:
+            connection.close()
+
+    index = "FROM sqlite_master WHERE name = 'named'"
+    run("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT)", "CREATE INDEX named ON things (name)")
+    ((root,),) = run(f"SELECT rootpage {index}")
+    run("PRAGMA writable_schema = ON", f"DELETE {index}")
+    run("INSERT INTO things VALUES (1, 'x')")
+    values = f"('index', 'named', 'things', {root}, 'CREATE INDEX named ON things (name)')"
+    run(
+        "PRAGMA writable_schema = ON",
+        f"INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) VALUES {values}",
+    )
+
+    database = await Database.open(sqlite_url)
+    with pytest.raises(StoreError, match=r"SQLite could not do this .*malformed"):
+        await database.run(lambda tx: tx.execute(text("UPDATE things SET name = 'y' WHERE id = 1")))
+    await database.close()

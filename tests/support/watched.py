@@ -22,13 +22,13 @@ class Watched(Database):
         self._watch = watch
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        await self._watch("before", fn.__name__)
+        await self._watch("before", getattr(fn, "__name__", ""))
         result = await super().run(fn, *args, **kwargs)
-        await self._watch("after", fn.__name__)
+        await self._watch("after", getattr(fn, "__name__", ""))
         return result
 
     async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        await self._watch("before", fn.__name__)
+        await self._watch("before", getattr(fn, "__name__", ""))
         result = await super().read(fn, *args, **kwargs)
-        await self._watch("after", fn.__name__)
+        await self._watch("after", getattr(fn, "__name__", ""))
         return result

@@ -1,0 +1,59 @@
+"""Two replicas that count at the same time: each stored vote is heard once, whoever was faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.authorise import Facts
+from bot.desk import count_next
+from bot.row import VoteKind
+from bot.store import open_store
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA, BEN, full_member
+from tests.support.secret import SECRET
+
+POLICIES = """
+[[policy]]
+tools = ["*"]
+approvers = ["user:U0ANNA", "user:U0BEN", "user:U0LEAD"]
+quorum = 3
+"""
+
+
+@pytest.fixture
+async def at(
+    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies(POLICIES)
+        yield made
+
+
+async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    for who in (ANNA, BEN):
+        await at.vote(name, who, stored_only=True)
+    first, second = (vote.id for vote in (await at.row(name)).pending)
+    facts = {first: Facts(account=full_member(ANNA)), second: Facts(account=full_member(BEN))}
+    for vote in (first, first, second, second, first):
+        await at.database.run(count_next, name, vote, facts[vote], at.rules)
+    assert [line.kind for line in await at.lines()] == ["asked", "approval", "approval"]
+    assert (await at.row(name)).voters(VoteKind.APPROVE) == (ANNA, BEN)
+
+
+async def test_both_at_the_same_time(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA, stored_only=True)
+    (vote,) = (await at.row(name)).pending
+    facts = Facts(account=full_member(ANNA))
+    others = [at.database]
+    if at.url.startswith("postgresql"):
+        others += [await open_store(at.url, SECRET, at.clock) for _ in range(2)]
+    await asyncio.gather(*(one.run(count_next, name, vote.id, facts, at.rules) for one in others * 3))
+    assert [line.kind for line in await at.lines()] == ["asked", "approval"]
+    for one in others[1:]:
+        await one.close()
