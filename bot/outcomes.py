@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -11,7 +10,7 @@ from bot.confirmation import denial, elsewhere, told
 from bot.ledger import LineKind
 from bot.people import Person
 from bot.row import Confirmation, Outcome, OutcomeKind, State, VoteKind
-from bot.seal import Seal
+from bot.seal import Seal, same_seal
 from bot.states import OUTCOMES, SEEN_BY_HOSTS, Change, Event, Illegal, again, became, changed
 from bot.steps import Answer, Delivery, Settlement, Word
 from runtime.jsontypes import canonical
@@ -42,7 +41,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal | Non
         raise Illegal(row, Event.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, Event.BEGIN, f" after {row.start_by}")
-    bound = hmac.compare_digest(delivery.fingerprint, row.decision.fingerprint)
+    bound = same_seal(delivery.fingerprint, row.decision.fingerprint)
     if not bound or (seal is not None and not _intact(row, delivery, seal)):
         return _altered(row, now)
     return Change(row=changed(replace(row, handed_at=now), now, visible=False))
@@ -133,7 +132,7 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
         if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
             return False
         payload = row.revision.payload
-    return hmac.compare_digest(asked.sealed(seal, delivery.arguments, payload), delivery.fingerprint)
+    return same_seal(asked.sealed(seal, delivery.arguments, payload), delivery.fingerprint)
 
 
 def _altered(row: Confirmation, now: datetime) -> Change:

@@ -34,8 +34,13 @@ class Seal:
         return hmac.digest(self._key, text, hashlib.sha256).hex()
 
     def matches(self, value: Json, sealed: str) -> bool:
-        # As bytes: of two texts, `compare_digest` takes ASCII only, and anything can stand in a database.
-        return hmac.compare_digest(self.of(value).encode(), sealed.encode("utf-8", "surrogatepass"))
+        return same_seal(self.of(value), sealed)
+
+
+def same_seal(one: str, other: str) -> bool:
+    """In the same time wherever they differ. As bytes: of texts `compare_digest` takes ASCII only, and anything can
+    stand in a database."""
+    return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 
 def _derived(key: bytes, purpose: str) -> bytes:

@@ -34,7 +34,9 @@ class CallSeal:
         what may run."""
         if self.sealer is None or (call.seal is None and not required):
             return False
-        return not hmac.compare_digest(call.seal or "", self._digest(self.sealer, call))
+        # As bytes: of texts `compare_digest` takes ASCII only, and anything can stand in a database.
+        stored = (call.seal or "").encode("utf-8", "surrogatepass")
+        return not hmac.compare_digest(stored, self._digest(self.sealer, call).encode())
 
     def checked(self, call: Call, now: float) -> Call:
         """The call as it may go on. A broken seal ends a call that was about to begin. A call that ran before may have

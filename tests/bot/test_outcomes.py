@@ -94,6 +94,7 @@ class TestRunning:
             replace(sound, payload={"version": "6.6.6"}),
             replace(sound, payload=None),
             replace(sound, fingerprint="0" * 64),
+            replace(sound, fingerprint="é"),
             replace(sound, fingerprint=desk.row.revisions[0].fingerprint),
         ]
         for forged in forgeries:

@@ -164,6 +164,7 @@ async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
         ready,
         lambda one: dearer(ready(one)),
         lambda one: replace(ready(one), seal=None),
+        lambda one: replace(ready(one), seal="é"),
         lambda one: replace(one, state=CallState.READY, gate=Gate.NONE, asked=(), seal=None),
         lambda one: dearer(CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one))),
         lambda one: CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one)),
