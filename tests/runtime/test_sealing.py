@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from runtime.database import Tx
 from runtime.jsontypes import Json, JsonObject
 from runtime.lookup import read_calls
 from runtime.records import CALL, SessionId, Status
-from runtime.sealing import CallSeal
+from runtime.sealing import CallSeal, Sealer
 from runtime.sessions import find
 from runtime.tables import calls, invocations
 from tests.runtime.conftest import MakeRunner
@@ -192,6 +192,37 @@ async def test_i_change_what_ran_when_its_process_died(run: MakeRunner) -> None:
     await take_up(chat)
     (after,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     assert (after.state, paid) == (CallState.UNKNOWN, [])
+
+
+class Meddling:
+    """Its tools are asked for once more between the approval's transaction and the tool's start."""
+
+    def __init__(self) -> None:
+        self.meddle: Callable[[], Awaitable[None]] | None = None
+
+    async def tools(self) -> Sequence[FunctionTool]:
+        if self.meddle is not None:
+            await self.meddle()
+        return [FunctionTool(pay, require_confirmation=True)]
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("sealer", [SEALER, None], ids=["sealed", "without a key"])
+async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRunner, sealer: Sealer | None) -> None:
+    meddling = Meddling()
+    model = ScriptedModel(call("pay", amount=10), "Done.")
+    chat = Chat(run(Agent("payer", model, tools=[meddling]), sealer=sealer))
+    request = (await chat.say("Pay")).request
+    database = await chat.runner.open()
+
+    async def meddle() -> None:
+        await database.run(rewrites, name_of(chat), dearer)
+
+    meddling.meddle = meddle
+    (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+    after = await approve(chat, request.id, waiting, {"amount": 10})
+    assert (after.state, after.args, paid) == (CallState.DONE, {"amount": 10}, [10])
 
 
 async def test_people_want_it_again_and_i_change_it(run: MakeRunner) -> None:
