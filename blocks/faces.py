@@ -18,6 +18,7 @@ from blocks.view import (
     Face,
     Grant,
     Notice,
+    NotSealed,
     Parked,
     Paused,
     Unreachable,
@@ -263,3 +264,5 @@ def _notice(notice: Notice) -> Line:
             return line(words.PARKED)
         case AnsweredOutside():
             return line(words.ANSWERED_OUTSIDE)
+        case NotSealed():
+            return line(words.NOT_SEALED)

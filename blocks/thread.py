@@ -112,6 +112,8 @@ def _template(step: StepView) -> str:
             return words.TOLD_ELSEWHERE[step.yes]
         case Told.SETTLED:
             return words.TOLD_SETTLED[step.yes]
+        case Told.UNSEALED:
+            return words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"])
         case Told.VOTE_FELL if step.why is not None:
             return words.TOLD_VOTE_FELL_WHY
         case Told.WITHDRAWN if step.who is None:

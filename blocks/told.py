@@ -33,6 +33,7 @@ class Told(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
+    UNSEALED = "unsealed"
     ALTERED = "altered"
     UNKNOWN = "unknown"
     SETTLED = "settled"

@@ -131,7 +131,12 @@ class AnsweredOutside:
     """Somebody answered the agent's server directly: an alarm, whatever else is true."""
 
 
-Notice = Paused | Unreachable | Parked | AnsweredOutside
+@dataclass(frozen=True, slots=True)
+class NotSealed:
+    """Something in the row did not come through this app: an alarm."""
+
+
+Notice = Paused | Unreachable | Parked | AnsweredOutside | NotSealed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,10 @@ SOMEBODY = "Somebody"
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
 PARKED = "🛑 It failed too often, so we stopped trying. An operator has to look."
+NOT_SEALED = (
+    "🚨 Something about this call came into the database past this app, or before it was upgraded. It does not count. "
+    "If the app was not upgraded, tell whoever runs it."
+)
 ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, past this app."
 ATTEMPT = "Attempt {number}"
 GRANT = "Grant {grant} by {who}: {calls} run without asking until {when}, in this conversation."
@@ -279,6 +283,18 @@ TOLD_DONE = "✅ {tool} ran{took}."
 TOLD_FAILED = "❌ {tool} failed{took}."
 TOOK_UNTIL_FAILED = " after {duration}"
 TOLD_REFUSED = "⛔ {tool} did not run."
+TOLD_UNSEALED = {
+    "votes": (
+        "🚨 Votes on {tool} by {people} have no seal of this app, so they do not count. They were stored before the "
+        "app was upgraded, or somebody wrote them into the database. Vote again."
+    ),
+    "terms": "🚨 Somebody changed in the database who may decide on {tool}. The policy file decides anew.",
+    "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
+    "grant": (
+        "🚨 Grant {grant} for {tool} has no seal of this app, so it lets nothing through. It was given before the app "
+        "was upgraded, or somebody wrote it into the database."
+    ),
+}
 TOLD_ALTERED = "🚨 {tool} did not run: it is not the call that was approved."
 TOLD_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
 TOLD_SETTLED = {
@@ -345,7 +361,7 @@ WHY = {
     Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
     Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
     Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
-    Why.UNSEALED: "This did not come through this app, so it does not count.",
+    Why.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"
@@ -376,7 +392,7 @@ WHY_SHORT = {
     Why.NOTHING_TO_SETTLE: "there was nothing to settle",
     Why.NOTHING_TO_REVOKE: "the grant had ended",
     Why.POLICY_CHANGED: "the policy has changed",
-    Why.UNSEALED: "it did not come through this app",
+    Why.UNSEALED: "it has no seal of this app",
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."

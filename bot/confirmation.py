@@ -7,8 +7,9 @@
 `states.py` holds these tables. How the desk uses it all, one transaction each:
 
 1. `open_confirmation(confirmation_id, asked, policy, seal, now)` when a call is held: the row and its first step.
-2. `voting.store_vote(row, vote)` on a click, then `voting.count(row, vote.id, facts, now, rules)`, oldest vote first.
-   Where `voting.refusal_without_asking` has an answer, `facts` may be `None`.
+2. `voting.store_vote(row, sealed.with_seal(vote, row, seal))` on a click, then
+   `voting.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `voting.refusal_without_asking` has an
+   answer, `facts` may be `None`.
 3. `due.tick(row, now)` when `due.next_due(row)` has come: reminder, escalation, expiry, lapse, "nobody knows".
 4. `outcomes.begin(row, delivery, now, seal)` right before a host is given an approval: `Illegal` means that it must not
    run any more, and the mail is dropped. `outcomes.take_back(row, now)` when the host turns out not to have got it.
@@ -23,6 +24,7 @@ session's mailbox, which belongs into the same transaction.
 >>> from bot.people import Account
 >>> from bot.policy import Policies
 >>> from bot.row import SessionKey, Vote, VoteKind
+>>> from bot.sealed import with_seal
 >>> from bot.voting import Rules, count, store_vote
 >>> lead, noon, seal = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret", "call")
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
@@ -30,7 +32,8 @@ session's mailbox, which belongs into the same transaction.
 ...               tool="deploy", arguments={"version": "2.4.1"}, agent="oncall", asked_by=Person("T1", "U0ASKER"),
 ...               team="T1")
 >>> row = open_confirmation("k1", asked, policy, seal, noon).row
->>> row = store_vote(row, Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon)).row
+>>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon, sealed="")
+>>> row = store_vote(row, with_seal(vote, row, seal)).row
 >>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
 >>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy), seal))
 >>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
@@ -43,6 +46,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from bot import words
+from bot.authorise import Reason
 from bot.editing import amendments
 from bot.exact import check_json
 from bot.grants import LOOKED_AT_EVERY, Grant, Withheld, granted
@@ -51,8 +55,10 @@ from bot.people import OPERATOR, SLACK, Person
 from bot.policy import Policy
 from bot.row import Asked, Confirmation, Outside, Revision, State, VoteKind
 from bot.seal import Seal
+from bot.sealed import voters as sealed_voters
+from bot.sealed import with_decision, with_terms
 from bot.states import Change, Event, Illegal, changed, decided
-from bot.steps import Answer, Step
+from bot.steps import Answer, Step, Unsealed
 from runtime.jsontypes import Json
 
 
@@ -64,7 +70,7 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
         number=1,
         arguments=asked.arguments,
         payload=asked.payload,
-        fingerprint=asked.sealed(seal, asked.arguments, asked.payload),
+        fingerprint=asked.sealed(seal, asked.arguments, asked.payload, revision=1),
         at=now,
     )
     row = Confirmation(
@@ -78,6 +84,7 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
         escalate_at=now + policy.escalate_after if policy.escalate_after else None,
         changed_at=now,
     )
+    row = with_terms(row, seal)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     asking = replace(
         told(row, LineKind.ASKED, now),
@@ -94,7 +101,7 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
 
 def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
     """The counted votes make the quorum: so many *people*, on the current revision."""
-    voters = row.voters(VoteKind.APPROVE)
+    voters = sealed_voters(row, VoteKind.APPROVE, seal)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, Event.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
@@ -106,6 +113,7 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
     row = replace(row, start_by=now + row.policy.start_within)
     if grant is not None:
         row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
+    row = with_decision(row, seal)
     steps = [
         replace(
             told(row, LineKind.APPROVED, now),
@@ -127,7 +135,7 @@ def let_through(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, 
     """A request that falls under a grant: approved as it comes, with nobody asked."""
     row = open_confirmation(confirmation_id, asked, policy, seal, now).row
     row = decided(row, Event.APPROVE, now, by=grant.given_by[-1])
-    row = replace(row, start_by=now + policy.start_within, by_grant=grant.id)
+    row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     step = replace(
         told(row, LineKind.GRANT_USED, now),
@@ -160,7 +168,11 @@ def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> C
         return Change(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
     ended = revoke(row, now, SLACK)
     people = () if why.giver is None else (why.giver,)
-    return replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
+    ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
+    if why.refusal.reason is not Reason.UNSEALED:
+        return ended
+    alarm = replace(told(row, LineKind.UNSEALED, now), text=str(Unsealed.GRANT), grant=row.id)
+    return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
 
 
 def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Change:

@@ -17,13 +17,13 @@ from bot import words
 from bot.authorise import Facts, Reason, Refusal
 from bot.confirmation import elsewhere, grant_looked_at, let_through, open_confirmation
 from bot.due import tick
-from bot.granting import grants_in
-from bot.grants import Grant, Withheld, is_for, withheld
+from bot.granting import grant_for
+from bot.grants import Withheld
 from bot.hosts.host import HostRequest
 from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, observe, take_back, unreached
 from bot.people import Person
-from bot.policy import DENIALS_WINDOW, Governs, Policy, Unfit, Ungoverned, too_many_denials
+from bot.policy import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
 from bot.row import Asked, Confirmation, Edit, Place, State, Vote, VoteKind
 from bot.rows import (
     REPLIES,
@@ -38,13 +38,13 @@ from bot.rows import (
     write_step,
 )
 from bot.seal import Seal
+from bot.sealed import with_seal
 from bot.states import Change
 from bot.steps import Delivery, Step
 from bot.tables import confirmations, replies
-from bot.versioned import NewerVersion, Unreadable
+from bot.unsealed import checked
 from bot.voting import Rules, count, needs_asking, store_vote
 from runtime.database import Tx
-from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, canonical
 from runtime.upsert import insert_if_absent
 
@@ -80,40 +80,13 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     if isinstance(found, Ungoverned):
         _refuse(tx, session, asked, found)
         return None
-    grant = _grant_for(tx, key, asked, found.policy, opening.rights)
+    grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.seal)
     if grant is None:
         change = open_confirmation(uuid4().hex, asked, found.policy, rules.seal, at)
     else:
         change = let_through(uuid4().hex, asked, found.policy, rules.seal, at, grant)
     change = replace(change, row=replace(change.row, places=opening.places))
     return save(tx, session, change, new=True)
-
-
-def _grant_for(tx: Tx, key: str, asked: Asked, policy: Policy, rights: Mapping[Person, Facts]) -> Grant | None:
-    at = now(tx)
-    for grant in grants_in(tx, key):
-        if is_for(grant, asked, policy, at):
-            why = withheld(grant, asked, policy, rights)
-            if why is None:
-                return grant
-            if not why.for_now:
-                _look_at_card(tx, grant.id, at)
-    return None
-
-
-def _look_at_card(tx: Tx, grant_id: str, at: datetime) -> None:
-    """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
-    try:
-        session, row = lock_confirmation(tx, grant_id)
-    except (NotFound, NewerVersion, Unreadable):
-        return
-    save(tx, session, Change(row=replace(row, grant_look_at=at)))
-
-
-def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
-    session, row = lock_confirmation(tx, confirmation_id)
-    change = grant_looked_at(row, now(tx), why)
-    return row if change.row is row else save(tx, session, change)
 
 
 def asked_of(session: Session, opening: Opening) -> Asked:
@@ -210,7 +183,8 @@ def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) ->
 def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
     """Stores a vote; whoever called acks only after. What needs no asking, or was asked just now, is counted here."""
     session, row = lock_confirmation(tx, ballot.confirmation)
-    vote = Vote(
+    sound = checked(row, now(tx), rules.policies, rules.seal)
+    plain = Vote(
         id=ballot.id,
         kind=ballot.kind,
         voter=ballot.voter,
@@ -221,20 +195,22 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
         grant=ballot.grant,
         way=ballot.way,
         target=ballot.target,
+        sealed="",
     )
-    stored = store_vote(row, vote)
+    vote = with_seal(plain, sound.row, rules.seal)
+    stored = store_vote(sound.row, vote)
     change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
     first = stored.row.pending[:1]
     if first and first[0].id == vote.id:
         facts = known(stored.row, vote, session.speakers)
         if facts is not None or not needs_asking(stored.row, vote):
-            counted = count(stored.row, vote.id, facts, vote.stored_at, rules)
-            change, settled = counted.after(*stored.steps), True
+            change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
         return Cast(row, settled=False)  # the same click, delivered again
-    if settled and not _tell_voter(tx, vote, change):
-        return Cast(row, settled=False, refusal=_refusal(change))  # likewise, of a vote that was refused
-    save(tx, session, change)
+    _tell_the_lost(tx, row, sound)
+    if settled and not _tell_voter(tx, vote, change):  # likewise, of a vote that was refused
+        return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
+    save(tx, session, sound.then(change))
     return Cast(change.row, settled, _refusal(change))
 
 
@@ -245,8 +221,35 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
         return row
     change = count(row, vote_id, facts, now(tx), rules)
     save(tx, session, change)
-    _tell_voter(tx, row.pending[0], change)
+    _tell_the_lost(tx, row, change)
     return change.row
+
+
+def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
+    """What no seal vouches for goes."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    sound = checked(row, now(tx), rules.policies, rules.seal)
+    _tell_the_lost(tx, row, sound)
+    return _put_right(tx, session, row, sound)
+
+
+def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Change) -> Confirmation:
+    return row if sound.row is row else save(tx, session, sound)
+
+
+def _tell_the_lost(tx: Tx, before: Confirmation, change: Change) -> None:
+    """Whoever's vote waited and waits no more hears what became of it."""
+    waiting = {vote.id for vote in change.row.pending}
+    for vote in before.pending:
+        if vote.id not in waiting:
+            _tell_voter(tx, vote, change)
+
+
+def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
+    """It was found out whether a grant would still let a call through."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = grant_looked_at(row, now(tx), why)
+    return row if change.row is row else save(tx, session, change)
 
 
 def _refusal(change: Change) -> Refusal | None:

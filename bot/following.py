@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from bot.desk import Ballot, Cast, Known, cast, nothing_known
-from bot.ledger import SYSTEM, Line
+from bot.ledger import SYSTEM, Line, LineKind
 from bot.row import Confirmation, SessionKey
 from bot.rows import session_in
 from bot.together import cast_all
@@ -60,7 +60,8 @@ def log_line(fact: object) -> None:
     if isinstance(fact, Line):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
         with about(session=session, confirmation=fact.confirmation):
-            log.info("%s (line %d of its chain)", fact.kind, fact.seq)
+            level = logging.ERROR if fact.kind is LineKind.UNSEALED else logging.INFO
+            log.log(level, "%s (line %d of its chain)", fact.kind, fact.seq)
 
 
 def _tell(began: int, ballot: Ballot, done: Cast) -> None:

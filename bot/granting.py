@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import Select, exists, select, update
 
 from bot.authorise import Facts, Reason, Refusal
 from bot.confirmation import open_confirmation
 from bot.grants import Grant, Withheld, is_for, withheld
+from bot.ledger import LineKind
 from bot.people import Person
 from bot.policy import Governs, Policy
 from bot.row import Asked, Confirmation, Vote, VoteKind
-from bot.tables import grants
+from bot.rows import lock_confirmation, now, save, write_step
+from bot.seal import Seal
+from bot.states import Change
+from bot.steps import Step, Unsealed
+from bot.tables import grants, ledger
 from bot.versioned import NewerVersion, Unreadable
 from bot.voting import Rules
 from runtime.database import Tx
+from runtime.errors import NotFound
 
 FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
 """What has to be known of a voter before `authorise` can say yes; the directory's `facts`."""
@@ -28,17 +35,19 @@ Rights = dict[Person, Facts]
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
     """The grants of a session that have not ended. One that can't be read here lets nothing through here."""
-    open_ = select(grants.c.body).where(
-        grants.c.session == key, grants.c.revoked_at.is_(None), grants.c.until > tx.now()
-    )
-    return _readable(tx.execute(open_).scalars())
+    return _readable(tx.execute(_open(tx).where(grants.c.session == key)).scalars())
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
     """The grants that somebody gave and that have not ended, the first to end first."""
-    open_ = select(grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
-    given = _readable(tx.execute(open_.order_by(grants.c.until)).scalars())
+    given = _readable(tx.execute(_open(tx).order_by(grants.c.until)).scalars())
     return [grant for grant in given if person in grant.given_by]
+
+
+def _open(tx: Tx) -> Select[str]:
+    """That a grant was revoked the ledger knows, whatever the grant's own row says by now."""
+    line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
+    return select(grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
 
 
 def read_grant(tx: Tx, grant_id: str) -> Grant | None:
@@ -56,31 +65,64 @@ def _readable(bodies: Iterable[str]) -> list[Grant]:
     return found
 
 
+def grant_for(
+    tx: Tx, key: str, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+) -> Grant | None:
+    """The grant that lets a call through, if there is one."""
+    at = now(tx)
+    for grant in grants_in(tx, key):
+        if not grant.is_sealed(seal):
+            _void(tx, key, grant, asked.tool)
+        elif is_for(grant, asked, policy, at):
+            why = withheld(grant, asked, policy, rights, seal)
+            if why is None:
+                return grant
+            if not why.for_now:
+                _look_again(tx, grant.id, at)
+    return None
+
+
+def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
+    """Nobody gave it through this app: that is said once, and it lets nothing through."""
+    tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
+    _look_again(tx, grant.id, now(tx))
+
+
+def _look_again(tx: Tx, grant_id: str, at: datetime) -> None:
+    """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
+    try:
+        session, row = lock_confirmation(tx, grant_id)
+    except (NotFound, NewerVersion, Unreadable):
+        return
+    save(tx, session, Change(row=replace(row, grant_look_at=at)))
+
+
 async def rights_of(
-    givers: Iterable[Person], asked: Asked, policy: Policy, rules: Rules, now: datetime, ask: FactsOf
+    givers: Iterable[Person], asked: Asked, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
 ) -> Rights:
     """What is known now of each giver for this call, as if it had been put to people and they had approved it."""
-    row = open_confirmation("grant", asked, policy, rules.seal, now).row
+    row = open_confirmation("grant", asked, policy, rules.seal, at).row
     everybody = tuple(dict.fromkeys(givers))
-    votes = [probe(row, giver, now) for giver in everybody]
+    votes = [probe(row, giver, at) for giver in everybody]
     found = await asyncio.gather(*(ask(row, vote) for vote in votes))
     return dict(zip(everybody, found, strict=True))
 
 
 async def would_withhold(
-    grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, now: datetime, ask: FactsOf
+    grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, at: datetime, ask: FactsOf
 ) -> Withheld | None:
     """What would keep the call that a grant came with from being let through, if the same person asked for it again."""
     asked = row.asked.again(row.revision.arguments, speakers)
     found = rules.policies.resolve(asked.facts())
     if not grant.is_sealed(rules.seal):
         return Withheld(Refusal(reason=Reason.UNSEALED))
-    if not isinstance(found, Governs) or not is_for(grant, asked, found.policy, now):
+    if not isinstance(found, Governs) or not is_for(grant, asked, found.policy, at):
         return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
-    rights = await rights_of(grant.given_by, asked, found.policy, rules, now, ask)
-    return withheld(grant, asked, found.policy, rights)
+    rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)
+    return withheld(grant, asked, found.policy, rights, rules.seal)
 
 
-def probe(row: Confirmation, person: Person, now: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
+def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
     """A vote that nobody gave, to ask whether it would count. It is never stored."""
-    return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=now)
+    return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=at, sealed="")

@@ -119,9 +119,11 @@ class Withheld:
         return self.refusal.reason is Reason.CANNOT_ASK
 
 
-def withheld(grant: Grant, asked: Asked, policy: Policy, rights: Mapping[Person, Facts]) -> Withheld | None:
+def withheld(grant: Grant, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal) -> Withheld | None:
     """What keeps a call from being let through, though the grant is for it; None: nothing. `rights` are what was found
     out of each giver for this very call; of whom nothing was found out gives nothing."""
+    if not grant.is_sealed(seal):
+        return Withheld(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
         return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
     for giver in grant.given_by:

@@ -56,6 +56,7 @@ class LineKind(StrEnum):
     DONE = "done"
     FAILED = "failed"
     REFUSED = "refused"
+    UNSEALED = "unsealed"  # what no seal vouches for does not count: an alarm
     ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
     UNKNOWN = "unknown"
     SETTLED = "settled"

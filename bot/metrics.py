@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 
 from bot.desk import Shown
 from bot.gauges import Gauges, read_gauges
-from bot.ledger import LineKind
+from bot.ledger import Line, LineKind
 from bot.states import Change
 from bot.tallies import Tally, take, tallies
 from runtime.database import Database
@@ -72,6 +72,9 @@ class Metrics:
         self._altered = self._counter(
             "altered_calls", "Calls that did not run, because they were not what had been approved."
         )
+        self._unsealed = self._counter(
+            "unsealed", "Times that something in the database did not count, because it did not come through this app."
+        )
         self._not_acked = self._counter(
             "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
         )
@@ -101,6 +104,8 @@ class Metrics:
         match fact:
             case Change():
                 self._changed(fact)
+            case Line():
+                self._unsealed.inc(fact.kind is LineKind.UNSEALED)
             case Tally():
                 self._count(fact)
             case Shown(seconds):

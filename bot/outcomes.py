@@ -11,6 +11,8 @@ from bot.ledger import LineKind
 from bot.people import Person
 from bot.row import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.seal import Seal, same_seal
+from bot.sealed import decision_stands, first_with, with_decision
+from bot.sealed import voters as sealed_voters
 from bot.states import OUTCOMES, SEEN_BY_HOSTS, Change, Event, Illegal, again, became, changed
 from bot.steps import Answer, Delivery, Settlement, Word
 from runtime.jsontypes import canonical
@@ -29,11 +31,11 @@ class Seen:
     altered: bool = False  # refused, because it was not the call that was approved
 
 
-def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal | None = None) -> Change:
+def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> Change:
     """The last look before a host gets an approval: it is the one decided on, for this attempt, and still in time.
 
-    With the seal it is also, to the letter, what its approvers saw. If somebody changed the database in between, the
-    call is refused, and `handed_at` stays empty.
+    It is also, to the letter, what its approvers saw, and they did approve it. If somebody changed the database in
+    between, the call is refused, and `handed_at` stays empty.
     """
     if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
         raise Illegal(row, Event.BEGIN)
@@ -42,7 +44,7 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal | Non
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, Event.BEGIN, f" after {row.start_by}")
     bound = same_seal(delivery.fingerprint, row.decision.fingerprint)
-    if not bound or (seal is not None and not _intact(row, delivery, seal)):
+    if not bound or not decision_stands(row, seal) or not _intact(row, delivery, seal):
         return _altered(row, now)
     return Change(row=changed(replace(row, handed_at=now), now, visible=False))
 
@@ -99,12 +101,12 @@ def settle(row: Confirmation, word: Word, now: datetime, by: Person | None = Non
     return Change(row=row, steps=(step,), delivery=delivery)
 
 
-def run_again(row: Confirmation, now: datetime) -> Change:
+def run_again(row: Confirmation, now: datetime, seal: Seal) -> Change:
     """A fresh quorum wants the very call that was approved, once more."""
-    voters = row.voters(VoteKind.RUN_AGAIN)
+    voters = sealed_voters(row, VoteKind.RUN_AGAIN, seal)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, Event.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
-    row = again(row, now, by=voters[-1])
+    row = with_decision(again(row, now, by=voters[-1]), seal)
     step = replace(
         told(row, LineKind.RUN_AGAIN, now),
         people=voters,
@@ -132,7 +134,10 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
         if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
             return False
         payload = row.revision.payload
-    return same_seal(asked.sealed(seal, delivery.arguments, payload), delivery.fingerprint)
+    made = first_with(row, delivery.fingerprint)
+    if made is None:
+        return False
+    return asked.is_sealed(seal, delivery.arguments, payload, made.number, delivery.fingerprint)
 
 
 def _altered(row: Confirmation, now: datetime) -> Change:

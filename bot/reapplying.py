@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 from sqlalchemy import select, tuple_
 
-from bot.authorise import Facts
+from bot import words
+from bot.authorise import Facts, Reason, Refusal, Verdict, authorise
+from bot.confirmation import deny, told
 from bot.ledger import LineKind
 from bot.people import Unresolved
 from bot.policy import Governs, Policies
 from bot.row import Confirmation, State, Vote
 from bot.row_json import row_from_json
 from bot.rows import Session, chain_of, find_session, lock_confirmation, now, save
-from bot.states import Change
+from bot.states import Change, Event, Illegal, changed
 from bot.tables import confirmations
+from bot.unsealed import checked, under
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import Rules, reapply
+from bot.voting import Rules, claim_of, fall, or_approved
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
 
@@ -181,3 +185,40 @@ def _left(row: Confirmation, trouble: str) -> Reapplied:
 
 def _tool(row: Confirmation) -> str:
     return row.redactor.mask_text(row.asked.tool)
+
+
+# What follows from it. Pure.
+
+
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+    """A waiting confirmation comes under the file as `rules` have it.
+
+    `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
+    whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
+    """
+    if row.state is not State.WAITING:
+        raise Illegal(row, Event.REAPPLY)
+    sound = checked(row, now, rules.policies, rules.seal)
+    return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
+
+
+def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
+    if not isinstance(found, Governs):
+        step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
+        return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
+    if found.policy.fingerprint == row.policy.fingerprint:
+        return Change(row=row)
+    row = changed(under(row, found, rules.seal), now)
+    verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
+    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
+    step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
+    row, fallen = fall(row, lost, now)
+    in_time = now < row.deadline  # the file as it is now may say that it is too late already
+    return (or_approved(row, now, rules) if in_time else Change(row=row)).after(step, *fallen)
+
+
+def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Verdict:
+    if facts is None:
+        return Refusal(reason=Reason.CANNOT_ASK)
+    return authorise(row.policy, claim_of(row, vote), facts)

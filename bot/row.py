@@ -127,18 +127,33 @@ class Asked:
         """The same person asks for it once more, with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
-    def sealed(self, seal: Seal, arguments: JsonObject, payload: Json) -> str:
-        """The fingerprint of the call with these arguments: it binds what is shown to what runs."""
-        return seal.of(
-            {
-                "session": [self.session.app, self.session.user, self.session.id],
-                "request": self.request_id,
-                "call": self.call_id,
-                "tool": self.tool,
-                "arguments": arguments,
-                "payload": payload,
-            }
-        )
+    def sealed(self, seal: Seal, arguments: JsonObject, payload: Json, revision: int) -> str:
+        """The fingerprint of the call as a revision has it: it binds what is shown to what runs."""
+        return seal.of({**self._call(arguments, payload), "revision": revision})
+
+    def is_sealed(
+        self,
+        seal: Seal,
+        arguments: JsonObject,
+        payload: Json,
+        revision: int,
+        fingerprint: str,
+        *,
+        older: bool = False,
+    ) -> bool:
+        """`older`: a fingerprint is good enough that was made before the revision's number was part of it."""
+        call = self._call(arguments, payload)
+        return seal.matches({**call, "revision": revision}, fingerprint) or (older and seal.matches(call, fingerprint))
+
+    def _call(self, arguments: JsonObject, payload: Json) -> JsonObject:
+        return {
+            "session": [self.session.app, self.session.user, self.session.id],
+            "request": self.request_id,
+            "call": self.call_id,
+            "tool": self.tool,
+            "arguments": arguments,
+            "payload": payload,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +178,10 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
-    """One person's word on one revision. It counts by `stored_at`; `stands_on` is the revision it was counted for."""
+    """One person's word on one revision. It counts by `stored_at`; `stands_on` is the revision it was counted for.
+
+    Only what `sealed.with_seal` made counts: `sealed` is a keyed digest over who said what, of which call, and when.
+    """
 
     id: str
     kind: VoteKind
@@ -178,11 +196,13 @@ class Vote:
     state: VoteState = VoteState.PENDING
     stands_on: int | None = None
     heard: int | None = None  # the row's version in which it was counted
+    of: str = ""  # the fingerprint of the revision when the vote was given
+    sealed: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The one decision. `fingerprint` is that of the revision it was made on."""
+    """The one decision. `fingerprint` is that of the revision it was made on; `sealed` is a keyed digest over it."""
 
     state: State
     at: datetime
@@ -190,6 +210,7 @@ class Decision:
     fingerprint: str
     by: Person | None = None
     reason: str | None = None
+    sealed: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +277,8 @@ class Confirmation:
     grant_look_at: datetime | None = None  # when to look again whether it would still let a call through
     by_grant: str | None = None  # nobody was asked: this grant let it through
     places: tuple[Place, ...] = ()
+    sealed: str = ""  # a keyed digest over what was asked and under which policy
+    unsealed: bool = False  # something in this row did not come through this app: an alarm
     version: int = 1  # of the row
     face: int = 1  # the version in which last something changed that people see
     changed_at: datetime

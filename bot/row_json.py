@@ -13,11 +13,22 @@ from pydantic import TypeAdapter, ValidationError
 from bot.row import Confirmation
 from bot.steps import Delivery, Step
 from bot.versioned import Reader, Unreadable, tagged, untagged
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
 VERSION = 2
-READERS: dict[int, Reader] = {1: lambda row: row}  # version 1 looked at no grant again; each key since has a default
+
+
+def _from_version_1(row: JsonObject) -> JsonObject:
+    """It sealed nothing but the call, and looked at no grant again."""
+    votes = row.get("votes")
+    unsealed: list[Json] = (
+        [{**vote, "sealed": ""} for vote in votes if isinstance(vote, dict)] if isinstance(votes, list) else []
+    )
+    return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
+
+
+READERS: dict[int, Reader] = {1: _from_version_1}
 TOLD_VERSION = 1
 """Of what goes into the mailbox and into ledger lines."""
 

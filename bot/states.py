@@ -93,6 +93,11 @@ class Change:
     grant: Grant | None = None
     revoked_by: Person | None = None  # the grant that came with the row lets nothing through any more
 
+    def then(self, later: Change) -> Change:
+        """Both, one after the other; only one of them may deliver something."""
+        delivery = later.delivery or self.delivery
+        return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
+
     def after(self, *before: Step) -> Change:
         """The same change, told after what led to it."""
         return replace(self, steps=(*before, *self.steps))

@@ -68,6 +68,15 @@ class Answer:
     trace: str | None = None
 
 
+class Unsealed(StrEnum):
+    """What no seal vouches for: somebody wrote it into the database, or an older version stored it."""
+
+    VOTES = "votes"
+    TERMS = "terms"
+    CALL = "call"
+    GRANT = "grant"
+
+
 class Word(StrEnum):
     """What people, or the clock, say of a call whose outcome is unknown."""
 

@@ -86,6 +86,8 @@ def _said(told: Told, content: JsonObject) -> str | None:
 
 def _text(told: Told, content: JsonObject, row: Confirmation | None) -> str | None:
     said = text(content.get("text"))
+    if told is Told.UNSEALED:
+        return said
     if told not in _RESULTS or not said:
         return None
     return readable(row.redactor, said) if row else said

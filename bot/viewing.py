@@ -95,6 +95,8 @@ def card_view(
 def _own_notices(row: Confirmation) -> list[shown.Notice]:
     """What the row itself knows to be wrong."""
     told: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
+    if row.unsealed:
+        told.append(shown.NotSealed())
     if row.unreached and row.state is State.APPROVED and row.outcome is None and row.start_by is not None:
         told.append(shown.Unreachable(epoch(row.start_by)))
     return told

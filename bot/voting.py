@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import assert_never
 
-from bot import words
 from bot.authorise import Claim, Facts, Permitted, Reason, Refusal, Verdict, authorise, people_of
 from bot.confirmation import approve, deny, revoke, told, withdraw
 from bot.editing import Edited, check_edit, edited
-from bot.exact import check_json
 from bot.ledger import LineKind
 from bot.outcomes import run_again, settle
 from bot.people import OPERATOR, Unresolved
-from bot.policy import Governs, Policies
+from bot.policy import Policies
 from bot.row import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from bot.seal import Seal
+from bot.sealed import voters as sealed_voters
 from bot.states import Change, Event, Illegal, changed
 from bot.steps import FieldChange, Step, Word
+from bot.unsealed import checked
 from runtime.errors import Invalid
 
 
@@ -48,10 +48,6 @@ def store_vote(row: Confirmation, vote: Vote) -> Change:
         return Change(row=row)
     if vote.state is not VoteState.PENDING or vote.stands_on is not None:
         raise Invalid("A vote is stored before it is counted.")
-    vote = replace(vote, reason=(vote.reason or "").strip() or None)
-    if vote.edit is not None:
-        check_json(vote.edit.arguments, "The edit")
-        check_json(vote.edit.payload, "The payload")
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
         return _not_counted(row, vote, refusal, vote.stored_at)
@@ -129,11 +125,15 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     """The oldest stored vote, heard: refused, counted, or deciding. `facts` are about its voter, fresh.
 
     Votes of people who were barred meanwhile fall first, whoever's vote this is; before the last vote that is needed,
-    those of everybody who may not decide any more. If that can't be found out, the quorum waits for another try.
+    those of everybody who may not decide any more. If that can't be found out, the quorum waits for another try. Where
+    something has no seal that fits, that is put right and nothing is counted yet: call again if the vote still waits.
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:
         raise Illegal(row, Event.COUNT, f": vote {vote_id} is not the oldest one stored")
+    sound = checked(row, now, rules.policies, rules.seal)
+    if sound.row is not row:
+        return sound
     vote = pending[0]
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
@@ -143,38 +143,15 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
             raise Illegal(row, Event.COUNT, ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
-    row, fallen = _fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
+    row, fallen = fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
     if isinstance(verdict, Refusal):
         return _not_counted(row, vote, verdict, now).after(*fallen)
     lost = {id_: one for id_, one in _looked_at_again(row, vote, facts).items() if isinstance(one, Refusal)}
     unasked = next((one for one in lost.values() if one.reason is Reason.CANNOT_ASK), None)
     if unasked is not None:
         return _not_counted(row, vote, unasked, now).after(*fallen)
-    row, fallen_too = _fall(row, lost, now)
+    row, fallen_too = fall(row, lost, now)
     return _heard(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
-
-
-def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
-    """A waiting confirmation comes under the file as `rules` have it.
-
-    `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
-    whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
-    """
-    if row.state is not State.WAITING:
-        raise Illegal(row, Event.REAPPLY)
-    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
-    if not isinstance(found, Governs):
-        step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
-        return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
-    if found.policy.fingerprint == row.policy.fingerprint:
-        return Change(row=row)
-    row = changed(_under(row, found), now)
-    verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
-    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
-    step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
-    row, fallen = _fall(row, lost, now)
-    in_time = now < row.deadline  # the file as it is now may say that it is too late already
-    return (_or_approved(row, now, rules) if in_time else Change(row=row)).after(step, *fallen)
 
 
 def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
@@ -233,8 +210,8 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.RUN_AGAIN:
             row = _counted(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
-            enough = len(row.voters(VoteKind.RUN_AGAIN)) >= row.policy.quorum
-            return run_again(row, now).after(step) if enough else Change(row=row, steps=(step,))
+            enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.seal)) >= row.policy.quorum
+            return run_again(row, now, rules.seal).after(step) if enough else Change(row=row, steps=(step,))
         case VoteKind.REVOKE:
             return revoke(_counted(row, vote, now), now, vote.voter)
     assert_never(vote.kind)
@@ -249,17 +226,18 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
         if refusal is not None:
             return _not_counted(row, vote, refusal, now)
     if after.changes:
-        row, fallen = _fall(row, {standing.id: None for standing in row.approvals}, now)
+        row, fallen = fall(row, {standing.id: None for standing in row.approvals}, now)
         row = replace(row, revisions=(*row.revisions, _revised(row, vote, after, now, rules)))
     row = _counted(row, vote, now)
     step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
     if after.changes:
         step = replace(step, diff=_masked(row, after.changes), fingerprint=row.revision.fingerprint)
-    return _or_approved(row, now, rules).after(step, *fallen)
+    return or_approved(row, now, rules).after(step, *fallen)
 
 
-def _or_approved(row: Confirmation, now: datetime, rules: Rules) -> Change:
-    return approve(row, now, rules.seal) if len(row.voters(VoteKind.APPROVE)) >= row.policy.quorum else Change(row=row)
+def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Change:
+    enough = len(sealed_voters(row, VoteKind.APPROVE, rules.seal)) >= row.policy.quorum
+    return approve(row, now, rules.seal) if enough else Change(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> Edited:
@@ -272,7 +250,7 @@ def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules:
         number=row.revision.number + 1,
         arguments=after.arguments,
         payload=after.payload,
-        fingerprint=row.asked.sealed(rules.seal, after.arguments, after.payload),
+        fingerprint=row.asked.sealed(rules.seal, after.arguments, after.payload, row.revision.number + 1),
         author=vote.voter,
         at=now,
     )
@@ -317,9 +295,7 @@ def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
     )
 
 
-def _fall(
-    row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime
-) -> tuple[Confirmation, tuple[Step, ...]]:
+def fall(row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:
     """Votes that count no more, by their ids, with why; an edit that they were not given for needs no reason."""
     if not lost:
         return row, ()
@@ -330,24 +306,3 @@ def _fall(
     )
     votes = tuple(replace(vote, state=VoteState.FALLEN) if vote.id in lost else vote for vote in row.votes)
     return changed(replace(row, votes=votes), now), steps
-
-
-def _under(row: Confirmation, found: Governs) -> Confirmation:
-    """The row under another policy: times count from when it was asked; who was told already is not told again."""
-    old, new = row.policy, found.policy
-    reminded = old.remind_after is not None and row.remind_at is None
-    told_already = row.escalated and old.escalate_to == new.escalate_to
-    return replace(
-        row,
-        policy=new,
-        deadline=row.asked_at + new.expires_after,
-        remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
-        escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
-        escalated=told_already,
-    )
-
-
-def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Verdict:
-    if facts is None:
-        return Refusal(reason=Reason.CANNOT_ASK)
-    return authorise(row.policy, claim_of(row, vote), facts)

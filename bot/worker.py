@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.attend import Attendant, Kind, NotNow
 from bot.authorise import Facts
-from bot.desk import count_next, keep_time, look_at_grant, placed
+from bot.desk import count_next, keep_time, look_at_grant, placed, put_right
 from bot.drawing import Around
 from bot.due import Owed, claims, owed
 from bot.following import following
@@ -25,6 +25,7 @@ from bot.row import Confirmation, Place, State, Vote
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation, session_in
 from bot.slack_json import texts
 from bot.tables import confirmations, replies, sessions
+from bot.unsealed import checked
 from bot.versioned import NewerVersion, Unreadable
 from bot.voting import Rules, needs_asking, waits_for_slack
 from runtime.database import Database, Tx
@@ -103,7 +104,10 @@ class Worker:
         """Counts stored votes, keeps the time, and draws: in this order, so that one drawing shows it all."""
         while True:
             row, due = await lease.read(what_is_owed, confirmation_id)
-            if Owed.COUNT in due:
+            sound = checked(row, row.changed_at, self._rules.policies, self._rules.seal).row
+            if sound is not row:
+                await lease.run(put_right, confirmation_id, self._rules)
+            elif Owed.COUNT in due:
                 with following("count", row=row):
                     await self._count(lease, row)
             elif Owed.LOOK_AT_GRANT in due:

@@ -27,6 +27,7 @@ LINES = {
     LineKind.DONE: "The call ran, once. This is what became of it.",
     LineKind.FAILED: "The call ran, once, and ended in an error. The agent learns of it.",
     LineKind.REFUSED: "The agent's runtime would not run it: the tool is gone, or takes other arguments now.",
+    LineKind.UNSEALED: "Something in the database did not come through this app, so it does not count: an alarm.",
     LineKind.ALTERED: "The database or the agent's server has another call than the one that was approved: an alarm.",
     LineKind.UNKNOWN: "Something died while the call ran. It won't run again by itself: people say what became of it.",
     LineKind.SETTLED: "Somebody said what became of the call, and the agent was told.",

@@ -11,9 +11,10 @@ from bot.authorise import Facts, Reason
 from bot.ledger import LineKind
 from bot.people import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy import Policies
+from bot.reapplying import reapply
 from bot.row import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
 from bot.states import Illegal
-from bot.voting import Rules, completes, count, needs_asking, reapply, store_vote
+from bot.voting import Rules, completes, count, needs_asking, store_vote
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import (
@@ -508,7 +509,7 @@ class TestStoring:
     @pytest.mark.parametrize("claimed", [{"state": VoteState.STANDING}, {"stands_on": 1}])
     def test_a_vote_is_not_stored_as_counted(self, claimed: dict[str, object]) -> None:
         desk = Desk(make_policy())
-        vote = Vote(id="x", kind=VoteKind.APPROVE, voter=MALLORY, revision=1, stored_at=NOON)
+        vote = Vote(id="x", kind=VoteKind.APPROVE, voter=MALLORY, revision=1, stored_at=NOON, sealed="")
         with pytest.raises(Invalid):
             store_vote(desk.row, replace(vote, **claimed))  # type: ignore[arg-type]  # fields of Vote
 

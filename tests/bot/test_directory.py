@@ -267,7 +267,7 @@ async def test_a_module_that_is_not_there_is_said(out: Outgoing) -> None:
 
 
 def vote(who: Person, **more: object) -> Vote:
-    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON)
+    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON, sealed="")
     return replace(made, **more)  # type: ignore[arg-type]  # fields of Vote
 
 

@@ -23,7 +23,7 @@ from bot.states import Illegal
 from bot.steps import Answer
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject
-from tests.support.deciding import ANNA, BEN, NOON, Desk, full_member, make_asked, make_policy
+from tests.support.deciding import ANNA, BEN, NOON, SEAL, Desk, full_member, make_asked, make_policy
 
 ONCALL = Approver.parse("group:S0ONCALL")
 ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
@@ -48,7 +48,7 @@ def lets_through(
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
         return False
-    return withheld(grant, asked, policy, rights) is None
+    return withheld(grant, asked, policy, rights, SEAL) is None
 
 
 def test_the_next_one_like_this_needs_no_card() -> None:
@@ -143,7 +143,9 @@ def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
     }[way]
     assert not lets_through(grant, hers, policy)
     allowed = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"], allow_requester=True)
-    assert lets_through(replace(grant, policy=allowed.fingerprint), hers, allowed), "unless the policy lets her"
+    assert lets_through(replace(grant, policy=allowed.fingerprint).under(SEAL), hers, allowed), (
+        "unless the policy lets her"
+    )
 
 
 @pytest.mark.parametrize(
@@ -169,16 +171,16 @@ def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, w
 
     rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
     assert not lets_through(grant, desk.asked, policy, rights)
-    kept = withheld(grant, desk.asked, policy, rights)
+    kept = withheld(grant, desk.asked, policy, rights, SEAL)
     assert kept is not None
     assert (kept.giver, kept.refusal.reason, kept.for_now) == (ANNA, why, why is Reason.CANNOT_ASK)
 
 
 def test_fewer_givers_than_the_quorum_give_nothing() -> None:
     policy = make_policy(grant="30m", quorum=2)
-    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint)
+    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint).under(SEAL)
     assert not passes(alone, policy)
-    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user)))
+    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user))).under(SEAL)
     assert not lets_through(twice, make_asked(arguments=ARGUMENTS), policy, {})
 
 

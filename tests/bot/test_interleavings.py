@@ -17,11 +17,14 @@ from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, observe, take_back
 from bot.people import Account, Approver, Person, Unresolved
 from bot.policy import Policies, Policy
+from bot.reapplying import reapply
 from bot.row import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.row_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from bot.sealed import with_seal
 from bot.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Change, Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
-from bot.voting import Rules, claim_of, count, reapply, store_vote
+from bot.unsealed import checked
+from bot.voting import Rules, claim_of, count, store_vote
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, SEAL, TEAM, Desk, make_asked, make_policy
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
@@ -117,8 +120,9 @@ class Confirming(RuleBasedStateMachine):
             stored_at=self.desk.now,
             reason=reason,
             edit=Edit(edit) if edit is not None and kind is VoteKind.APPROVE else None,
+            sealed="",
         )
-        change = store_vote(self.desk.row, vote)
+        change = store_vote(self.desk.row, with_seal(vote, self.desk.row, SEAL))
         self.took(change)
         if change.row.pending:
             assert store_vote(self.desk.row, change.row.pending[-1]).row is self.desk.row, "delivered again"
@@ -237,6 +241,11 @@ class Confirming(RuleBasedStateMachine):
         for vote in row.votes:
             if vote.stands_on is not None:
                 assert vote.id in self.permitted
+
+    @invariant()
+    def all_of_it_is_sealed(self) -> None:
+        row = self.desk.row
+        assert checked(row, self.desk.now, Policies(), SEAL).row is row
 
     @invariant()
     def an_attempt_begins_once(self) -> None:

@@ -192,7 +192,7 @@ class TestLapsing:
         approval = desk.answer
         for late in (timedelta(minutes=15), timedelta(hours=16)):
             with pytest.raises(Illegal, match="after"):
-                begin(desk.row, approval, desk.now + late)
+                begin(desk.row, approval, desk.now + late, SEAL)
 
     def test_one_that_has_begun_does_not_lapse(self) -> None:
         desk = approved(start_within="15m")
@@ -265,7 +265,7 @@ class TestUnknown:
         desk.host_says(OutcomeKind.DONE)
         assert desk.row.outside is None
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now)
+            begin(desk.row, second, desk.now, SEAL)
 
     def test_a_click_from_before_is_no_word_on_what_to_do_now(self) -> None:
         desk = unknown()
@@ -335,7 +335,7 @@ class TestUnknown:
         assert desk.row.unknown
         assert desk.row.attempt == 1
         with pytest.raises(Illegal):
-            begin(desk.row, second, desk.now)
+            begin(desk.row, second, desk.now, SEAL)
         assert desk.vote(VoteKind.HAPPENED, BEN) is None
 
     def test_what_others_answered_is_not_run_again_from_here(self) -> None:
@@ -354,7 +354,7 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     with pytest.raises(Illegal):
         settle(desk.row, Word.HAPPENED, desk.now, ANNA)
     with pytest.raises(Illegal):
-        run_again(desk.row, desk.now)
+        run_again(desk.row, desk.now, SEAL)
     with pytest.raises(Illegal):
         lapse_again(desk.row, desk.now)
     with pytest.raises(Illegal):

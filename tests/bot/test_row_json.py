@@ -9,9 +9,10 @@ import pytest
 
 from bot.people import Approver
 from bot.policy import Policy
-from bot.row import Confirmation, OutcomeKind, Place, State, VoteKind
+from bot.row import Confirmation, OutcomeKind, Place, State, VoteKind, VoteState
 from bot.row_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.seal import Seal
+from bot.sealed import terms_stand, vote_stands
 from bot.versioned import NewerVersion, Unreadable
 from runtime.jsontypes import JsonObject, canonical
 from tests.support.deciding import ANNA, BEN, SEAL, Desk, make_asked, make_policy
@@ -74,9 +75,17 @@ def test_a_row_comes_back_exactly() -> None:
 def test_its_fingerprint_still_fits() -> None:
     row = row_from_json(row_to_json(well_travelled()))
     for revision in row.revisions:
-        assert revision.fingerprint == row.asked.sealed(SEAL, revision.arguments, revision.payload)
-        other = row.asked.sealed(Seal("another secret", "call"), revision.arguments, revision.payload)
-        assert revision.fingerprint != other
+        call = revision.arguments, revision.payload, min(revision.number, 2)  # the third is the second once more
+        assert revision.fingerprint == row.asked.sealed(SEAL, *call)
+        assert revision.fingerprint != row.asked.sealed(Seal("another secret", "call"), *call)
+
+
+def test_its_seals_still_fit() -> None:
+    row = row_from_json(row_to_json(well_travelled()))
+    assert terms_stand(row, SEAL)
+    in_play = [vote for vote in row.votes if vote.state is not VoteState.FALLEN]
+    assert len(in_play) == 4
+    assert all(vote_stands(row, vote, SEAL) for vote in in_play)
 
 
 def test_what_goes_into_the_mailbox_comes_out_of_it() -> None:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from bot.row import Confirmation, Decision, Outcome, OutcomeKind, Outside, State, Vote, VoteKind, VoteState
-from tests.support.deciding import ANNA, BEN
+from bot.sealed import with_seal
+from tests.support.deciding import ANNA, BEN, SEAL
 
 
 def every_state(row: Confirmation) -> Iterator[Confirmation]:
@@ -23,8 +24,17 @@ def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confi
     at = row.asked_at + timedelta(minutes=5)
     decision = Decision(state=state, at=at, revision=1, fingerprint=row.revision.fingerprint, by=ANNA, reason="because")
     vote = Vote(
-        id="v1", kind=VoteKind.APPROVE, voter=BEN, revision=1, stored_at=at, state=VoteState.STANDING, stands_on=1
+        id="v1",
+        kind=VoteKind.APPROVE,
+        voter=BEN,
+        revision=1,
+        stored_at=at,
+        state=VoteState.STANDING,
+        stands_on=1,
+        of=row.revision.fingerprint,
+        sealed="",
     )
+    vote = with_seal(vote, row, SEAL)
     ended, text = at + timedelta(seconds=42), '{"status": "deployed"}'
     outcome = Outcome(kind=kind, attempt=1, at=ended, begun_at=at, text=text, by=ANNA) if kind else None
     return replace(

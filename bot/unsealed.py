@@ -1,0 +1,122 @@
+"""What no seal vouches for in a stored row, and what becomes of it. Pure.
+
+Two things look alike: what somebody wrote into the database, and what a version of this program stored that did not
+seal yet. Neither counts, and both are said. A confirmation goes on under the policy that the file has for its call,
+which is not in the database, and people vote again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from bot import words
+from bot.authorise import Reason, Refusal
+from bot.confirmation import deny, told
+from bot.ledger import LineKind
+from bot.policy import Governs, Policies
+from bot.row import Confirmation, State, Vote, VoteState
+from bot.seal import Seal
+from bot.sealed import revision_stands, terms_stand, vote_stands, with_terms
+from bot.states import Change, changed
+from bot.steps import Step, Unsealed
+
+MOST_NAMED = 10
+
+
+def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+    """The row without what no seal vouches for. Where all is sealed nothing changes; checking again never does."""
+    if row.state is State.WAITING or row.unknown:
+        if not terms_stand(row, seal):
+            return _under_the_file(row, now, policies, seal)
+        if row.state is State.WAITING and not revision_stands(row, seal):
+            return _not_the_call(row, now)
+    return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, seal)), now)
+
+
+def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:
+    """The row under another policy: times count from when it was asked; who was told already is not told again."""
+    old, new = row.policy, found.policy
+    reminded = old.remind_after is not None and row.remind_at is None
+    told_already = row.escalated and old.escalate_to == new.escalate_to
+    row = replace(
+        row,
+        policy=new,
+        deadline=row.asked_at + new.expires_after,
+        remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
+        escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
+        escalated=told_already,
+    )
+    return with_terms(row, seal)
+
+
+def _in_play(row: Confirmation) -> tuple[Vote, ...]:
+    """Votes that could still decide something."""
+    live, here = row.state is State.WAITING or row.unknown, row.revision.number
+    standing = (v for v in row.votes if live and v.state is VoteState.STANDING and v.stands_on == here)
+    return (*row.pending, *standing)
+
+
+def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Change:
+    """Votes go. Whoever waits to hear of one hears that it does not count, be they its author or not."""
+    if not lost:
+        return Change(row=row)
+    gone = {vote.id for vote in lost}
+    votes = tuple(vote for vote in row.votes if vote.id not in gone)
+    people = tuple(dict.fromkeys(vote.voter for vote in lost))[:MOST_NAMED]
+    row = changed(replace(row, votes=votes, unsealed=True), now)
+    alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
+    waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
+    return Change(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
+
+
+def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+    """Nobody vouches for the policy in the row, nor for who asked: so neither do its votes count."""
+    revision = row.revision
+    if row.state is State.WAITING and not row.asked.is_sealed(
+        seal, revision.arguments, revision.payload, revision.number, revision.fingerprint, older=True
+    ):
+        return _not_the_call(row, now)
+    found = policies.resolve(row.asked.facts(revision.arguments))
+    had_seal, same_policy = (
+        row.sealed != "",
+        isinstance(found, Governs) and found.policy.fingerprint == (row.policy.fingerprint),
+    )
+    change = _without(row, _in_play(row), now)
+    steps: tuple[Step, ...] = change.steps
+    if had_seal and not steps:
+        steps = (_alarm(row, Unsealed.TERMS, now),)
+    row = changed(replace(change.row, unsealed=bool(steps)), now, visible=bool(steps) or not same_policy)
+    if not isinstance(found, Governs):
+        return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
+    number = revision.number
+    fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, number)
+    row = replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
+    row = under(row, found, seal)
+    moved = () if same_policy else (replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
+    return Change(row=row, steps=(*steps, *moved))
+
+
+def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Change:
+    """No policy of the file is for it: what waits is denied, and what is unknown nobody can settle any more."""
+    step = replace(told(row, LineKind.REAPPLIED, now), text=why)
+    if row.state is State.WAITING:
+        return deny(row, now, None, to_model).after(step)
+    nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
+    return Change(row=with_terms(replace(row, policy=nobody), seal), steps=(step,))
+
+
+def _not_the_call(row: Confirmation, now: datetime) -> Change:
+    """What the row holds is not what people were asked about: it does not run."""
+    change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
+    return change.after(_alarm(row, Unsealed.CALL, now))
+
+
+def _alarm(row: Confirmation, what: Unsealed, now: datetime) -> Step:
+    return replace(told(row, LineKind.UNSEALED, now), text=str(what))
+
+
+def _refused(row: Confirmation, vote: Vote, now: datetime) -> Step:
+    refusal = Refusal(reason=Reason.UNSEALED)
+    step = replace(told(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
+    return replace(step, text=str(vote.kind), refusal=refusal, way=vote.way)
