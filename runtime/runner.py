@@ -13,10 +13,11 @@ from typing import Literal, Self
 
 from runtime.agent import Agent
 from runtime.app_sessions import AppSessions
-from runtime.arrival import Decision, Entry, decide, look, one_a_call
+from runtime.arrival import Entry, look
 from runtime.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
 from runtime.confirming import Answer
 from runtime.database import Database
+from runtime.decisions import Decision, decide, one_a_call
 from runtime.desk import Sender, open_desk
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
