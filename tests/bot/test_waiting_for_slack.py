@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from bot.sandbox.seen import Seen
 from bot.slack_calls import Limits
 from bot.worker import HELD_FOR
 from tests.bot.test_faults import time_passing
-from tests.support.office import AT_ONCE, Office, Opens
+from tests.support.office import AT_ONCE, Office, Opens, office
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 NOT_COUNTED = "so your word does not count"
@@ -76,15 +77,28 @@ async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_
         assert NOT_COUNTED not in at.bob.sees(at.deploys) + at.cyd.sees(at.deploys)
 
 
-async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(open_office: Opens) -> None:
-    async with open_office(ONE_GROUP, limits=Limits(time_limit=30)) as at:
+async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP) as at:
+        limited = at.slack.faults.limits("conversations.info", retry_after=60)
+        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        await limited.reached()
+        async with time_passing(at):
+            await decides(at, at.deploys)
+        assert "did not say whether" not in at.ann.sees(at.deploys)
+
+
+async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = Limits(time_limit=30)
+    async with office(sqlite_stocked, tmp_path / "log", monkeypatch, ONE_GROUP, time_moves=True, limits=patient) as at:
         at.slack.rates.methods = True
         channels = [at.slack.channel(f"team-{n}", at.ann, at.bob) for n in range(56)]
         for channel in channels:
             await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", channel)
-        await at.slack.until(lambda: len(shown(at, channels)) == 50, timeout=60, what="50 of 56 cards")
+        await at.slack.until(lambda: len(shown(at, channels)) == 50, timeout=80, what="50 of 56 cards")
         async with time_passing(at):
-            await at.slack.until(lambda: len(shown(at, channels)) == 56, timeout=60, what="all of them")
+            await at.slack.until(lambda: len(shown(at, channels)) == 56, timeout=80, what="all of them")
         assert not [channel.name for channel in channels if "did not say whether" in at.ann.sees(channel)]
         assert {*shown(at, channels)} == {channel.id for channel in channels}
         assert {made.status for made in at.slack.calls_of("conversations.info")} == {200}
