@@ -105,7 +105,7 @@ async def main() -> int:
     async with asyncio.timeout(3 * options.seconds + 600):
         history, troubles, at = await run(plan, folder)
     findings = check(history)
-    exits = [code for replica in at.replicas for _, code in replica.exits]
+    exits = [one for replica in at.replicas for one in replica.exits]
     tables = table_of_faults(plan, troubles.met, exits), table_of_work(history)
     print(f"\n{lines([*tables, verdict(plan, history, findings)])}", flush=True)
     if findings:

@@ -219,6 +219,12 @@ def nothing_is_owed(story: Story) -> Iterator[Finding]:
         yield Finding("everything heals", row)
 
 
+def replicas_go_on(story: Story) -> Iterator[Finding]:
+    """A replica that lost its database or Slack for a while is not started anew for it."""
+    for one in story.history.gave_up:
+        yield Finding("replicas go on", one)
+
+
 def new_work_is_done(story: Story) -> Iterator[Finding]:
     for new in story.history.renewed:
         if new.card is None or new.card > NEW_CARD_WITHIN:
@@ -244,6 +250,7 @@ PROMISES: Mapping[str, Callable[[Story], Iterator[Finding]]] = {
         ledger_verifies,
         ledger_tells_the_log,
         nothing_is_owed,
+        replicas_go_on,
         new_work_is_done,
     )
 }

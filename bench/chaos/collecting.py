@@ -36,6 +36,7 @@ async def collect(
         owed=owed,
         renewed=renewed,
         happened=happened,
+        gave_up=tuple(_gave_up(office)),
     )
 
 
@@ -47,6 +48,13 @@ def effects(office: Office) -> list[Effect]:
         Effect(line["at"], line["phase"], line["tool"], line["ticket"], line["amount"], line["call"] or "", line["pid"])
         for line in lines
     ]
+
+
+def _gave_up(office: Office) -> Iterator[str]:
+    for replica in office.replicas:
+        for one in replica.exits:
+            if one.served:
+                yield f"replica {one.replica} ended with {one.code}: {one.said}"
 
 
 def _said(office: Office) -> Iterator[Said]:

@@ -146,6 +146,8 @@ class History:
     """Rows that were still owed something when there was nothing left to wait for."""
     renewed: tuple[Renewed, ...] = ()
     happened: tuple[Happened, ...] = ()
+    gave_up: tuple[str, ...] = ()
+    """Replicas that ended by themselves although they had begun to serve."""
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class Office:
     async def verified(self) -> tuple[int, str]:
         """What `audit verify` says; the replicas' logs are the anchor."""
         anchor = self.folder / "anchor.txt"
-        logs = (replica.config.with_suffix(".log") for replica in self.replicas)
-        anchor.write_text("".join(log.read_text(encoding="utf-8", errors="replace") for log in logs), encoding="utf-8")
+        logs = [replica.log.read_text(encoding="utf-8", errors="replace") for replica in self.replicas]
+        anchor.write_text("".join(logs), encoding="utf-8")
         return await self.command("audit", "verify", "--anchor", str(anchor))
 
     async def all_ready(self) -> None:

@@ -18,19 +18,32 @@ _LOOKS_AGAIN = 0.1
 _RESTARTS_AFTER = 0.5
 
 
+@dataclass(frozen=True)
+class Exit:
+    """`served`: it had begun to listen; else it could not start."""
+
+    at: float
+    replica: int
+    code: int
+    served: bool
+    said: str
+
+
 @dataclass
 class Replica:
-    """One process and its successors. `exits` are those that nobody here caused, with the time of each."""
+    """One process and its successors. `exits` are those that nobody here caused."""
 
     number: int
     port: int
     config: Path
     env: Mapping[str, str]
-    exits: list[tuple[float, int]] = field(default_factory=list)
-    starts: int = 0
+    exits: list[Exit] = field(default_factory=list)
     _process: asyncio.subprocess.Process | None = None
     _down_for: float | None = None
-    _ending: bool = False
+
+    @property
+    def log(self) -> Path:
+        return self.config.with_suffix(".log")
 
     @property
     def pid(self) -> int | None:
@@ -39,7 +52,7 @@ class Replica:
     async def run(self) -> None:
         """Until it is cancelled or ended: the process lives, and is replaced when it is gone."""
         try:
-            while not self._ending:
+            while True:
                 await self._once()
         finally:
             self._signal(signal.SIGKILL)
@@ -64,7 +77,8 @@ class Replica:
         return time.monotonic() - began
 
     async def _once(self) -> None:
-        with self.config.with_suffix(".log").open("ab") as log:
+        with self.log.open("ab") as log:
+            began = log.tell()
             self._process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "bot.cli", "serve", "--config", str(self.config)),
                 cwd=ROOT,
@@ -73,11 +87,12 @@ class Replica:
                 stdout=log,
                 stderr=log,
             )
-        self.starts += 1
         code = await self._process.wait()
         pause, self._down_for = self._down_for, None
-        if pause is None and not self._ending:
-            self.exits.append((time.time(), code))
+        if pause is None:
+            said = self.log.read_bytes()[began:].decode(errors="replace")
+            last = (said.splitlines() or [""])[-1]
+            self.exits.append(Exit(time.time(), self.number, code, "Listening at " in said, last))
         await asyncio.sleep(_RESTARTS_AFTER if pause is None else pause)
 
     def _signal(self, number: signal.Signals) -> None:

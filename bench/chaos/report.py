@@ -9,19 +9,20 @@ from datetime import datetime
 from bench.chaos.checks import PROMISES
 from bench.chaos.history import Finding, History, Place
 from bench.chaos.plan import Plan
+from bench.chaos.replicas import Exit
 from bench.chaos.story import Story, thread_of
 
 _MOST_STORIES = 3
 
 
-def table_of_faults(plan: Plan, met: Mapping[str, int], exits: Sequence[int]) -> list[str]:
+def table_of_faults(plan: Plan, met: Mapping[str, int], exits: Sequence[Exit]) -> list[str]:
     """What broke, how often, and how many of Slack's calls ran into it."""
     struck = Counter(one.name for one in plan.breaks)
     lines = [f"{'what broke':40} {'times':>6} {'calls':>6}"]
     for name, times in sorted(struck.items()):
         lines.append(f"{name:40} {times:6} {met.get(name, ''):>6}")
-    if exits:
-        lines.append(f"{'a replica ended by itself':40} {len(exits):6}")
+    away = sum(not one.served for one in exits)
+    lines += [f"{'a replica could not start meanwhile':40} {away:6}"] if away else []
     return lines
 
 

@@ -195,6 +195,7 @@ FORGED: list[tuple[str, str, History]] = [
     ("ledger_tells_the_log", "it ended, and the ledger is silent", without("done", "k-pay")),
     ("ledger_tells_the_log", "failed, and no tool does", with_lines(entry(14, "failed", "k-pay"))),
     ("nothing_is_owed", "a row is parked", replace(HONEST, owed=("bot_sessions x is parked",))),
+    ("replicas_go_on", "one ended", replace(HONEST, gave_up=("replica 1 ended with 1: the worker has failed",))),
     ("new_work_is_done", "no card", replace(HONEST, renewed=(Renewed("n0", None, None),))),
     ("new_work_is_done", "a slow card", replace(HONEST, renewed=(Renewed("n0", 40.0, 1.0),))),
     ("new_work_is_done", "it never ran", replace(HONEST, renewed=(Renewed("n0", 1.0, None),))),
