@@ -24,6 +24,7 @@ from bench.chaos.troubles import Troubles
 _LEASE = 6.0
 _GOES_HOME = 30.0
 _QUIET_WITHIN = 180.0
+"""And as long again as things went wrong: cards catch up at Slack's pace, fifty changes a minute."""
 _NEW_WORK_WITHIN = 20.0
 _ROUNDS = 6
 _GLANCE = 0.05
@@ -42,7 +43,7 @@ async def run(plan: Plan, folder: Path) -> tuple[History, Troubles, Office]:
         owed = await _cleared(at, plan)
         _tell("quiet; new work begins")
         renewed = await asyncio.gather(*(_anew(at, rehearsal(number)) for number in range(len(at.replicas))))
-        owed += await at.quiet(_QUIET_WITHIN)
+        owed += await at.quiet(_QUIET_WITHIN + plan.seconds)
         history = await collect(at, tuple(troubles.happened), tuple(owed), tuple(renewed))
         return history, troubles, at
 
@@ -51,7 +52,7 @@ async def _cleared(at: Office, plan: Plan) -> list[str]:
     """Whatever still waits for people gets their word."""
     owed: list[str] = []
     for _ in range(_ROUNDS):
-        owed = await at.quiet(_QUIET_WITHIN)
+        owed = await at.quiet(_QUIET_WITHIN + plan.seconds)
         if owed or not await _decided(at, plan):
             return owed
     return [*owed, "people's words did not bring everything to an end"]
@@ -102,7 +103,7 @@ async def main() -> int:
     plan = make_plan(seed, options.seconds, lease=_LEASE)
     print(f"seed {seed}: {options.seconds:g} seconds", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="adk-confirm-chaos-"))
-    async with asyncio.timeout(3 * options.seconds + 600):
+    async with asyncio.timeout(5 * options.seconds + 900):
         history, troubles, at = await run(plan, folder)
     findings = check(history)
     exits = [one for replica in at.replicas for one in replica.exits]
