@@ -19,12 +19,20 @@ from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
 from bench.clicks import free_ports
 from bot.sandbox.server import FakeSlack
+from bot.tables import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
 
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)
 """Slack's minutes, shortened: what was not acknowledged comes again while the run lasts."""
 
-_ATTENDED = {"bot_sessions": "key", "bot_confirmations": "id", "bot_replies": "vote", "bot_homes": "key"}
+_OWED = """
+WITH now AS (SELECT extract(epoch FROM clock_timestamp())::float8 AS at)
+SELECT {key} AS key, failures, trouble,
+       CASE WHEN parked_at IS NOT NULL THEN 'parked' WHEN lease_until > now.at THEN 'attended'
+            WHEN due_at <= now.at THEN 'due' ELSE 'put off' END AS how
+  FROM {table}, now
+ WHERE due_at <= now.at OR lease_until > now.at OR parked_at IS NOT NULL OR owed_since IS NOT NULL
+"""
 _READY_WITHIN = 60.0
 _LOOKS_AGAIN = 0.5
 _QUIET_FOR = 3.0
@@ -70,30 +78,16 @@ class Office:
         await asyncio.gather(*(replica.ready(_READY_WITHIN) for replica in self.replicas))
 
     async def owed(self) -> list[str]:
-        """Rows that are due, attended or parked, with what stands in their way."""
+        """Rows that are due, attended, put off or parked, with what stands in their way."""
         connection = await asyncpg.connect(self.url)
         try:
             found: list[str] = []
-            now = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
-            for table, key in _ATTENDED.items():
-                rows = await connection.fetch(
-                    f"SELECT {key} AS key, due_at, lease_until, parked_at, failures, trouble FROM {table} "
-                    "WHERE due_at <= $1 OR lease_until > $1 OR parked_at IS NOT NULL",
-                    now,
-                )
-                for row in rows:
-                    how = "parked" if row["parked_at"] else "attended" if row["lease_until"] else "due"
+            for table in ATTENDED:
+                (key,) = (column.name for column in table.primary_key.columns)
+                for row in await connection.fetch(_OWED.format(key=key, table=table.name)):
                     trouble = f", failed {row['failures']} times: {row['trouble']}" if row["trouble"] else ""
-                    found.append(f"{table} {row['key']} is {how}{trouble}")
-            put_off = await connection.fetch(
-                "SELECT key, due_at, trouble FROM bot_sessions WHERE due_at > $1 AND parked_at IS NULL UNION ALL "
-                "SELECT id, due_at, trouble FROM bot_confirmations "
-                "WHERE owed_since IS NOT NULL AND parked_at IS NULL AND due_at > $1",
-                now,
-            )
-            return found + [
-                f"{row['key']} is put off for {row['due_at'] - now:.0f} s: {row['trouble']}" for row in put_off
-            ]
+                    found.append(f"{table.name} {row['key']} is {row['how']}{trouble}")
+            return found
         finally:
             await connection.close()
 

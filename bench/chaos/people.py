@@ -58,7 +58,6 @@ class People:
         self.asked: list[Asked] = []
         self.heard: list[Heard] = []
         self.clicked: list[Clicked] = []
-        self.threads: dict[str, Place] = {}
 
     # The plan
 
@@ -92,7 +91,6 @@ class People:
         thread = self._says(errand.asker, errand.channel, "", lines, "")
         for call in errand.calls:
             self.asked.append(Asked(call.ticket, call.tool, call.amount, errand.asker, thread))
-            self.threads[call.ticket] = thread
         return thread
 
     async def _chats(self, chat: Chat, thread: Place) -> None:
