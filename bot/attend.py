@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Table, func, select, update
+from sqlalchemy import Column, ColumnElement, Table, and_, func, select, update
 
 from bot.departures import gone
 from bot.precedence import Precedence
@@ -32,6 +33,10 @@ POLL = 5.0
 SKIPPED = 0.05
 AGAIN = 1.0
 WHILE_PEOPLE_CLICK = 4
+_LOOKED_AT = 1000
+"""Of so many rows that are due it is found out whose turn it is."""
+
+_NOBODY: Mapping[str, str] = {}
 
 
 class NotNow(ConfirmError):
@@ -52,10 +57,11 @@ def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `
 
 @dataclass(frozen=True)
 class Claim:
-    """A row that is ours for a while, and when it was due."""
+    """A row that is ours for a while, when it was due, and whose turn it is."""
 
     token: str
     due_at: float
+    turn: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +69,8 @@ class Kind:
     """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
 
     `deadline` says when a row must be looked at even if it was put off for longer, or parked: trouble with a drawing is
-    no reason to miss one.
+    no reason to miss one. `turn`: for whom a row is. Those of one take turns with those of others, and have half of the
+    slots at most: whoever has hundreds of rows keeps nobody else waiting.
     """
 
     table: Table
@@ -73,6 +80,11 @@ class Kind:
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _never
     about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
+    turn: Column[str] | Column[str | None] | None = None
+
+    @property
+    def most_each(self) -> int:
+        return max(1, self.at_once // 2)
 
 
 class Attendant:
@@ -89,7 +101,7 @@ class Attendant:
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._clicks = clicks or Precedence()
-        self._tasks: dict[asyncio.Task[None], str] = {}
+        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -117,7 +129,7 @@ class Attendant:
     @property
     def at_work(self) -> list[str]:
         """The rows that are attended just now."""
-        return [f"{self._kind.table.name} {key}" for key in self._tasks.values()]
+        return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
         quiet = await self._clicks.stand_back()
@@ -125,7 +137,7 @@ class Attendant:
         claimed, pause = await self._claim(room if quiet else min(room, WHILE_PEOPLE_CLICK))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
-            self._tasks[task] = key
+            self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
             task.add_done_callback(lambda _: waiter.wake())
         if not claimed:
@@ -136,7 +148,7 @@ class Attendant:
         if room <= 0:
             return [], self._poll
         try:
-            at_work = tuple(self._tasks.values())
+            at_work = dict(self._tasks.values())
             claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
         except StoreError as error:
             log.warning("the store did not answer: %s", error)
@@ -198,21 +210,25 @@ class Attendant:
 
 
 def claim_due(
-    tx: Tx, kind: Kind, room: int, term: float, at_work: Collection[str] = ()
+    tx: Tx, kind: Kind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
 ) -> tuple[list[tuple[str, Claim]], float | None]:
     """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed.
 
-    What is `at_work` here is left alone: after a process stood still for longer than its leases they may have lapsed,
-    and it goes on where it was.
+    What is `at_work` here, by key and by whose turn it is, is left alone: after a process stood still for longer than
+    its leases they may have lapsed, and it goes on where it was.
     """
     table, now = kind.table, tx.now()
-    others = kind.key.not_in(at_work)
-    due = select(kind.key, table.c.due_at).where(table.c.due_at <= now, free(table, now), others)
+    others = kind.key.not_in([*at_work])
+    is_due = and_(table.c.due_at <= now, free(table, now), others)
+    turns = _turns(tx, kind, is_due, room, at_work)
+    due = select(kind.key, table.c.due_at).where(is_due).order_by(table.c.due_at).limit(room)
+    if turns is not None:
+        due = due.where(kind.key.in_([*turns]))
     claimed: list[tuple[str, Claim]] = []
-    for key, due_at in tx.execute(for_update(due.order_by(table.c.due_at).limit(room), skip_locked=True)).all():
+    for key, due_at in tx.execute(for_update(due, skip_locked=True)).all():
         token = claim_row(tx, table, kind.key == key, term=term)
         if token is not None:
-            claimed.append((str(key), Claim(token, due_at)))
+            claimed.append((str(key), Claim(token, due_at, "" if turns is None else turns[str(key)])))
     if claimed:
         return claimed, 0.0
     next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
@@ -222,6 +238,23 @@ def claim_due(
         return [], None
     # A row that is due but could not be claimed is locked by a transaction right now: it is free in a moment.
     return [], max(min(times) - now, SKIPPED)
+
+
+def _turns(
+    tx: Tx, kind: Kind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
+) -> dict[str, str] | None:
+    """The rows whose turn it is, and whose that is: the first of each before the second of any. None: all may go."""
+    if kind.turn is None:
+        return None
+    due = select(kind.key, kind.turn).where(is_due).order_by(kind.table.c.due_at).limit(_LOOKED_AT)
+    count = Counter(at_work.values())
+    ranked: list[tuple[int, int, str, str]] = []
+    for place, (key, whose) in enumerate(tx.execute(due).all()):
+        turn = whose or f" {key}"  # nobody's in particular
+        if count[turn] < kind.most_each:
+            ranked.append((count[turn], place, str(key), turn))
+        count[turn] += 1
+    return {key: turn for _, _, key, turn in sorted(ranked)[:room]}
 
 
 def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, nobody: NotInstalled) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from uuid import uuid4
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, select, update
 
 from bot import words
 from bot.authorise import Facts, Reason, Refusal
@@ -46,6 +46,7 @@ from bot.unsealed import checked
 from bot.voting import Rules, count, needs_asking, store_vote
 from runtime.database import Tx
 from runtime.jsontypes import JsonObject, canonical
+from runtime.lease import free
 from runtime.upsert import insert_if_absent
 
 
@@ -256,6 +257,9 @@ def _refusal(change: Change) -> Refusal | None:
     return next((s.refusal for s in change.steps if s.kind is LineKind.VOTE_REFUSED), None)
 
 
+_WHILE_TOLD = 1.0
+
+
 def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:
     """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
     button that counted sees it on the card."""
@@ -263,10 +267,27 @@ def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
     place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}
-    if not tx.execute(insert_if_absent(tx.dialect, replies), {**reply, **place, "failures": 0}).rowcount:
+    person = f"{vote.voter.team}/{vote.voter.user}"
+    made = {**reply, **place, "person": person, "failures": 0}
+    if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
         return False
+    if not vote.target.get("view"):
+        _take_the_place_of_older(tx, vote.id, person, change.row.id)
     tx.notify(REPLIES)
     return True
+
+
+def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> None:
+    """Of what somebody was not told yet about one confirmation only the newest is worth telling, and no later than the
+    oldest would have been. What is shown in a view of its own is told there."""
+    now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
+    waits = free(replies, now)
+    due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
+    if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
+        due_at = now + _WHILE_TOLD  # one is on its way: what comes until it has arrived is told together
+    tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
+    values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
+    tx.execute(update(replies).where(replies.c.vote == vote).values(values))
 
 
 def _verdict(change: Change) -> str:

@@ -23,10 +23,11 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.lookups import Lookups
 from bot.marks import identity
+from bot.rates import MINUTE, Rates
 from bot.sent import History
 from bot.slack_calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
 from bot.slack_json import obj, objects, text
-from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Refused
+from bot.slack_trouble import OVERSIZE_OR_ODD, Gone, Later, Refused
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
@@ -38,6 +39,8 @@ _TO_RESPOND = 5
 POST = Method("chat.postMessage", 600, repeatable=False)
 UPDATE = Method("chat.update", 50)
 EPHEMERAL = Method("chat.postEphemeral", 100)
+WHISPERS = 20
+"""Of these so many a minute for one person: nobody reads more, and whoever clicks on and on uses up nobody else's."""
 PERMALINK = Method("chat.getPermalink", 600)
 OPEN_DM = Method("conversations.open", 50)
 OPEN_VIEW = Method("views.open", 100, repeatable=False, within=_TRIGGER_LIVES)
@@ -67,6 +70,7 @@ class Sender:
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._sure: Sure | None = None
+        self._whispers = Rates(clock)
         self._calls = Calls(
             client_for, on_revoked=on_revoked, limits=limits, meter=meter, replicas=replicas, clock=clock, pause=pause
         )
@@ -186,9 +190,14 @@ class Sender:
     async def whisper(self, target: JsonObject, message: Message) -> None:
         """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
 
-        Outside of channels, and where Slack does not show it to them, it is a direct message.
+        Outside of channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all
+        people together, so nobody has more than a share of it: beyond that it raises `Later`.
         """
         at, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
+        theirs = ((at.team, user), WHISPERS, MINUTE)
+        if self._whispers.wait(*theirs) > 0:
+            raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
+        self._whispers.take(*theirs)
         if channel:
             try:
                 await self.ephemeral(at, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)

@@ -223,8 +223,17 @@ replies = Table(
     Column("told_at", Double, index=True),
     Column("team", String(32)),
     Column("enterprise", String(32)),
+    Column("person", String(96)),  # who is told
+    Column("matter", String(64)),  # about which confirmation, where a newer reply takes the place of an older one
     *_attended(),
     *lease_columns(),
+)
+Index(
+    "bot_replies_person",
+    replies.c.person,
+    replies.c.matter,
+    sqlite_where=replies.c.due_at.is_not(None),
+    postgresql_where=replies.c.due_at.is_not(None),
 )
 Index(
     "bot_replies_due",

@@ -44,7 +44,7 @@ def store_vote(row: Confirmation, vote: Vote) -> Change:
 
     The same vote again changes nothing: Slack, people and networks deliver twice.
     """
-    if any(known.id == vote.id for known in row.votes):
+    if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
         return Change(row=row)
     if vote.state is not VoteState.PENDING or vote.stands_on is not None:
         raise Invalid("A vote is stored before it is counted.")
@@ -52,6 +52,15 @@ def store_vote(row: Confirmation, vote: Vote) -> Change:
     if refusal is not None:
         return _not_counted(row, vote, refusal, vote.stored_at)
     return Change(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
+
+
+def _says_the_same(waiting: Vote, vote: Vote) -> bool:
+    """A button pressed again while the first press waits to be counted: once it is, both are answered."""
+    return waiting.state is VoteState.PENDING and vote.way == "button" and _word(waiting) == _word(vote)
+
+
+def _word(vote: Vote) -> tuple[object, ...]:
+    return vote.voter, vote.kind, vote.revision, vote.way, vote.reason, vote.edit, vote.grant
 
 
 def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:

@@ -79,9 +79,10 @@ class Worker:
             Kind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 16, next_deadline),
                 about=lambda key: about(confirmation=key),
+                turn=confirmations.c.session,
             ),
             Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend, about=lambda key: about(session=session_in(key))),
-            Kind(replies, replies.c.vote, REPLIES, self._reply),
+            Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,
         )
         self._attendants = [Attendant(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]

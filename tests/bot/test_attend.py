@@ -8,7 +8,7 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
-from bot.attend import MOST_FAILURES, Attendant, Kind, NotNow, claim_due, postpone
+from bot.attend import MOST_FAILURES, SKIPPED, Attendant, Kind, NotNow, claim_due, postpone
 from runtime.database import Database, Tx
 from runtime.errors import Invalid
 from runtime.lease import Lease, lease_columns
@@ -17,6 +17,7 @@ rows = Table(
     "test_rows",
     MetaData(),
     Column("key", String(64), primary_key=True),
+    Column("whose", String(64)),
     Column("due_at", Double),
     Column("owed_since", Double),
     Column("parked_at", Double),
@@ -290,3 +291,43 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
         ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),
     ]
+
+
+async def nobody(key: str, lease: Lease) -> None:
+    raise AssertionError("nobody attends here")
+
+
+TURNS = Kind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose)
+
+
+async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
+    """Four hundred rows of one person are due first; of the others each has one."""
+
+    def claim_twice(tx: Tx) -> tuple[list[str], list[str], list[str]]:
+        rows.create(tx.connection)
+        flood = [{"key": f"a{n:03}", "whose": "ann", "due_at": n / 1000} for n in range(400)]
+        tx.execute(insert(rows), [*flood, {"key": "b", "whose": "bob", "due_at": 1.0}])
+        tx.execute(insert(rows), [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
+        first, _ = claim_due(tx, TURNS, 8, 30.0)
+        at_work = {key: claim.turn for key, claim in first}
+        second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
+        assert pause == SKIPPED
+        tx.execute(insert(rows), [{"key": "c", "whose": "cyd", "due_at": 3.0}])
+        third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
+        return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]
+
+    first, second, third = await database.run(claim_twice)
+    assert sorted(first) == ["a000", "a001", "a002", "a003", "b", "n0", "n1"], "half of the slots at most"
+    assert second == []
+    assert third == ["c"]
+
+
+async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
+    def claim(tx: Tx) -> list[str]:
+        rows.create(tx.connection)
+        tx.execute(insert(rows), [{"key": f"a{n}", "whose": "ann", "due_at": float(n)} for n in range(9)])
+        claimed, _ = claim_due(tx, TURNS, 2, 30.0)
+        again, _ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
+        return [key for key, _ in (*claimed, *again)]
+
+    assert await database.run(claim) == ["a0", "a1", "a2", "a3"]

@@ -1,0 +1,14 @@
+"""Whom a reply is for, and about what: people take turns, and hear the newest of what is about one confirmation."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0012"
+down_revision = "0011"
+
+
+def upgrade() -> None:
+    op.add_column("bot_replies", sa.Column("person", sa.String(96)))
+    op.add_column("bot_replies", sa.Column("matter", sa.String(64)))
+    due = sa.text("due_at IS NOT NULL")
+    op.create_index("bot_replies_person", "bot_replies", ["person", "matter"], sqlite_where=due, postgresql_where=due)
