@@ -18,6 +18,7 @@ from bot.hosts.adk import AdkServer, open_adk
 from bot.hosts.foreign import ForeignHost
 from bot.hosts.host import Altered, Became, Lost, Unreachable
 from bot.row import SessionKey
+from bot.steps import Word
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import Json, JsonObject
 from runtime.target import BadTarget, load_object
@@ -115,6 +116,10 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
                 await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments=other)]))
         with pytest.raises(Altered):
             await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
+        again = replace(seen, arguments={"amount": 1500.0})
+        where = (request.request_id, request.call_id)
+        with pytest.raises(Altered, match="has another call now"):
+            await texts(visit.host.settle(visit.session, *where, Word.RUN_AGAIN, 1, again))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
