@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
-from bench.chaos.history import Entry, Finding, History, Place
+from bench.chaos.history import Clicked, Entry, Finding, History, Place
 from bench.chaos.plan import TOOLS
 from bench.chaos.story import Story, thread_of
 from bench.chaos.threads import threads_tell_it_once, words_stand_once
@@ -32,13 +32,13 @@ def check(history: History) -> list[Finding]:
 def heard(story: Story) -> Iterator[Finding]:
     """Words that were acknowledged are answered, once."""
     said = [(one.place, one.text) for one in story.history.messages if one.kind == "said"]
-    for words_ in story.history.said:
-        if not words_.answer:
+    for one in story.history.said:
+        if not one.answer:
             continue
-        times = sum(text.count(words_.answer) for place, text in said if place == words_.thread)
-        if times > 1 or (words_.heard and times == 0):
-            what = f"“{words_.words}” was answered {times} times"
-            yield Finding("acknowledged words are answered once", what, thread=words_.thread)
+        times = sum(text.count(one.answer) for place, text in said if place == one.thread)
+        if times > 1 or (one.heard and times == 0):
+            what = f"“{one.words}” was answered {times} times"
+            yield Finding("acknowledged words are answered once", what, thread=one.thread)
 
 
 def asked(story: Story) -> Iterator[Finding]:
@@ -53,44 +53,57 @@ def asked(story: Story) -> Iterator[Finding]:
         times = put[call.thread, call.tool]
         if times > 1 or (times == 0 and acked.get(call.thread)):
             yield Finding("a call is put to people once", f"{call.tool} was put {times} times", call.ticket)
+
+
+def asked_by(story: Story) -> Iterator[Finding]:
+    """In the name of whoever asked for it."""
     wanted = {call.ticket: call for call in story.history.asked}
     for confirmation, entry in story.confirmations.items():
-        call_asked = wanted.get(story.ticket(confirmation))
-        if call_asked is not None and story.history.names.get(entry.who) != call_asked.asker:
-            what = f"{call_asked.asker} asked, the ledger says {story.history.names.get(entry.who)}"
-            yield Finding("a call is put to people once", what, call_asked.ticket)
+        call, name = wanted.get(story.ticket(confirmation)), story.history.names.get(entry.who)
+        if call is not None and name != call.asker:
+            what = f"{call.asker} asked, the ledger says {name}"
+            yield Finding("a call is asked in its asker's name", what, call.ticket)
 
 
 def counted(story: Story) -> Iterator[Finding]:
-    """Each acknowledged click is one line of the ledger; none that nobody made is there."""
+    """What somebody said by acknowledged clicks is in the ledger, and nothing that they did not click. A button that
+    is pressed again while its first press waits to be counted says nothing new."""
     ids = {name: id_ for id_, name in story.history.names.items()}
     for confirmation in {*story.clicks, *story.confirmations}:
         lines = Counter(entry.who for entry in story.lines[confirmation] if entry.kind in WORDS_OF_PEOPLE)
-        votes: dict[str, dict[str, bool]] = defaultdict(dict)
-        for click in story.clicks[confirmation]:
-            mine = votes[ids.get(click.who, click.who)]
-            mine[click.same] = mine.get(click.same, False) or click.acked
-        for who in {*lines, *votes}:
-            acked, made = sum(votes[who].values()), len(votes[who])
-            if not acked <= lines[who] <= made:
+        clicks = _grouped_by_voter(story.clicks[confirmation], ids)
+        for who in {*lines, *clicks}:
+            said = {_word(click) for click in clicks[who] if click.acked}
+            made = {click.same for click in clicks[who]}
+            if not len(said) <= lines[who] <= len(made):
                 name = story.history.names.get(who, who)
-                what = f"{name} clicked {made} times, {acked} acknowledged; the ledger has {lines[who]}"
+                what = f"{name} clicked {len(made)} times, {len(said)} acknowledged; the ledger has {lines[who]}"
                 yield Finding("acknowledged clicks are counted", what, story.ticket(confirmation))
 
 
+def _grouped_by_voter(clicks: Sequence[Clicked], ids: Mapping[str, str]) -> dict[str, list[Clicked]]:
+    found: dict[str, list[Clicked]] = defaultdict(list)
+    for click in clicks:
+        found[ids.get(click.who, click.who)].append(click)
+    return found
+
+
+def _word(click: Clicked) -> str:
+    return click.same if click.form else f"{click.how} {click.amount}"
+
+
 def answered(story: Story) -> Iterator[Finding]:
-    """Whoever is refused hears why."""
+    """Whoever is refused hears why: of several words about one confirmation, the newest."""
     whispers = Counter((one.who, one.place[0]) for one in story.history.whispers)
-    owed: Counter[tuple[str, str]] = Counter()
+    owed: dict[tuple[str, str], set[str]] = defaultdict(set)
     for entry in story.history.ledger:
         if entry.kind == "vote refused" and entry.content.get("way") == "button":
             for place in {card.place[0] for card in story.cards[entry.confirmation]}:
-                owed[entry.who, place] += 1
-    for (who, place), times in owed.items():
-        if whispers[who, place] < times:
-            what = (
-                f"{story.history.names.get(who, who)} was refused {times} times and told {whispers[who, place]} times"
-            )
+                owed[entry.who, place].add(entry.confirmation)
+    for (who, place), about in owed.items():
+        if whispers[who, place] < len(about):
+            name, told = story.history.names.get(who, who), whispers[who, place]
+            what = f"{name} was refused on {len(about)} confirmations and told {told} times"
             yield Finding("whoever is refused hears why", what, thread=(place, ""))
 
 
@@ -117,7 +130,9 @@ def ran_once(story: Story) -> Iterator[Finding]:
         if began > attempts and entry.tool not in _IDEMPOTENT:
             yield Finding("an approved call runs once", f"began {began} times in {attempts} attempts", ticket)
         if "unknown" not in kinds and "lapsed" not in kinds and ended == 0:
-            yield Finding("an approved call runs once", f"approved, and ended {ended} times: {kinds}", ticket)
+            yield Finding("an approved call runs once", f"approved, and never ended: {kinds}", ticket)
+        elif story.face(confirmation) in (Face.APPROVED, Face.RUNNING):
+            yield Finding("an approved call runs once", f"it came to no end: {kinds}", ticket)
         if "lapsed" in kinds and began and "unknown" not in kinds:
             yield Finding("nothing runs that was not approved", f"lapsed, and began {began} times", ticket)
     known = {story.ticket(confirmation) for confirmation in story.confirmations}
@@ -238,6 +253,7 @@ PROMISES: Mapping[str, Callable[[Story], Iterator[Finding]]] = {
     for promise in (
         heard,
         asked,
+        asked_by,
         counted,
         answered,
         decided_once,

@@ -19,14 +19,15 @@ class Story:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.lines: Mapping[str, list[Entry]] = _grouped(history.ledger, lambda entry: entry.confirmation)
-        self.chains: Mapping[str, list[Entry]] = _grouped(history.ledger, lambda entry: entry.session)
+        ledger = sorted(history.ledger, key=lambda entry: (entry.session, entry.seq))
+        self.lines: Mapping[str, list[Entry]] = _grouped(ledger, lambda entry: entry.confirmation)
+        self.chains: Mapping[str, list[Entry]] = _grouped(ledger, lambda entry: entry.session)
         self.effects: Mapping[str, list[Effect]] = _grouped(history.effects, lambda effect: effect.ticket)
         self.clicks: Mapping[str, list[Clicked]] = _grouped(history.clicked, lambda click: click.confirmation)
         self.cards: Mapping[str, list[Message]] = _grouped(
             [one for one in history.messages if one.kind == "card"], lambda one: one.about
         )
-        self.confirmations = {entry.confirmation: entry for entry in history.ledger if entry.kind == "asked"}
+        self.confirmations = {entry.confirmation: entry for entry in ledger if entry.kind == "asked"}
 
     def ticket(self, confirmation: str) -> str:
         """By what the ledger says that was asked for."""

@@ -163,7 +163,7 @@ FORGED: list[tuple[str, str, History]] = [
     ("asked", "a call is refused and put to people", with_lines(entry(14, "call refused", "k-pay", "U0ANN"))),
     ("asked", "a call is never put to people", without("asked", "k-ship")),
     (
-        *("asked", "somebody else is said to have asked"),
+        *("asked_by", "somebody else is said to have asked"),
         replace(HONEST, asked=(replace(HONEST.asked[0], asker="ava"), *HONEST.asked[1:])),
     ),
     ("counted", "an acknowledged click is nowhere", with_clicks(click("dan", "Approve", "k-pay", 5))),
@@ -177,6 +177,7 @@ FORGED: list[tuple[str, str, History]] = [
     ("ran_once", "denied, and ran", with_effects(*effects("t0x2", "ship", 9))),
     ("ran_once", "ran, and nobody was asked", with_effects(*effects("t9x9", "pay", 9))),
     ("ran_once", "began, and nobody says that it is unknown", replace(HONEST, effects=HONEST.effects[:1])),
+    ("ran_once", "people had it run again, and it did not", with_lines(entry(14, "run again", "k-pay"))),
     ("ran_as_approved", "ran as it was before the edit", with_effects(*effects("t0x1", "deploy", 7))),
     ("ran_as_approved", "one of two approvals was for something else", without_clicks("cyd")),
     ("one_card_a_place", "two cards", with_messages(replace(HONEST.messages[0], ts="3.1"))),
@@ -249,6 +250,13 @@ def test_a_click_that_was_not_acknowledged_may_count_or_not() -> None:
 
 def test_a_click_that_slack_delivers_twice_is_one_vote() -> None:
     assert check(with_clicks(HONEST.clicked[0])) == []
+
+
+def test_a_button_that_is_pressed_again_while_it_waits_says_nothing_new() -> None:
+    again = replace(HONEST.clicked[0], same="another press")
+
+    assert check(with_clicks(again)) == []
+    assert check(replace(with_clicks(again), ledger=with_lines(entry(14, "approval", "k-pay", "U0DAN")).ledger))
 
 
 def test_words_that_were_not_acknowledged_may_be_lost() -> None:
