@@ -88,3 +88,12 @@ def test_every_dependency_has_an_exact_version_for_deployments() -> None:
     pinned = {canonicalize_name(name): version for name, version in pins}
     assert wanted
     assert [str(one) for one in wanted if pinned.get(canonicalize_name(one.name), "") not in one.specifier] == []
+
+
+@pytest.mark.parametrize("package", ["bot", "runtime"])
+def test_revisions_of_the_tables_follow_each_other(package: str) -> None:
+    """Two that were written side by side have one number, until somebody numbers the later one anew."""
+    texts = [page.read_text(encoding="utf-8") for page in sorted((ROOT / package / "migrations").glob("m*.py"))]
+    chain = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.MULTILINE) for text in texts]
+    assert [before for _, before in chain] == ["", *(number for number, _ in chain[:-1])]
+    assert len({number for number, _ in chain}) == len(chain)
