@@ -199,6 +199,29 @@ def test_a_policy_that_spells_out_a_default_is_the_same() -> None:
     assert passes(given_by_anna(plain), make_policy(grant="30m", edit=True, expires_after="24h", quorum=1))
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"until": NOON + timedelta(days=9)},
+        {"given_by": (BEN,)},
+        {"on": {}},
+        {"tool": "rollback"},
+        {"given_at": NOON - timedelta(days=1)},
+        {"id": "k2"},
+        {"sealed": ""},
+    ],
+)
+def test_a_grant_that_was_written_into_the_database_gives_nothing(change: dict[str, object]) -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    assert grant.is_sealed(SEAL)
+    other = replace(grant, **change)  # type: ignore[arg-type]  # the fields of Grant
+    rights = {who: Facts(account=full_member(who)) for who in (ANNA, BEN)}
+    kept = withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, SEAL)
+    assert kept is not None
+    assert kept.refusal.reason is Reason.UNSEALED
+
+
 def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
     desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
     desk.approve(ANNA, grant=True)
