@@ -17,7 +17,7 @@ from hypothesis import settings
 from bot.store import open_store
 from runtime.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
-from tests.support.secret import SECRET
+from tests.support.secret import KEYS, SECRET
 
 if TYPE_CHECKING:  # environments of older libraries run some tests, and have no browser
     from playwright.async_api import Browser
@@ -104,8 +104,8 @@ def database_url(either_url: str) -> str:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    """An empty store, opened for writing."""
-    opened = await Database.open(database_url)
+    """An empty store, opened for writing, with the secret that the bot's ledger needs."""
+    opened = await Database.open(database_url, context=KEYS)
     yield opened
     await opened.close()
 
