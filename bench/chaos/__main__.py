@@ -18,6 +18,7 @@ from bench.chaos.collecting import collect, effects
 from bench.chaos.history import History, Renewed
 from bench.chaos.office import Office, office
 from bench.chaos.plan import Click, Errand, Plan, make_plan, rehearsal
+from bench.chaos.replicas import NotReady
 from bench.chaos.report import lines, table_of_faults, table_of_work, verdict
 from bench.chaos.troubles import Troubles
 
@@ -120,5 +121,7 @@ async def main() -> int:
 if __name__ == "__main__":
     try:
         sys.exit(asyncio.run(main()))
+    except NotReady as error:
+        sys.exit(str(error))
     except (asyncio.CancelledError, KeyboardInterrupt):
         sys.exit("Stopped before its end: this says nothing about the promises.")

@@ -13,9 +13,16 @@ from pathlib import Path
 
 import aiohttp
 
+from runtime.errors import ConfirmError
+
 ROOT = Path(__file__).parents[2]
 _LOOKS_AGAIN = 0.1
 _RESTARTS_AFTER = 0.5
+_LAST_LINES = 30
+
+
+class NotReady(ConfirmError):
+    """A replica does not start, or does not come back."""
 
 
 @dataclass(frozen=True)
@@ -68,13 +75,15 @@ class Replica:
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
-    async def ready(self, within: float) -> float:
-        """Seconds until it says that it is ready; raises TimeoutError."""
-        began = time.monotonic()
-        async with asyncio.timeout(within), aiohttp.ClientSession() as session:
-            while not await _is_ready(session, f"http://127.0.0.1:{self.port}/readyz"):
-                await asyncio.sleep(_LOOKS_AGAIN)
-        return time.monotonic() - began
+    async def ready(self, within: float) -> None:
+        """Returns once it says that it is ready."""
+        try:
+            async with asyncio.timeout(within), aiohttp.ClientSession() as session:
+                while not await _is_ready(session, f"http://127.0.0.1:{self.port}/readyz"):
+                    await asyncio.sleep(_LOOKS_AGAIN)
+        except TimeoutError:
+            end = "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:])
+            raise NotReady(f"Replica {self.number} was not ready within {within:g} seconds. It says:\n{end}") from None
 
     async def _once(self) -> None:
         with self.log.open("ab") as log:
