@@ -17,7 +17,7 @@ from bot.ledger import LineKind
 from bot.people import Person
 from bot.policy import Governs, Policy
 from bot.row import Asked, Confirmation, Vote, VoteKind
-from bot.rows import lock_confirmation, now, save, write_step
+from bot.rows import chain_of, lock_confirmation, now, read_confirmation, save, write_step
 from bot.seal import Seal
 from bot.states import Change
 from bot.steps import Step, Unsealed
@@ -35,31 +35,32 @@ Rights = dict[Person, Facts]
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
     """The grants of a session that have not ended. One that can't be read here lets nothing through here."""
-    return _readable(tx.execute(_open(tx).where(grants.c.session == key)).scalars())
+    return _readable(tx, _open(tx).where(grants.c.session == key))
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
     """The grants that somebody gave and that have not ended, the first to end first."""
-    given = _readable(tx.execute(_open(tx).order_by(grants.c.until)).scalars())
+    given = _readable(tx, _open(tx).order_by(grants.c.until))
     return [grant for grant in given if person in grant.given_by]
 
 
-def _open(tx: Tx) -> Select[str]:
+def _open(tx: Tx) -> Select[str, str]:
     """That a grant was revoked the ledger knows, whatever the grant's own row says by now."""
     line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
-    return select(grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
+    return select(grants.c.id, grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
 
 
 def read_grant(tx: Tx, grant_id: str) -> Grant | None:
-    found = select(grants.c.body).where(grants.c.id == grant_id, grants.c.revoked_at.is_(None))
-    return next(iter(_readable(tx.execute(found).scalars())), None)
+    found = select(grants.c.id, grants.c.body).where(grants.c.id == grant_id, grants.c.revoked_at.is_(None))
+    return next(iter(_readable(tx, found)), None)
 
 
-def _readable(bodies: Iterable[str]) -> list[Grant]:
+def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
+    """Each by the name of its row: of a copy under another name the seal does not fit."""
     found = []
-    for body in bodies:
+    for row in tx.execute(stored):
         try:
-            found.append(Grant.from_json(json.loads(body)))
+            found.append(replace(Grant.from_json(json.loads(row.body)), id=row.id))
         except (NewerVersion, Unreadable, ValueError):
             continue  # calls ask, as without it; a replica that can read it knows more
     return found
@@ -78,7 +79,7 @@ def grant_for(
             if why is None:
                 return grant
             if not why.for_now:
-                _look_again(tx, grant.id, at)
+                _look_again(tx, key, grant.id, at)
     return None
 
 
@@ -86,12 +87,15 @@ def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
     """Nobody gave it through this app: that is said once, and it lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
-    _look_again(tx, grant.id, now(tx))
+    _look_again(tx, key, grant.id, now(tx))
 
 
-def _look_again(tx: Tx, grant_id: str, at: datetime) -> None:
+def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
     """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
     try:
+        stored = read_confirmation(tx, grant_id)
+        if stored is None or chain_of(stored.asked.session) != key:
+            return
         session, row = lock_confirmation(tx, grant_id)
     except (NotFound, NewerVersion, Unreadable):
         return

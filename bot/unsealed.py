@@ -17,7 +17,7 @@ from bot.ledger import LineKind
 from bot.policy import Governs, Policies
 from bot.row import Confirmation, State, Vote, VoteState
 from bot.seal import Seal
-from bot.sealed import revision_stands, terms_stand, vote_stands, with_terms
+from bot.sealed import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.states import Change, changed
 from bot.steps import Step, Unsealed
 
@@ -72,29 +72,39 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Change
 
 def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
     """Nobody vouches for the policy in the row, nor for who asked: so neither do its votes count."""
-    revision = row.revision
-    if row.state is State.WAITING and not row.asked.is_sealed(
-        seal, revision.arguments, revision.payload, revision.number, revision.fingerprint, older=True
-    ):
+    known = _call_is_known(row, seal)
+    if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
-    found = policies.resolve(row.asked.facts(revision.arguments))
-    had_seal, same_policy = (
-        row.sealed != "",
-        isinstance(found, Governs) and found.policy.fingerprint == (row.policy.fingerprint),
-    )
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    same_policy = isinstance(found, Governs) and found.policy.fingerprint == row.policy.fingerprint
     change = _without(row, _in_play(row), now)
     steps: tuple[Step, ...] = change.steps
-    if had_seal and not steps:
+    if row.sealed and not steps:
         steps = (_alarm(row, Unsealed.TERMS, now),)
-    row = changed(replace(change.row, unsealed=bool(steps)), now, visible=bool(steps) or not same_policy)
+    row = replace(change.row, unsealed=row.unsealed or bool(steps))
+    row = changed(row, now, visible=bool(steps) or not same_policy)
     if not isinstance(found, Governs):
         return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
-    number = revision.number
-    fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, number)
-    row = replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
-    row = under(row, found, seal)
+    row = under(_numbered(row, seal) if known else row, found, seal)
     moved = () if same_policy else (replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Change(row=row, steps=(*steps, *moved))
+
+
+def _call_is_known(row: Confirmation, seal: Seal) -> bool:
+    """Whether the fingerprint of the current revision is of its call, be it as an older version made it."""
+    revision = row.revision
+    made = revision if row.state is State.WAITING else first_with(row, revision.fingerprint)
+    assert made is not None
+    return row.asked.is_sealed(
+        seal, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True
+    )
+
+
+def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
+    """The current revision with a fingerprint as this version makes it. Its call has to be known."""
+    revision = row.revision
+    fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, revision.number)
+    return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
 def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Change:

@@ -155,13 +155,12 @@ async def asks_again(at: Office, card: Seen) -> None:
     assert [line["version"] for line in at.ran()] == ["2.4.1"]
 
 
-@pytest.mark.parametrize("what", ["until", "on", "given_by", "id", "sealed"])
+@pytest.mark.parametrize("what", ["until", "on", "given_by", "sealed"])
 async def test_i_change_a_grant(open_office: Opens, what: str, caplog: pytest.LogCaptureFixture) -> None:
     other = {
         "until": "2099-01-01T00:00:00Z",
         "on": {"service": "checkout"},
         "given_by": [{"team": "T0ACME", "user": "U0LEAD"}],
-        "id": "another",
         "sealed": "",
     }
     async with open_office(GRANTING) as at:
@@ -182,7 +181,8 @@ async def test_i_change_a_grant(open_office: Opens, what: str, caplog: pytest.Lo
         assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
 
 
-async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens) -> None:
+@pytest.mark.parametrize("name", ["its own", "another"])
+async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: str) -> None:
     async with open_office(GRANTING) as at:
         card = await granted(at)
         body = await at.bot.database.read(lambda tx: tx.execute(select(grants.c.body)).scalar_one())
@@ -191,7 +191,11 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens) -> None
         await at.rests()
 
         def brings_back(tx: Tx) -> None:
-            tx.execute(update(grants).values(body=body, revoked_at=None))
+            if name == "its own":
+                tx.execute(update(grants).values(body=body, revoked_at=None))
+            else:
+                key = tx.execute(select(grants.c.session)).scalar_one()
+                tx.execute(insert(grants).values(id="copy", session=key, until=tx.now() + 900, body=body))
 
         await at.bot.database.run(brings_back)
 

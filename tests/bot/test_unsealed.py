@@ -229,6 +229,28 @@ class TestTerms:
         assert lost.vote(VoteKind.DID_NOT, ANNA) is not None
         assert lost.row.unknown
 
+    def test_another_call_is_not_run_again_either(self) -> None:
+        """Its terms' seal is taken away as well, so that it looks like an older version's."""
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
+        desk.row = replace(desk.row, sealed="", revisions=(desk.row.revisions[0], other))
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        change = begin(desk.row, desk.deliveries[-1], desk.now, SEAL)
+        assert change.row.handed_at is None
+        assert LineKind.ALTERED in [step.kind for step in change.steps]
+
+    def test_an_alarm_stays_on_the_card(self) -> None:
+        desk = halfway()
+        writes(desk, stands(voter=LEAD))
+        self.check(desk)
+        assert desk.row.unsealed
+        desk.row = replace(desk.row, sealed="", votes=())
+        self.check(desk)
+        assert desk.row.unsealed
+
     def test_checking_again_changes_nothing(self) -> None:
         for change in ({"sealed": ""}, {"votes": (stands(), forged(id="f2"))}, {"deadline": NOON}):
             for file in (Policies.of(make_policy()), Policies.of(make_policy(quorum=3)), Policies()):
