@@ -172,7 +172,7 @@ async def fill(
     def one(tx: Tx, number: int) -> str:
         from sqlalchemy import update
 
-        from bot.tables import mail, sessions
+        from bot.tables import mail, sessions, threads
 
         ts = f"{number}.0"
         heard = Heard(
@@ -198,6 +198,7 @@ async def fill(
         assert row is not None
         tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
         tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))
+        tx.execute(update(threads).where(threads.c.session == key).values(due_at=None))
         return f"{row.id}.1"
 
     def several(tx: Tx, numbers: range) -> list[str]:

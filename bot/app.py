@@ -48,6 +48,7 @@ from bot.slack_calls import Limits
 from bot.stopping import Mark, Stop
 from bot.store import open_store, socket_path
 from bot.supervision import Supervisor
+from bot.teller import Teller
 from bot.voice import Voice
 from bot.voting import Rules
 from bot.web import make_site
@@ -160,7 +161,9 @@ async def _made(
         directory=directory,
         homes=homes,
         replicas=replicas,
-        worker=Worker(database, mailroom, directory, cards, rules, others=others, term=term, clicks=clicks),
+        worker=Worker(
+            database, mailroom, Teller(cards), directory, cards, rules, others=others, term=term, clicks=clicks
+        ),
         asides=Asides(database, sender, directory, rules, homes, lists),
         listeners=Listeners(database, sender, directory, rules, lists, clicks, host.app),
         checkpointing=_checkpointing(settings, database, sender, workspaces, clicks),

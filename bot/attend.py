@@ -33,6 +33,7 @@ POLL = 5.0
 SKIPPED = 0.05
 AGAIN = 1.0
 WHILE_PEOPLE_CLICK = 4
+URGENT = 4
 _LOOKED_AT = 1000
 """Of so many rows that are due it is found out whose turn it is."""
 
@@ -68,9 +69,10 @@ class Claim:
 class Kind:
     """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
 
-    `deadline` says when a row must be looked at even if it was put off for longer, or parked: trouble with a drawing is
-    no reason to miss one. `turn`: for whom a row is. Those of one take turns with those of others, and have half of the
-    slots at most: whoever has hundreds of rows keeps nobody else waiting.
+    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn`: whose a row is.
+    Those of one take turns with those of others, and have half of the slots at most: whoever has hundreds of rows keeps
+    nobody else waiting. `overtaken` makes work for whoever holds a row now that was lost here: what was sent last may
+    have landed after what they sent. What is `urgent` does not stand back for clicks, but leaves them some room.
     """
 
     table: Table
@@ -81,6 +83,8 @@ class Kind:
     deadline: Callable[[Tx, str], float | None] = _never
     about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
     turn: Column[str] | Column[str | None] | None = None
+    overtaken: Callable[[Tx, str], None] | None = None
+    urgent: bool = False
 
     @property
     def most_each(self) -> int:
@@ -132,9 +136,11 @@ class Attendant:
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        quiet = await self._clicks.stand_back()
+        urgent = self._kind.urgent
+        quiet = self._clicks.quiet if urgent else await self._clicks.stand_back()
+        most = WHILE_PEOPLE_CLICK * (URGENT if urgent else 1)
         room = self._kind.at_once - len(self._tasks)
-        claimed, pause = await self._claim(room if quiet else min(room, WHILE_PEOPLE_CLICK))
+        claimed, pause = await self._claim(room if quiet else min(room, most))
         for key, claim in claimed:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
@@ -172,8 +178,17 @@ class Attendant:
                     await self._once(key, claim, lease)
             except LeaseLost:
                 log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
+                await self._overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
+
+    async def _overtaken(self, key: str) -> None:
+        if self._kind.overtaken is None:
+            return
+        try:
+            await self._database.run(self._kind.overtaken, key)
+        except ConfirmError as error:
+            log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
 
     async def _once(self, key: str, claim: Claim, lease: Lease) -> None:
         try:

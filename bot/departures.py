@@ -15,6 +15,7 @@ from sqlalchemy import ColumnElement, Table, and_, delete, or_, select, update
 
 from bot.attempts import begin
 from bot.installations import WITHHELD, Installed, bots, forget, serving
+from bot.lanes import CARDS, THREADS
 from bot.ledger import SYSTEM, LineKind, stamp
 from bot.row import State
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, now, write_step
@@ -171,7 +172,7 @@ def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
     for table in ATTENDED:
         aside = update(table).where(_theirs(table, one), table.c.failures > 0)
         tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
-    for topic in (CONFIRMATIONS, SESSIONS, REPLIES):
+    for topic in (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES):
         tx.notify(topic)
 
 

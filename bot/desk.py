@@ -16,10 +16,11 @@ from sqlalchemy import and_, func, select, update
 from bot import words
 from bot.authorise import Facts, Reason, Refusal
 from bot.confirmation import elsewhere, grant_looked_at, let_through, open_confirmation
-from bot.due import tick
+from bot.due import tick, to_draw
 from bot.granting import grant_for
 from bot.grants import Withheld
 from bot.hosts.host import HostRequest
+from bot.lanes import card_done
 from bot.ledger import LineKind
 from bot.outcomes import Seen, begin, observe, take_back, unreached
 from bot.people import Person
@@ -35,11 +36,12 @@ from bot.rows import (
     now,
     put_mail,
     save,
+    save_places,
     write_step,
 )
 from bot.seal import Seal
 from bot.sealed import with_seal
-from bot.states import Change
+from bot.states import Change, changed
 from bot.steps import Delivery, Step
 from bot.tables import confirmations, replies
 from bot.unsealed import checked
@@ -370,7 +372,7 @@ class Shown:
 
 def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
     """Facts that a worker writes back: where cards stand, and which version they show."""
-    session, row = lock_confirmation(tx, confirmation_id)
+    _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
     after = replace(row, places=(*kept, *by_place.values()))
@@ -378,4 +380,18 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
     if fresh:
         at = now(tx)
         tx.report(Shown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
-    return save(tx, session, Change(row=after))
+    save_places(tx, after)
+    return after
+
+
+def drawn(tx: Tx, confirmation_id: str) -> None:
+    """All its cards show the row, unless it has changed meanwhile."""
+    _, row = lock_confirmation(tx, confirmation_id)
+    if not to_draw(row):
+        card_done(tx, confirmation_id)
+
+
+def draw_again(tx: Tx, confirmation_id: str) -> None:
+    """A drawing may have landed after a later one: each place is drawn once more, whatever it is known to show."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    save(tx, session, Change(row=changed(row, now(tx))))

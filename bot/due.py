@@ -30,8 +30,13 @@ class Owed(StrEnum):
 
 
 def next_due(row: Confirmation) -> datetime | None:
-    """From when on something is owed; a time gone by means now, `None` means nothing ever."""
-    return min((since for since, _ in claims(row)), default=None)
+    """From when on something is owed besides a drawing; a time gone by means now, `None` means nothing ever."""
+    return min((since for since, what in claims(row) if what is not Owed.DRAW), default=None)
+
+
+def to_draw(row: Confirmation) -> bool:
+    """Whether a card shows an older row."""
+    return any(what is Owed.DRAW for _, what in claims(row))
 
 
 def owed(row: Confirmation, now: datetime) -> tuple[Owed, ...]:

@@ -16,6 +16,8 @@ from runtime.lease import free
 KINDS: Mapping[str, str] = {
     "bot_sessions": "session",
     "bot_confirmations": "confirmation",
+    "bot_cards": "card",
+    "bot_threads": "thread",
     "bot_replies": "reply",
     "bot_homes": "home",
 }

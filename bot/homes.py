@@ -17,8 +17,9 @@ from sqlalchemy import ColumnElement, func, select, update
 from blocks.home import inbox
 from bot.attend import Kind
 from bot.inboxes import Inbox, Reader
+from bot.lanes import THREADS
 from bot.people import Person
-from bot.rows import HOMES, SESSIONS
+from bot.rows import HOMES
 from bot.sender import Sender
 from bot.slack_calls import Workspace
 from bot.slack_trouble import Gone
@@ -62,7 +63,7 @@ class Homes:
 
     async def run(self) -> None:
         """Makes tabs due that something happened since; returns once it is told to stop."""
-        with self._database.waiter(SESSIONS) as waiter:
+        with self._database.waiter(THREADS) as waiter:
             while not self._stopping.is_set():
                 await self._until_stopped(waiter.wait(_POLL))
                 await self._stir()

@@ -1,4 +1,4 @@
-"""Letters and pointers of a session, as transaction functions: what waits to be told, and how far the thread is."""
+"""Letters of a session, as transaction functions: what waits to be told to its agent."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, select, update
 
 from bot.row import Confirmation, State
 from bot.rows import Session, find_session, lock_session, session_confirmations
-from bot.tables import chains, mail, sessions, spoken, switches
+from bot.tables import mail, sessions, switches
 from runtime.database import Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
@@ -20,13 +20,11 @@ ANSWERS = ("answer", "refusal")
 
 _LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.done_at.is_(None)).order_by(mail.c.id)
 _WAITING, _FIRST_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(1))
-_HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
 _REST = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
     .values(due_at=bindparam("due_at_"), owed_since=None, failures=0, trouble=None)
 )
-_LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
 @dataclass(frozen=True)
@@ -115,30 +113,9 @@ def letter_done(tx: Tx, letter_id: int) -> None:
 
 def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
     """Nothing is owed to the session, unless something came meanwhile. `again`: it is looked at in so many seconds."""
-    session = lock_session(tx, key)
-    head = _HEAD.first(tx, chain_=key)
-    busy = bool(next_letters(tx, key, together=together)) or (head is not None and session.told_seq < head.seq)
-    due_at = tx.now() if busy else None if again is None else tx.now() + again
+    lock_session(tx, key)
+    due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
     _REST(tx, key_=key, due_at_=due_at)
-
-
-def has_spoken(tx: Tx, key: str, event: str) -> bool:
-    found = select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == event)
-    return tx.execute(found).first() is not None
-
-
-def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
-    if not has_spoken(tx, key, event):
-        tx.execute(insert(spoken).values(session=key, event=event, ts=ts))
-
-
-def last_told(tx: Tx, key: str) -> int:
-    seq: int = _LAST_TOLD.first(tx, key_=key).told_seq
-    return seq
-
-
-def told_up_to(tx: Tx, key: str, seq: int) -> None:
-    tx.execute(update(sessions).where(sessions.c.key == key, sessions.c.told_seq < seq).values(told_seq=seq))
 
 
 def paused(tx: Tx) -> bool:

@@ -1,6 +1,7 @@
 """A session's mailbox: what is told to its agent, and what the agent says and asks in turn. One writer a session.
 
-While the agent runs, which may take long, the thread is kept up to date: lines that are owed, calls that began.
+Nothing here waits for Slack, but for files that came with somebody's words: what people read is told by the teller.
+While the agent runs, which may take long, the session is looked at for calls that began.
 """
 
 from __future__ import annotations
@@ -18,26 +19,22 @@ from bot.deliveries import Deliveries, Exchange, on_its_way, unreachable
 from bot.desk import answered_elsewhere, open_request, out_of_reach, see
 from bot.following import following
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
-from bot.ledger import Line
 from bot.letters import (
     Letter,
-    has_spoken,
     held_back,
-    last_told,
     letter_done,
     next_letters,
     paused,
     read_session,
     rest,
-    spoke,
-    told_up_to,
 )
 from bot.opening import Openings
+from bot.outbox import has_spoken, say_later
 from bot.outcomes import Seen
 from bot.policy import CallFacts
 from bot.row import Confirmation, OutcomeKind, State
-from bot.rows import SESSIONS, Session, moment, now, read_lines, session_confirmations
-from bot.slack_trouble import NotInstalled
+from bot.rows import SESSIONS, Session, moment, now, session_confirmations
+from bot.showing import Showing, Stage
 from bot.states import Illegal
 from bot.voting import Rules
 from runtime import tracing
@@ -54,24 +51,8 @@ LOOK_AGAIN = 10.0
 """So often a session is looked at in which a call's outcome is open."""
 
 
-class Thread(Protocol):
-    """The thread as the mailroom writes to it."""
-
-    async def say(self, lease: Lease, session: Session, said: Said) -> str:
-        """The message's ts; the same event again is the same message."""
-        ...
-
-    async def thinking(self, lease: Lease, session: Session) -> None:
-        """The agent was told something; whoever waits may be shown that it is at work."""
-        ...
-
-    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
-        """A part of what will be said; it may be shown, and may be dropped."""
-        ...
-
-    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Sequence[Confirmation]) -> int:
-        """Ledger lines as one message; the number of the last one told."""
-        ...
+class Thread(Stage, Protocol):
+    """The thread as a run needs it. What is to stand there goes through the outbox."""
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """The files that came with a message."""
@@ -110,7 +91,6 @@ class _Stretch:
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            await self._unless_gone(self._tell(session))
             for letter in letters:
                 await self._lease.run(letter_done, letter.id)
             told = True
@@ -133,9 +113,9 @@ class _Stretch:
         if exchange is None:
             return
         await self._lease.sure()
+        showing = Showing(self._thread, self._lease, session)
         try:
-            await self._unless_gone(self._thread.thinking(self._lease, session))
-            await self._meanwhile(session, letters[0], self._listen(session, exchange, held))
+            await self._meanwhile(session, letters[0], self._listen(session, letters[0], exchange, held, showing))
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
@@ -143,27 +123,30 @@ class _Stretch:
             await self._deliveries.lost(letters, lost)
         except Cut as error:
             if error.again_after is not None:
-                await self._unless_gone(self._say(session, on_its_way(letters[0])))
+                await self._say(session, on_its_way(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
             # What it came to is read from the session; what the server said of it may quote the call.
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
+        finally:
+            showing.end()
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """On the cards of what was approved, and once in the thread: it is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
                 await self._lease.run(out_of_reach, letter.confirmation)
-        await self._unless_gone(self._say(session, unreachable(letters[0], error)))
-        await self._unless_gone(self._tell(session))
+        await self._say(session, unreachable(letters[0], error))
 
     async def _say_held_back(self, session: Session) -> None:
         """Once for each approval that waits for others of its turn: why nothing happens."""
         for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
-            await self._unless_gone(self._say(session, said))
+            await self._say(session, said)
 
-    async def _listen(self, session: Session, exchange: Exchange, held: list[Said]) -> None:
+    async def _listen(
+        self, session: Session, letter: Letter, exchange: Exchange, held: list[Said], showing: Showing
+    ) -> None:
         """Where a policy hides something, an agent's words are `held` until it is known what: they may come with the
         call, or with its result."""
         hides = await self._hides(session)
@@ -171,9 +154,10 @@ class _Stretch:
             if hides:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
-                await self._unless_gone(self._thread.piece(self._lease, session, heard))
+                showing.piece(heard)
             else:
-                await self._unless_gone(self._say(session, heard))
+                showing.whole()
+                await self._say(session, heard, letter)
 
     async def _hides(self, session: Session) -> bool:
         """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
@@ -182,7 +166,7 @@ class _Stretch:
         return any(row.policy.redact for row in await self._lease.read(session_confirmations, session.key))
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
-        """Keeps the thread up to date while the agent runs."""
+        """Looks at what becomes of the session's calls while the agent runs."""
         running = asyncio.ensure_future(exchange)
         try:
             with self._lease.waiter(SESSIONS) as waiter:
@@ -204,7 +188,6 @@ class _Stretch:
                 await self._observe(session, await self._host.look(session.session))
             except Unreachable as error:
                 log.info("not looked at: %s", error)  # the run itself may be fine
-        await self._unless_gone(self._tell(session))
 
     # In: what the session says
 
@@ -214,7 +197,7 @@ class _Stretch:
             await self._observe(session, look)  # what came back may be what words may not show
         for said in (*look.said, *held):
             if not await self._lease.read(has_spoken, session.key, said.event):
-                await self._unless_gone(self._say(session, self._hidden(session, said, look)))
+                await self._say(session, self._hidden(session, said, look), letter)
         known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
         for request in look.requests:
             if request.request_id not in known:
@@ -236,14 +219,12 @@ class _Stretch:
 
     async def _look_again(self, session: Session, told: bool) -> float | None:
         """What broke off may end after all: for as long as it may, its session is looked at in so many seconds."""
-        await self._tell(session)
         try:
             patience = (await self._host.capabilities()).patience
             if not patience or not await self._lease.read(in_the_air, session.key, patience):
                 return None
             if not told:
                 await self._observe(session, await self._host.look(session.session))
-                await self._tell(session)
         except Unreachable as error:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
@@ -271,28 +252,12 @@ class _Stretch:
         except Illegal as error:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
 
-    # The thread
-
-    async def _unless_gone(self, telling: Awaitable[None]) -> None:
-        """Where the app was removed nobody reads this: what runs ends all the same, and what is owed to the thread is
-        put aside with the session, at last."""
-        try:
-            await telling
-        except NotInstalled as nobody:
-            log.info("not told: %s", nobody)
-
-    async def _say(self, session: Session, said: Said) -> None:
-        if not await self._lease.read(has_spoken, session.key, said.event):
-            ts = await self._thread.say(self._lease, session, said)
-            await self._lease.run(spoke, session.key, said.event, ts)
-
-    async def _tell(self, session: Session) -> None:
-        told = await self._lease.read(last_told, session.key)
-        lines = await self._lease.read(read_lines, session.key, told)
-        if lines:
-            rows = await self._lease.read(session_confirmations, session.key)
-            seq = await self._thread.tell(self._lease, session, lines, rows)
-            await self._lease.run(told_up_to, session.key, seq)
+    async def _say(self, session: Session, said: Said, letter: Letter | None = None) -> None:
+        """Into the outbox. A turn that failed over somebody's words (`letter`) can be tried again by them; anything
+        else that failed is tried again by itself."""
+        words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
+        retry = str(letter.id) if letter is not None and words_of_somebody else None
+        await self._lease.run(say_later, session.key, said, retry)
 
 
 _KINDS = {

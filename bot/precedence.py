@@ -52,6 +52,11 @@ class Precedence:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._moment):
                     await self._quiet()
+        return self.quiet
+
+    @property
+    def quiet(self) -> bool:
+        """Nobody has clicked for a moment."""
         return not self._under_way and self._idle >= self._moment
 
     @property

@@ -28,7 +28,7 @@ from bot.row import OutcomeKind, State
 from bot.rows import now, seconds, write_step
 from bot.steps import Step
 from bot.store import socket_path
-from bot.tables import confirmations, grants, homes, ledger, mail, replies, sessions, spoken
+from bot.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.call import SETTLED
 from runtime.database import Database, Tx, for_update
 from runtime.desk import Sender
@@ -183,17 +183,22 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     row = tx.execute(found if dry_run else for_update(found)).one()
     at, given_up = seconds(before) or 0.0, row.parked_at is not None
     leased = row.lease_until is not None and row.lease_until > tx.now()
-    if leased or (row.due_at is not None and not given_up):
+    if leased or (row.due_at is not None and not given_up) or _untold(tx, key):
         return Purged(kept=1)
     kept = tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_over(at))).scalars().all()
     ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
+    over = [confirmations.c.session == key, _over(at)]
+    if not dry_run:
+        tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
     gone = Purged(
         lines=lines.empty(_lines(key, at, kept)),
         letters=_go(tx, mail, _letters(key, at, kept, ended=ended), None if ended else _EMPTY, dry_run=dry_run),
         grants=_go(tx, grants, _grants(key, at, kept), dry_run=dry_run),
-        confirmations=_go(tx, confirmations, [confirmations.c.session == key, _over(at)], dry_run=dry_run),
+        confirmations=_go(tx, confirmations, over, dry_run=dry_run),
         kept=0 if ended else 1,
     )
+    if ended and not dry_run:
+        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
     history = SessionId(row.app, row.user_id, row.id)
     if not ended or not _purge_history(tx, history, at, dry_run=dry_run):
         return gone
@@ -211,6 +216,9 @@ _SETTLED = and_(
         confirmations.c.outcome.in_(set(OutcomeKind) - {OutcomeKind.RUNNING, OutcomeKind.UNKNOWN}),
     ),
     or_(confirmations.c.due_at.is_(None), confirmations.c.parked_at.is_not(None)),
+    ~exists().where(
+        cards.c.confirmation == confirmations.c.id, cards.c.due_at.is_not(None), cards.c.parked_at.is_(None)
+    ),
 )
 
 
@@ -240,6 +248,12 @@ def _lately(tx: Tx, key: str, at: float) -> bool:
     lines = select(ledger.c.seq).where(ledger.c.chain == key, ledger.c.at >= at).limit(1)
     letters = select(mail.c.id).where(mail.c.session == key, mail.c.stored_at >= at).limit(1)
     return tx.execute(lines).first() is not None or tx.execute(letters).first() is not None
+
+
+def _untold(tx: Tx, key: str) -> bool:
+    """Something is still to be said in the thread, and was not given up."""
+    owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
+    return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
 
 
 def _undelivered(tx: Tx, key: str) -> bool:

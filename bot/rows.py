@@ -10,8 +10,9 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
-from bot.due import next_due
+from bot.due import next_due, to_draw
 from bot.grants import Grant, revoked
+from bot.lanes import owe_card, owe_thread
 from bot.ledger import Head, LedgerKeys, Line, LineKind, append, stamp
 from bot.listing import relist
 from bot.people import Person
@@ -189,9 +190,21 @@ def save(tx: Tx, session: Session, change: Change, *, new: bool = False) -> Conf
         tx.notify(CONFIRMATIONS)
     if change.steps:
         tx.report(change)
-    if change.steps or change.delivery is not None:
-        owe_session(tx, session.key)
+    if to_draw(row):
+        owe_card(tx, session.key, row)
     return row
+
+
+def save_places(tx: Tx, row: Confirmation) -> None:
+    """Where cards stand and what they show: nothing else changes, and what is owed besides stays due as it is."""
+    tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(body=row_to_json(row)))
+
+
+def due_again(tx: Tx, confirmation_id: str) -> None:
+    """Due when the row says so, whatever stands there: after a `retry`, or as an earlier version has left it."""
+    _, row = lock_confirmation(tx, confirmation_id)
+    here = update(confirmations).where(confirmations.c.id == row.id)
+    tx.execute(here.values(due_at=seconds(next_due(row)), owed_since=None, failures=0, trouble=None))
 
 
 def _revoke(tx: Tx, grant_id: str, by: Person) -> None:
@@ -247,6 +260,7 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
     }
     _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
     tx.report(line)
+    owe_thread(tx, chain)
     return line
 
 
@@ -308,7 +322,7 @@ def put_mail(
 
 
 def owe_session(tx: Tx, key: str) -> None:
-    """The session has mail, or lines to tell."""
+    """The session has mail."""
     _OWE(tx, key_=key, due_at_=tx.now())
     tx.notify(SESSIONS)
 

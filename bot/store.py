@@ -17,7 +17,7 @@ from runtime.migrate import History, migrate
 from runtime.sessions import free_all as free_sessions
 from runtime.store import bring_up_to_date
 
-HISTORY = History("bot", Path(__file__).parent / "migrations", "0013")
+HISTORY = History("bot", Path(__file__).parent / "migrations", "0014")
 
 _SEALED_OTHERWISE = (
     "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "

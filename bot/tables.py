@@ -91,6 +91,9 @@ spoken = Table(
     Column("session", String(512), ForeignKey("bot_sessions.key"), primary_key=True),
     Column("event", String(256), primary_key=True),  # the agent's event whose words stand in the thread
     Column("ts", String(32), nullable=False),
+    Column("body", Text),  # of what is still to be posted: the words, after which line, and in which order
+    Column("after_seq", Integer),
+    Column("number", Integer),
     sqlite_with_rowid=False,
 )
 
@@ -265,6 +268,30 @@ Index(
 )
 Index("bot_homes_opened", homes.c.opened_at)
 
+
+def _lane(name: str, *key: Column[str]) -> Table:
+    """What Slack is owed for each of something, attended apart from it."""
+    table = Table(
+        name,
+        metadata,
+        *key,
+        Column("team", String(32), nullable=False),
+        Column("enterprise", String(32)),
+        *_attended(),
+        *lease_columns(),
+    )
+    due = table.c.due_at.is_not(None)
+    Index(f"{name}_due", table.c.due_at, sqlite_where=due, postgresql_where=due)
+    return table
+
+
+cards = _lane(
+    "bot_cards",
+    Column("confirmation", String(64), primary_key=True),
+    Column("session", String(512), nullable=False),
+)
+threads = _lane("bot_threads", Column("session", String(512), primary_key=True))
+
 switches = Table(
     "bot_switches",
     metadata,
@@ -279,7 +306,7 @@ replicas = Table(
     Column("alive_until", Double, nullable=False),
 )
 
-ATTENDED = (sessions, confirmations, replies, homes)
+ATTENDED = (sessions, confirmations, cards, threads, replies, homes)
 for _table in ATTENDED:
     for _name, _column in {
         "leased": _table.c.lease_token,

@@ -66,11 +66,7 @@ class Thread:
 
         What the policies of `rows` hide is hidden in it. `retry`: a failed turn gets a button that tries it again.
         """
-        live: str | None = None
-        if self._voice is not None:
-            talk = await self._voice.talk(lease, session)
-            rows, live = talk.rows, await self._voice.finish(lease, session)
-            retry = retry or (talk.retry if said.invocation_id else None)  # else it is tried again by itself
+        live = None if self._voice is None else await self._voice.finish(lease, session, said.invocation_id)
         messages = _spoken(session, _masked(said, rows), retry)
         if not messages:
             await self._put_away(lease, session, live)
@@ -88,15 +84,29 @@ class Thread:
             posted.append(ts or await self._post(lease, session, message, mark, first=first))
         return posted[0]
 
-    async def thinking(self, lease: Lease, session: Session) -> None:
-        """The agent was told something, and has said nothing yet."""
+    async def thinking(self, lease: Lease, session: Session) -> bool:
+        """The agent was told something, and has said nothing yet; whether that is shown."""
+        return self._voice is not None and await self._voice.thinking(lease, session)
+
+    async def quiet(self, session: Session) -> None:
+        """It is not at work any more."""
         if self._voice is not None:
-            await self._voice.thinking(lease, session)
+            await self._voice.quiet(session)
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """Words on their way: the whole of them follows, and is what stands."""
         if self._voice is not None:
             await self._voice.piece(lease, session, piece)
+
+    def whole(self, session: Session) -> None:
+        """The words that were on their way are there as a whole."""
+        if self._voice is not None:
+            self._voice.whole(session)
+
+    async def close_left(self, lease: Lease, session: Session) -> None:
+        """Words on their way of which nothing more will come."""
+        if self._voice is not None:
+            await self._voice.close_left(lease, session)
 
     async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""

@@ -7,14 +7,14 @@ before it does, so that it is looked for when the process died before it knew wh
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_chat_stream import AsyncChatStream
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
-from sqlalchemy import delete, insert, select
 
 from blocks.kit import Message
 from blocks.verdict import notice_message
@@ -22,12 +22,11 @@ from blocks.words import INTERRUPTED, THINKING
 from bot import markdown
 from bot.hosts.host import Piece
 from bot.marks import SaidMark, identity
-from bot.row import Confirmation
+from bot.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left
 from bot.rows import Session, session_confirmations
 from bot.sender import Sender
 from bot.slack_calls import Method, Workspace
 from bot.slack_trouble import Gone, Refused, SlackTrouble, Unsure
-from bot.tables import mail, spoken
 from runtime.database import Tx
 from runtime.jsontypes import Json
 from runtime.lease import Lease
@@ -43,18 +42,10 @@ SOON = 0.5
 """What is said within so many seconds is posted whole: a stream would cost three calls for it."""
 GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
-_LIVE, _BEGUN = "live", "begun:"
+_BEGUN = "begun:"
 _CLOCKS = 60.0
 """Slack's clock and ours may differ by so much."""
 _DONT_WAIT = 0.0
-
-
-@dataclass(frozen=True)
-class Talk:
-    """What has to be known of a session before its agent's words are shown."""
-
-    rows: tuple[Confirmation, ...]
-    retry: str | None  # the letter of somebody's words that are being answered
 
 
 @dataclass
@@ -67,6 +58,7 @@ class _Live:
     ts: str | None = None
     stream: AsyncChatStream | None = None
     over: bool = False
+    at_slack: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Voice:
@@ -76,20 +68,25 @@ class Voice:
         self._without_status: set[str] = set()
         self._without_streams: set[str] = set()
 
-    async def talk(self, lease: Lease, session: Session) -> Talk:
-        return await lease.read(read_talk, session.key)
-
-    async def thinking(self, lease: Lease, session: Session) -> None:
+    async def thinking(self, lease: Lease, session: Session) -> bool:
         """Where Slack does not show a status it is not asked again."""
-        await self.close_left(lease, session)
+        if await lease.read(is_left_from_before, session.key):
+            await self.close_left(lease, session)
         if session.channel in self._without_status:
-            return
+            return False
+        return await self._status(self._sender.under(lease.sure), session, THINKING)
+
+    async def quiet(self, session: Session) -> None:
+        """For a status that came after the words which end it."""
+        await self._status(self._sender, session, "")
+
+    async def _status(self, sender: Sender, session: Session, status: str) -> bool:
         try:
-            await self._sender.under(lease.sure).ask(
+            await sender.ask(
                 _at(session),
                 STATUS,
                 lambda client: client.assistant_threads_setStatus(
-                    channel_id=session.channel, thread_ts=session.thread_ts, status=THINKING
+                    channel_id=session.channel, thread_ts=session.thread_ts, status=status
                 ),
                 patience=_DONT_WAIT,
             )
@@ -97,32 +94,54 @@ class Voice:
             if isinstance(trouble, Gone | Refused):
                 self._without_status.add(session.channel)
             log.info("no status is shown: %s", trouble)
+            return False
+        return True
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
-        """Shown once it takes a while; never where a policy of the session hides something."""
+        """Shown once it takes a while; never where a policy of the session hides something, nor while what was said
+        before is still on its way."""
         live = self._live.get(session.key)
         if live is None or live.invocation != piece.invocation_id:
-            await self.close_left(lease, session)
-            hides = any(row.policy.redact for row in (await self.talk(lease, session)).rows)
+            if await lease.read(read_left, session.key) is not None:
+                return
+            hides = any(row.policy.redact for row in await lease.read(session_confirmations, session.key))
             live = self._live[session.key] = _Live(piece.invocation_id, self._clock(), over=hides)
         live.text += piece.text
         if live.over or len(live.text) > markdown.LONGEST or not self._due(live):
             return
         live.last = self._clock()
-        try:
-            await self._show(lease, session, live)
-        except SlackTrouble as trouble:
-            log.info("an agent's words are not shown as they come: %s", trouble)
+        async with live.at_slack:
+            try:
+                await self._show(lease, session, live)
+            except SlackTrouble as trouble:
+                log.info("an agent's words are not shown as they come: %s", trouble)
+                live.over = True
+
+    def whole(self, session: Session) -> None:
+        """All of it is there, and is posted by whoever tells it: no piece is shown after that."""
+        live = self._live.get(session.key)
+        if live is not None:
             live.over = True
 
-    async def finish(self, lease: Lease, session: Session) -> str | None:
-        """The message in which the words stood as they came, for the whole of them to take its place: `over`, then."""
-        live = self._live.pop(session.key, None)
-        if live is None or live.ts is None:
-            await self.close_left(lease, session)
+    async def finish(self, lease: Lease, session: Session, invocation: str) -> str | None:
+        """The message in which the words stood as they came, for the whole of them to take its place: `over`, then.
+        They may have been shown by another process."""
+        ts: str | None = None
+        live = self._live.get(session.key)
+        if live is not None and live.invocation == invocation:
+            live.over = True
+            async with live.at_slack:  # what is on its way to Slack arrives first
+                ts = live.ts
+            self._live.pop(session.key, None)
+        left = await lease.read(read_left, session.key)
+        if left is None or left.invocation != invocation or not invocation:
             return None
-        await self._stop(lease, session, live)
-        return live.ts
+        ts = ts or next(iter(await self._unfinished(session, left.ts)), None)
+        if ts is None:
+            await self.over(lease, session)
+        elif live is None or live.stream is not None:
+            await self._stop_at(lease, session, ts)
+        return ts
 
     async def over(self, lease: Lease, session: Session) -> None:
         await lease.run(forget_live, session.key)
@@ -149,7 +168,7 @@ class Voice:
         live.shown = end
 
     async def _begin(self, lease: Lease, session: Session, live: _Live, fresh: str, end: int) -> None:
-        await lease.run(note_begun, session.key)
+        await lease.run(note_begun, session.key, live.invocation)
         try:
             if session.channel not in self._without_streams:
                 try:
@@ -165,7 +184,7 @@ class Voice:
             if not isinstance(trouble, Unsure):
                 await lease.run(forget_live, session.key)
             raise
-        await lease.run(note_live, session.key, live.ts)
+        await lease.run(note_live, session.key, live.invocation, live.ts)
 
     async def _start(self, lease: Lease, session: Session, live: _Live, text: str) -> None:
         direct = session.channel.startswith("D")
@@ -182,11 +201,6 @@ class Voice:
         )
         live.stream, live.ts = stream, stream.ts
 
-    async def _stop(self, lease: Lease, session: Session, live: _Live) -> None:
-        """One that has expired at Slack's end is stopped already."""
-        if live.stream is not None and live.ts is not None:
-            await self._stop_at(lease, session, live.ts)
-
     async def _stop_at(self, lease: Lease, session: Session, ts: str) -> None:
         try:
             await self._sender.under(lease.sure).ask(
@@ -198,10 +212,10 @@ class Voice:
     async def close_left(self, lease: Lease, session: Session) -> None:
         """What somebody was saying when a process died, or when a run was cut."""
         self._live.pop(session.key, None)
-        left = await lease.read(left_live, session.key)
+        left = await lease.read(read_left, session.key)
         if left is None:
             return
-        for ts in await self._unfinished(session, left):
+        for ts in await self._unfinished(session, left.ts):
             await self._interrupt(lease, session, ts)
         await self.over(lease, session)
 
@@ -216,7 +230,7 @@ class Voice:
 
     async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
         await self._stop_at(lease, session, ts)
-        mark = SaidMark(session.key, f"{_LIVE}:{ts}", 0)
+        mark = SaidMark(session.key, f"{LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
             await self._sender.under(lease.sure).update(_at(session), session.channel, ts, message)
@@ -238,12 +252,12 @@ def _on_its_way(metadata: Json) -> bool:
     """Whether a message of ours may show words on their way: it has no mark, or that of one that is edited."""
     match identity(metadata):
         case ("said", _, str() as event, _):
-            return event.startswith(f"{_LIVE}:")
+            return event.startswith(f"{LIVE}:")
     return not metadata
 
 
 def _so_far(session: Session, live: _Live, end: int) -> Message:
-    mark = SaidMark(session.key, f"{_LIVE}:{live.invocation}", 0)
+    mark = SaidMark(session.key, f"{LIVE}:{live.invocation}", 0)
     message = markdown.message(live.text[:end], mark.metadata())
     return replace(message, text=message.text or " ")
 
@@ -251,28 +265,5 @@ def _so_far(session: Session, live: _Live, end: int) -> Message:
 # Transactions
 
 
-def read_talk(tx: Tx, key: str) -> Talk:
-    waiting = select(mail.c.id, mail.c.kind).where(mail.c.session == key, mail.c.done_at.is_(None))
-    letter = tx.execute(waiting.order_by(mail.c.id).limit(1)).one_or_none()
-    retry = str(letter.id) if letter is not None and letter.kind == "words" else None
-    return Talk(tuple(session_confirmations(tx, key)), retry)
-
-
-def note_live(tx: Tx, key: str, ts: str) -> None:
-    forget_live(tx, key)
-    tx.execute(insert(spoken).values(session=key, event=_LIVE, ts=ts))
-
-
-def note_begun(tx: Tx, key: str) -> None:
-    note_live(tx, key, f"{_BEGUN}{tx.now():.3f}")
-
-
-def left_live(tx: Tx, key: str) -> str | None:
-    found: str | None = tx.execute(
-        select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == _LIVE)
-    ).scalar_one_or_none()
-    return found
-
-
-def forget_live(tx: Tx, key: str) -> None:
-    tx.execute(delete(spoken).where(spoken.c.session == key, spoken.c.event == _LIVE))
+def note_begun(tx: Tx, key: str, invocation: str) -> None:
+    note_live(tx, key, invocation, f"{_BEGUN}{tx.now():.3f}")

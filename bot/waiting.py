@@ -10,13 +10,14 @@ from typing import Any
 
 from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
 
+from bot.lanes import CARDS, THREADS
 from bot.ledger import stamp
 from bot.pausing import PAUSED
 from bot.policy import may_decide
 from bot.row import Confirmation, OutcomeKind, State, VoteKind
 from bot.row_json import row_from_json
 from bot.rows import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
-from bot.tables import confirmations, homes, replies, sessions, switches
+from bot.tables import cards, confirmations, homes, replies, sessions, switches, threads
 from bot.versioned import NewerVersion, Unreadable
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
@@ -126,12 +127,21 @@ def _shown(row: Confirmation) -> Pending:
 _ATTENDED: Mapping[str, tuple[Table, Column[str]]] = {
     "session": (sessions, sessions.c.key),
     "confirmation": (confirmations, confirmations.c.id),
+    "card": (cards, cards.c.confirmation),
+    "thread": (threads, threads.c.session),
     "reply": (replies, replies.c.vote),
     "home": (homes, homes.c.key),
 }
 
 
-_TOPICS = {"session": SESSIONS, "confirmation": CONFIRMATIONS, "reply": REPLIES, "home": HOMES}
+_TOPICS = {
+    "session": SESSIONS,
+    "confirmation": CONFIRMATIONS,
+    "card": CARDS,
+    "thread": THREADS,
+    "reply": REPLIES,
+    "home": HOMES,
+}
 
 
 def read_parked(tx: Tx) -> list[Parked]:

@@ -11,20 +11,32 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.attend import Attendant, Kind, NotNow
 from bot.authorise import Facts
-from bot.desk import count_next, keep_time, look_at_grant, placed, put_right
+from bot.desk import count_next, draw_again, drawn, keep_time, look_at_grant, placed, put_right
 from bot.drawing import Around
-from bot.due import Owed, claims, owed
+from bot.due import Owed, claims, owed, to_draw
 from bot.following import following
 from bot.granting import grants_in, read_grant, would_withhold
+from bot.lanes import CARDS, THREADS
 from bot.letters import paused, read_session
 from bot.mailroom import Mailroom
 from bot.people import Person
 from bot.policy import Policies
 from bot.precedence import Precedence
 from bot.row import Confirmation, Place, State, Vote
-from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, Session, chain_of, now, read_confirmation, session_in
+from bot.rows import (
+    CONFIRMATIONS,
+    REPLIES,
+    SESSIONS,
+    Session,
+    chain_of,
+    due_again,
+    now,
+    read_confirmation,
+    session_in,
+)
 from bot.slack_json import texts
-from bot.tables import confirmations, replies, sessions
+from bot.tables import cards, confirmations, replies, sessions, threads
+from bot.teller import Teller
 from bot.unsealed import checked
 from bot.versioned import NewerVersion, Unreadable
 from bot.voting import Rules, needs_asking, waits_for_slack
@@ -65,8 +77,9 @@ class Worker:
         self,
         database: Database,
         mailroom: Mailroom,
+        teller: Teller,
         people: Asking,
-        cards: Drawing,
+        drawing: Drawing,
         rules: Rules,
         *,
         others: Sequence[Kind] = (),
@@ -74,14 +87,29 @@ class Worker:
         term: float = TERM,
         clicks: Precedence | None = None,
     ) -> None:
-        self._people, self._cards, self._rules = people, cards, rules
+        self._people, self._drawing, self._rules = people, drawing, rules
         kinds = (
             Kind(
-                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 16, next_deadline),
+                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
                 about=lambda key: about(confirmation=key),
                 turn=confirmations.c.session,
+                urgent=True,
             ),
-            Kind(sessions, sessions.c.key, SESSIONS, mailroom.attend, about=lambda key: about(session=session_in(key))),
+            Kind(
+                *(cards, cards.c.confirmation, CARDS, self._card, 16),
+                about=lambda key: about(confirmation=key),
+                turn=cards.c.session,
+                overtaken=draw_again,
+            ),
+            Kind(
+                *(sessions, sessions.c.key, SESSIONS, mailroom.attend),
+                about=lambda key: about(session=session_in(key)),
+                urgent=True,
+            ),
+            Kind(
+                *(threads, threads.c.session, THREADS, teller.attend, 16),
+                about=lambda key: about(session=session_in(key)),
+            ),
             Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,
         )
@@ -102,29 +130,51 @@ class Worker:
         return [row for attendant in self._attendants for row in attendant.at_work]
 
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
-        """Counts stored votes, keeps the time, and draws: in this order, so that one drawing shows it all."""
+        """Counts stored votes and keeps the time: nothing here waits for a card."""
+        nothing_was_due = True
         while True:
-            row, due = await lease.read(what_is_owed, confirmation_id)
-            sound = checked(row, row.changed_at, self._rules.policies, self._rules.seal).row
-            if sound is not row:
+            row, owed_now = await lease.read(what_is_owed, confirmation_id)
+            due = set(owed_now) - {Owed.DRAW}
+            if not self._is_sound(row):
                 await lease.run(put_right, confirmation_id, self._rules)
-            elif Owed.COUNT in due:
+            elif due:
+                await self._decide(row, due, lease)
+            else:
+                break
+            nothing_was_due = False
+        if nothing_was_due:
+            await lease.run(due_again, confirmation_id)
+
+    async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> None:
+        if Owed.COUNT in due:
+            try:
                 with following("count", row=row):
                     await self._count(lease, row)
-            elif Owed.LOOK_AT_GRANT in due:
-                await self._look_at_grant(lease, row)
-            elif set(due) - {Owed.DRAW}:
-                await lease.run(keep_time, confirmation_id)
-            elif due:
-                with following("draw", row=row):
-                    await self._draw(lease, row)
-            else:
-                return
+            except NotNow:
+                await lease.run(keep_time, row.id)  # which does not wait for what Slack knows of a voter
+                raise
+        elif Owed.LOOK_AT_GRANT in due:
+            await self._look_at_grant(lease, row)
+        else:
+            await lease.run(keep_time, row.id)
+
+    async def _card(self, confirmation_id: str, lease: Lease) -> None:
+        """Draws until every card shows the row as it is."""
+        while to_draw(row := await lease.read(read_known, confirmation_id)):
+            if not self._is_sound(row):
+                await lease.run(put_right, confirmation_id, self._rules)
+                continue
+            with following("draw", row=row):
+                await self._draw(lease, row)
+        await lease.run(drawn, confirmation_id)
+
+    def _is_sound(self, row: Confirmation) -> bool:
+        return checked(row, row.changed_at, self._rules.policies, self._rules.seal).row is row
 
     async def _draw(self, lease: Lease, row: Confirmation) -> None:
         session = await lease.read(read_session, chain_of(row.asked.session))
         around = await lease.read(read_around, row)
-        places = tuple(await self._cards.draw(lease, row, session, around))
+        places = tuple(await self._drawing.draw(lease, row, session, around))
         await lease.run(placed, row.id, places)
 
     async def _count(self, lease: Lease, row: Confirmation) -> None:
@@ -153,14 +203,19 @@ class Worker:
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
-        await self._cards.reply(lease, target, body, together)
+        await self._drawing.reply(lease, target, body, together)
         await lease.run(told, vote)
 
 
-def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
+def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
     row = read_confirmation(tx, confirmation_id)
     if row is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
+    return row
+
+
+def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
+    row = read_known(tx, confirmation_id)
     return row, owed(row, now(tx))
 
 

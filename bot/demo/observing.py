@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 from sqlalchemy import select
 
-from bot.rows import SESSIONS, line_of
+from bot.lanes import THREADS
+from bot.rows import line_of
 from bot.sandbox.panel import Item, answer_message, ledger_line, request_event
 from bot.tables import ledger
 from runtime import REQUEST_CONFIRMATION, Event
@@ -25,7 +26,7 @@ class Observing:
     async def follow(self) -> AsyncIterator[Item]:
         seen_events: dict[int, int] = {}
         seen_lines: dict[str, int] = {}
-        with self._database.waiter(SESSIONS) as waiter:
+        with self._database.waiter(THREADS) as waiter:
             while True:
                 for item in await self._database.read(news, seen_events, seen_lines):
                     yield item

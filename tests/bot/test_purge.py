@@ -14,11 +14,12 @@ from sqlalchemy import insert, select, update
 
 from bot.cli import main
 from bot.grants import Grant
-from bot.letters import spoke
+from bot.hosts import host
 from bot.operating import reading
+from bot.outbox import all_told, say_later, spoke
 from bot.row import OutcomeKind, SessionKey, State, VoteKind
 from bot.rows import find_session
-from bot.tables import grants, homes, mail, metadata, sessions
+from bot.tables import grants, homes, mail, metadata, sessions, threads
 from runtime.database import Database, Tx
 from runtime.jsontypes import canonical
 from runtime.records import SessionId
@@ -161,6 +162,11 @@ async def test_a_session_in_use_keeps_what_it_needs(at: Backoffice) -> None:
     assert {who.user for who in session.speakers} == {"U0ASKER", "U0ANNA"}
 
 
+def gives_up(tx: Tx, at: float) -> None:
+    for table in (sessions, threads):
+        tx.execute(update(table).values(parked_at=at, trouble="The channel is gone."))
+
+
 async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) -> None:
     over = await at.asks("deploy")
     await at.vote(over, ANNA, VoteKind.DENY)
@@ -169,8 +175,7 @@ async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) 
     assert nothing.startswith("Nothing is left to purge from before ")
     assert kept == "1 session is still in use, and kept what it needs."
     assert all(line.content for line in await at.lines())
-    given_up = update(sessions).values(parked_at=at.clock.at, trouble="The channel is gone.")
-    await at.database.run(lambda tx: tx.execute(given_up))
+    await at.database.run(gives_up, at.clock.at)
     await at.is_drawn()
     assert (await purged(at)).lines[0].endswith("went: 2 lines, 1 confirmation, 2 letters.")
 
@@ -225,7 +230,9 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     assert session is not None
     name = SessionId(session.session.app, session.session.user, session.session.id)
     await at.database.run(create, name, "oncall", {}, "desk")
+    await at.database.run(say_later, at.key, host.Said(event="e1", author="oncall", text="Hello."))
     await at.database.run(spoke, at.key, "e1", "1.2")
+    await at.database.run(all_told, at.key)
     await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
     at.clock.passes(days=100)
     assert (await purged(at)).lines[0].endswith("went: 6 lines, 1 confirmation, 2 letters, 1 history.")

@@ -26,11 +26,12 @@ from sqlalchemy import Row, select
 from bot.authorise import Facts
 from bot.cli import main
 from bot.control import serve_control
-from bot.desk import Ballot, Cast, Opening, cast, hand_over, open_request, placed, see
+from bot.desk import Ballot, Cast, Opening, cast, drawn, hand_over, open_request, placed, see
 from bot.hearing import Heard, hear
 from bot.hosts.host import HostRequest
-from bot.letters import letter_done, next_letter, rest, told_up_to
+from bot.letters import letter_done, next_letter, rest
 from bot.operating import operator_handlers
+from bot.outbox import all_told, told_up_to
 from bot.outcomes import Seen
 from bot.people import Account, Approver, Members, Person, Unresolved
 from bot.policy import CallFacts, Policies
@@ -199,8 +200,9 @@ class Backoffice:
 
     async def is_drawn(self) -> None:
         for row in await self.database.read(session_confirmations, self.key):
-            drawn = tuple(replace(place, drawn_version=row.face) for place in row.places)
-            await self.database.run(placed, row.id, drawn)
+            places = tuple(replace(place, drawn_version=row.face) for place in row.places)
+            await self.database.run(placed, row.id, places)
+            await self.database.run(drawn, row.id)
 
     async def row(self, confirmation: str) -> Confirmation:
         row = await self.database.read(read_confirmation, confirmation)
@@ -291,3 +293,4 @@ def _told(tx: Tx, key: str) -> None:
         letter_done(tx, letter.id)
     told_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
     rest(tx, key)
+    all_told(tx, key)

@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy import or_, select
 
 from bot.app import Bot, running
+from bot.lanes import CARDS, THREADS
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.sandbox.people import Person
 from bot.sandbox.records import Channel
@@ -26,7 +27,7 @@ from bot.sandbox.seen import Seen
 from bot.sandbox.server import FakeSlack
 from bot.settings import Settings, parse_settings
 from bot.slack_calls import Limits
-from bot.tables import confirmations, replies, sessions
+from bot.tables import cards, confirmations, replies, sessions, threads
 from runtime.database import Tx
 from runtime.jsontypes import JsonObject
 
@@ -37,7 +38,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 
 
-TOPICS = (CONFIRMATIONS, SESSIONS, REPLIES)
+TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 
 AT_ONCE = Limits(posts=1000)
 """No test waits for a second to pass between two messages."""
@@ -215,5 +216,5 @@ def busy(tx: Tx) -> bool:
                 table.c.parked_at.is_(None), or_(table.c.due_at <= now, table.c.lease_until > now)
             )
         ).first()
-        for table in (confirmations, sessions, replies)
+        for table in (confirmations, sessions, cards, threads, replies)
     )
