@@ -52,7 +52,8 @@ class PostgresEngine:
         self._clock = clock
         self._hub = hub
         # A service reads what it has just written, so a standby is never good enough for it, not even for reading.
-        self._wanted = "any" if read_only else "read-write"
+        # Who only reads takes what the URL says.
+        self._wanted = None if read_only else "read-write"
         self._writes = None if read_only else self._pool(WRITERS)
         if self._writes is not None:
             event.listen(self._writes.sync_engine, "handle_error", _dropped_if_read_only)
@@ -139,7 +140,7 @@ class PostgresEngine:
                 return
             except Away:
                 away += 1
-                if self._closing or self._wanted == "any" or asyncio.get_running_loop().time() >= until:
+                if self._closing or self._wanted is None or asyncio.get_running_loop().time() >= until:
                     raise
             except DBAPIError as error:
                 reason = _why_again(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from bot.authorise import Facts
 from bot.desk import count_next
 from bot.row import VoteKind
+from bot.rows import put_mail
 from bot.store import open_store
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, full_member
@@ -57,3 +59,10 @@ async def test_both_at_the_same_time(at: Backoffice) -> None:
     assert [line.kind for line in await at.lines()] == ["asked", "approval"]
     for one in others[1:]:
         await one.close()
+
+
+async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> None:
+    await at.hears("hello")
+    for is_new in (True, False, False):
+        put = partial(put_mail, kind="answer", mark="k1:1:approved", body="{}")
+        assert await at.database.run(put, at.key) is is_new

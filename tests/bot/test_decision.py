@@ -299,6 +299,13 @@ class TestBarred:
         assert [vote.voter for vote in desk.row.approvals] == [BEN]
         assert LineKind.VOTE_FELL in desk.told
 
+    def test_a_bar_takes_it_also_with_a_vote_that_does_not_count(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.approve(ASKER) is not None
+        assert desk.row.approvals == ()
+
     def test_a_bar_that_cannot_be_looked_up_lets_nobody_through(self) -> None:
         desk = Desk(make_policy(barred=["group:S0GONE"]))
         assert why(desk.approve(ANNA)) is Reason.CANNOT_ASK

@@ -247,6 +247,13 @@ class TestUnknown:
         assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
         assert LineKind.VOTE_FELL in desk.told
 
+    def test_a_bar_is_looked_at_with_each_vote_also_with_one_that_does_not_count(self) -> None:
+        desk = unknown(quorum=2)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.vote(VoteKind.RUN_AGAIN, ASKER) is not None
+        assert desk.row.voters(VoteKind.RUN_AGAIN) == ()
+
     def test_before_it_runs_again_the_host_still_speaks_of_the_first_attempt(self) -> None:
         desk = unknown()
         desk.vote(VoteKind.RUN_AGAIN, ANNA)

@@ -20,7 +20,7 @@ def database_url(sqlite_url: str) -> str:
 
 
 TASKS = (
-    *("worker-confirmations", "worker-sessions", "worker-replies", "worker-homes"),
+    *("worker-confirmations", "worker-cards", "worker-sessions", "worker-threads", "worker-replies", "worker-homes"),
     *("homes", "workspaces", "replicas", "checkpoints"),
 )
 

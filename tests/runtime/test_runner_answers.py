@@ -31,9 +31,10 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.message import Message, read_message
 from runtime.runner import Word
 from runtime.store import open_store
+from runtime.tool import ToolOutcomeUnknown
 from runtime.wire import Dialect
 from tests.runtime.conftest import MakeRunner
-from tests.support.dialogue import Chat, answering, raw_answer, shown
+from tests.support.dialogue import Chat, answering, heard, raw_answer, shown
 from tests.support.watched import Watched
 
 log: list[object] = []
@@ -557,3 +558,26 @@ async def test_a_state_delta_that_comes_with_answers_to_two_invocations_is_appli
     told = [event for event in await chat.history() if event.actions.state_delta]
     assert [event.actions.state_delta for event in told] == [{"mood": "calm"}]
     assert await chat.state() == {"mood": "calm"}
+
+
+async def test_a_word_about_another_attempt_is_a_conflict(run: MakeRunner) -> None:
+    def send(to: str) -> str:
+        raise ToolOutcomeUnknown("The line broke.")
+
+    tools = [FunctionTool(send, require_confirmation=True)]
+    runner = run(Agent("a", ScriptedModel(call("send", to="Ada"), "Sent."), tools=tools))
+    chat = Chat(runner)
+    await chat.approve((await chat.say("Send it")).request)
+    (unknown,) = await runner.calls(user_id=chat.user, session_id=chat.session)
+
+    async def settle(attempt: int) -> None:
+        word: Word = "it happened"
+        await heard(
+            await runner.settle(
+                user_id=chat.user, session_id=chat.session, call_id=unknown.id, word=word, attempt=attempt
+            )
+        )
+
+    with pytest.raises(Conflict, match="is at attempt 1 by now"):
+        await settle(2)
+    await settle(1)
