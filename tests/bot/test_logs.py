@@ -24,6 +24,7 @@ from bot.store import open_store
 from bot.tables import confirmations
 from runtime.database import Tx
 from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
 from runtime.logs import JsonLines, Lines, about, configure
 from tests.support.deciding import NOON
 from tests.support.kill import ROOT
@@ -67,6 +68,10 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
 
 
 @pytest.mark.slow
+def a_line(args: JsonObject) -> bool:
+    return "adk_confirmation_line" in str(args.get("metadata"))
+
+
 @pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 async def test_neither_secrets_nor_arguments_whatever_the_level(
     open_office: Opens, written: io.StringIO, socket: bool
@@ -74,7 +79,7 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
     """Everything that can be done to a call, at DEBUG, with Slack failing in between."""
     async with open_office(POLICY, target="tests.support.lab:agent", socket=socket) as at:
         at.slack.faults.fails("chat.update", status=503)
-        at.slack.faults.refuses("chat.postMessage", "invalid_blocks")
+        at.slack.faults.refuses("chat.postMessage", "invalid_blocks", where=a_line)
         at.slack.faults.garbles("assistant.threads.setStatus")
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
         await at.bob.clicks(card, "Approve")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -65,6 +66,16 @@ class Child:
 
     def kill(self) -> None:
         self._process.kill()
+
+    def freezes(self) -> None:
+        """It stands still, with all its threads, until it thaws."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def thaws(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def is_told_to_end(self) -> None:
+        self._process.send_signal(signal.SIGINT)
 
     async def gone(self) -> None:
         """Returns when the operating system has taken back all that was the process's."""

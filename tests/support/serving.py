@@ -90,6 +90,23 @@ class Serving:
         await self._process.reached(POINT)
         return self._process.said[-1]
 
+    def freezes(self) -> None:
+        assert self._process is not None
+        self._process.freezes()
+
+    def thaws(self) -> None:
+        """And goes on from where it stood."""
+        assert self._process is not None
+        self._process.thaws()
+        self._process.go_on()
+
+    async def stops(self) -> None:
+        """Told to, it finishes what it was at, and ends."""
+        assert self._process is not None
+        self._process.is_told_to_end()
+        await self._process.gone()
+        await self._stack.aclose()
+
     async def killed(self) -> None:
         """SIGKILL: no `finally`, no `atexit`."""
         assert self._process is not None
