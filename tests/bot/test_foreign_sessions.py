@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from bot.hosts.foreign import ForeignHost
-from bot.hosts.host import Cut, HostAnswer, Lost
+from bot.hosts.host import Altered, Became, Cut, HostAnswer, Lost
 from bot.row import SessionKey
 from bot.steps import Word
 from runtime.jsontypes import JsonObject
@@ -36,13 +37,13 @@ def event(author: str, part: JsonObject) -> JsonObject:
     return {"id": f"x{id(part)}", "author": author, "invocationId": "e-1", "timestamp": NOON, "content": content}
 
 
-def asked() -> list[JsonObject]:
+def asked(call: JsonObject = CALL) -> list[JsonObject]:
     hint: JsonObject = {"hint": "Approve?", "confirmed": False}
-    asking: JsonObject = {"id": "r1", "name": ASK, "args": {"originalFunctionCall": CALL, "toolConfirmation": hint}}
+    asking: JsonObject = {"id": "r1", "name": ASK, "args": {"originalFunctionCall": call, "toolConfirmation": hint}}
     waits: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
     return [
         event("user", {"text": "pay"}),
-        event("clerk", {"functionCall": CALL}),
+        event("clerk", {"functionCall": call}),
         event("clerk", {"functionCall": asking}),
         event("clerk", {"functionResponse": {"id": "c1", "name": "reimburse", "response": waits}}),
     ]
@@ -178,3 +179,31 @@ async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> No
         with pytest.raises(Cut):
             await there.settles(Word.HAPPENED, attempt)
     assert there.sent == 2
+
+
+async def test_another_call_under_the_request_is_not_answered(there: There) -> None:
+    """Somebody rewrote the session: what was approved is not what would run."""
+    there.events = asked({**CALL, "args": {"amount": 99_999}})
+    with pytest.raises(Altered):
+        await there.answers()
+    assert there.sent == 0
+
+
+async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: There) -> None:
+    began, ends = asyncio.Event(), asyncio.Event()
+
+    async def runs(_: web.Request) -> web.Response:
+        there.events = [*asked(), approved()]
+        began.set()
+        await ends.wait()
+        there.events = [*asked(), approved(), paid()]
+        return web.Response(text="", content_type="text/event-stream")
+
+    there.ear.instead["/run_sse"] = runs
+    answering = asyncio.create_task(there.answers())
+    await asyncio.wait_for(began.wait(), 20)
+    (during,) = (await there.host.look(OURS)).outcomes
+    ends.set()
+    await answering
+    (after,) = (await there.host.look(OURS)).outcomes
+    assert (during.became, after.became) == (Became.RUNNING, Became.DONE)

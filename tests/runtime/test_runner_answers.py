@@ -581,3 +581,18 @@ async def test_a_word_about_another_attempt_is_a_conflict(run: MakeRunner) -> No
     with pytest.raises(Conflict, match="is at attempt 1 by now"):
         await settle(2)
     await settle(1)
+
+
+async def test_what_a_person_wrote_is_held_to_the_type_and_what_the_model_wrote_may_be_loose(run: MakeRunner) -> None:
+    def pay(amount: int, to: str) -> str:
+        log.append((amount, to))
+        return "paid"
+
+    tools = [FunctionTool(pay, require_confirmation=True)]
+    chat = Chat(run(Agent("a", ScriptedModel(call("pay", amount="10", to="Ada"), "Paid."), tools=tools)))
+    request = (await chat.say("Pay")).request
+    with pytest.raises(Invalid, match="amount"):
+        await chat.approve(request, {"amount": "20"})
+    assert log == []
+    await chat.approve(request, {"to": "Bea"})
+    assert log == [(10, "Bea")]
