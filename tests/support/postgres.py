@@ -144,6 +144,11 @@ class PostgresServer:
         """Where it listens."""
         return str(self._server.get_postmaster_info().socket_path)
 
+    @property
+    def pid(self) -> int:
+        """Of the process that all others of the server are children of."""
+        return int(self._server.get_postmaster_info().pid)
+
     def goes_away(self, *, crashes: bool) -> None:
         """Every connection breaks. `crashes`: nothing is finished, and the next start recovers from the log."""
         how = "immediate" if crashes else "fast"
