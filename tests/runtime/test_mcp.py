@@ -454,9 +454,11 @@ for line in sys.stdin:
         server = {"name": "x", "version": "1"}
         answer["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
     elif asked["method"] == "tools/list":
-        answer["result"] = {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]}
+        second = (asked.get("params") or {}).get("cursor") == "more"
+        tool = {"name": "pay" if second else "look", "inputSchema": {"type": "object"}}
+        answer["result"] = {"tools": [tool]} if second else {"tools": [tool], "nextCursor": "more"}
     elif asked["method"] == "tools/call":
-        answer["error"] = {"code": int(sys.argv[1]), "message": "Something went wrong"}
+        answer["error"] = {"code": int(sys.argv[1]), "message": sys.argv[2]}
     else:
         answer["result"] = {}
     print(json.dumps(answer), flush=True)
@@ -468,6 +470,18 @@ async def test_an_internal_error_of_the_server_says_nothing_of_what_happened_bef
     made: Make, code: int, raised: type[Exception]
 ) -> None:
     """Wrong arguments do: then nothing ran."""
-    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, str(code)]))
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, str(code), "Something broke"]))
     with pytest.raises(raised):
+        await run(toolset, "pay")
+
+
+async def test_tools_are_listed_to_the_last_page(made: Make) -> None:
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, "-32603", "Something broke"]))
+    assert [one.name for one in await toolset.tools()] == ["look", "pay"]
+
+
+async def test_a_server_that_forgot_the_session_ran_nothing(made: Make) -> None:
+    """In the SDK's own words."""
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, "32600", "Session terminated"]))
+    with pytest.raises(McpUnavailable, match="Nothing ran: call again"):
         await run(toolset, "pay")
