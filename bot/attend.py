@@ -16,10 +16,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, ColumnElement, Table, and_, func, select, update
 
-from bot.departures import gone
 from bot.precedence import Precedence
-from bot.slack_calls import Workspace
-from bot.slack_trouble import Later, NotInstalled
+from bot.put_off import PutAside, PutOff
 from runtime.database import Database, Tx, Waiter, for_update
 from runtime.errors import ConfirmError, StoreError
 from runtime.lease import TERM, Lease, LeaseLost, free
@@ -40,12 +38,20 @@ _LOOKED_AT = 1000
 _NOBODY: Mapping[str, str] = {}
 
 
-class NotNow(ConfirmError):
+class NotNow(ConfirmError, PutOff):
     """It can't be done now, through no fault of the row: it comes up again after so many seconds."""
 
     def __init__(self, after: float, why: str) -> None:
         super().__init__(why)
         self.after = after
+
+
+ForGood = Callable[[Tx, PutAside], bool]
+"""Whether what put a row aside lasts until somebody changes it."""
+
+
+def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Attendant` takes by default)
+    return False
 
 
 def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.deadline` is, by default)
@@ -92,7 +98,7 @@ class Kind:
 
 
 class Attendant:
-    """Attends the rows of one kind until it is stopped."""
+    """Attends the rows of one kind until it is stopped. `for_good` asks the store whether a row is to be left alone."""
 
     def __init__(
         self,
@@ -102,8 +108,10 @@ class Attendant:
         poll: float = POLL,
         term: float = TERM,
         clicks: Precedence | None = None,
+        for_good: ForGood = _not_for_good,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
+        self._for_good = for_good
         self._clicks = clicks or Precedence()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
         self._stopping = asyncio.Event()
@@ -205,12 +213,12 @@ class Attendant:
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
 
     async def _put_off(self, key: str, claim: Claim, lease: Lease, error: Exception) -> None:
-        if isinstance(error, NotNow | Later):
+        if isinstance(error, PutOff):
             first = await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
-        elif isinstance(error, NotInstalled):
-            await lease.run(put_aside, self._kind, key, claim.due_at, error)
+        elif isinstance(error, PutAside):
+            await lease.run(put_aside, self._kind, key, claim.due_at, error, self._for_good)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
@@ -272,10 +280,9 @@ def _turns(
     return {key: turn for _, _, key, turn in sorted(ranked)[:room]}
 
 
-def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, nobody: NotInstalled) -> None:
-    """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
-    removed = gone(tx, Workspace(nobody.team, nobody.enterprise), lock=True)
-    postpone(tx, kind, key, due_at, None, str(nobody), counted=True, last=removed)
+def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
+    """Parked at once where the store says that it is `for_good`; otherwise it counts as any other failure."""
+    postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
 
 
 def postpone(

@@ -17,9 +17,11 @@ from bot.attempts import begin
 from bot.installations import WITHHELD, Installed, bots, forget, serving
 from bot.lanes import CARDS, THREADS
 from bot.ledger import SYSTEM, LineKind, stamp
+from bot.put_off import PutAside
 from bot.row import State
 from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS, now, write_step
 from bot.slack_calls import Workspace
+from bot.slack_trouble import NotInstalled
 from bot.steps import Step
 from bot.tables import ATTENDED, confirmations, grants, mail, replies, sessions, switches
 from runtime.database import Tx, for_update
@@ -96,6 +98,11 @@ def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
     found = select(switches.c.name).where(switches.c.name.in_(names))
     marked = tx.execute(for_update(found) if lock else found).first() is not None
     return marked and serving(tx, at) is None
+
+
+def removed(tx: Tx, error: PutAside) -> bool:
+    """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
+    return isinstance(error, NotInstalled) and gone(tx, Workspace(error.team, error.enterprise), lock=True)
 
 
 def depart(tx: Tx, one: Installed, removal: Removal) -> bool:

@@ -16,6 +16,7 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
+from bot.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError
 
 
@@ -30,7 +31,7 @@ class SlackTrouble(ConfirmError):
 LIMITED = frozenset({"ratelimited", "rate_limited"})
 
 
-class Later(SlackTrouble):
+class Later(SlackTrouble, PutOff):
     def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
         super().__init__(method, code, f"Slack takes no {method} now ({code}); trying again in {after:.0f} s.")
         self.after = after
@@ -62,7 +63,7 @@ class Revoked(SlackTrouble):
         super().__init__(method, code, f"Slack does not accept this app's token any more ({code}): install it again.")
 
 
-class NotInstalled(SlackTrouble):
+class NotInstalled(SlackTrouble, PutAside):
     """Nobody was asked. Whatever was to be done there is put aside until it is installed (again)."""
 
     def __init__(self, team: str, enterprise: str | None) -> None:

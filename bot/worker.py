@@ -11,6 +11,7 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.attend import Attendant, Kind, NotNow
 from bot.authorise import Facts
+from bot.departures import removed
 from bot.desk import count_next, draw_again, drawn, keep_time, look_at_grant, placed, put_right
 from bot.drawing import Around
 from bot.due import Owed, claims, owed, to_draw
@@ -113,7 +114,9 @@ class Worker:
             Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,
         )
-        self._attendants = [Attendant(database, kind, poll=poll, term=term, clicks=clicks) for kind in kinds]
+        self._attendants = [
+            Attendant(database, kind, poll=poll, term=term, clicks=clicks, for_good=removed) for kind in kinds
+        ]
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, update
 from bot import words
 from bot.attend import Kind, claim_due, put_aside
 from bot.closing import abandon
-from bot.departures import Access, Leaving, Removal, arrive, closed, depart, gone, grant, leavings, withhold
+from bot.departures import Access, Leaving, Removal, arrive, closed, depart, gone, grant, leavings, removed, withhold
 from bot.hearing import Heard, hear
 from bot.installations import Installed, bots
 from bot.ledger import LineKind
@@ -161,7 +161,7 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     def fails(tx: Tx) -> None:
         tx.execute(update(homes).values(due_at=tx.now(), lease_token=None, lease_until=None))
         ((found, claim),) = claim_due(tx, kind, 10, 30.0)[0]
-        put_aside(tx, kind, found, claim.due_at, nobody)
+        put_aside(tx, kind, found, claim.due_at, nobody, removed)
 
     def row(tx: Tx) -> tuple[bool, bool, int]:
         found = tx.execute(select(homes.c.parked_at, homes.c.due_at, homes.c.failures)).one()
