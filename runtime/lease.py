@@ -198,16 +198,20 @@ class Lease:
 
     async def sure(self) -> None:
         """Awaited right before an effect outside; raises `LeaseLost`, or what keeps the store from answering. A lease
-        that is nearly over, or was over for a while and taken by nobody, is renewed first."""
-        if self.lost.is_set() or self._released:
-            raise LeaseLost
-        left = await self._database.read(remaining, self._table, self._where, self.token)
-        if left is None:
-            self.lost.set()
-        elif left < self._term / 3:
-            await self._renew()
-        if self.lost.is_set():
-            raise LeaseLost
+        that is nearly over, or was over for a while and taken by nobody, is renewed first. An answer that is older than
+        the lease had left says nothing: the process stood still meanwhile, so the store is asked again."""
+        clock = asyncio.get_running_loop().time
+        while not (self.lost.is_set() or self._released):
+            asked = clock()
+            left = await self._database.read(remaining, self._table, self._where, self.token)
+            if left is None:
+                self.lost.set()
+            elif left < self._term / 3:
+                asked, left = clock(), self._term
+                await self._renew()
+            if left is not None and not self.lost.is_set() and clock() - asked < left:
+                return
+        raise LeaseLost
 
     async def release(self) -> None:
         self.stop()

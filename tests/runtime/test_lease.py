@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from sqlalchemy import Column, Float, MetaData, String, Table, insert, select, update
@@ -23,7 +24,8 @@ from runtime.lease import (
     wait_for_lease,
 )
 from tests.support.kill import child, here
-from tests.support.watched import Watched
+from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.watched import Watched, When
 
 metadata = MetaData()
 desks = Table("desks", metadata, Column("name", String, primary_key=True), *lease_columns(), Column("due", Float))
@@ -240,6 +242,32 @@ async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(s
         await lease.sure()
         assert not lease.lost.is_set()
         assert await store.read(remaining, desks, MINE, lease.token) == 30
+
+
+def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path: Path) -> None:
+    """It stood still between the store's answer and its own next step, and somebody else took the row."""
+
+    async def frozen(loop: Skipping) -> None:
+        asked: list[str] = []
+
+        async def freeze(when: When, what: str) -> None:
+            if (when, what) == ("after", "remaining"):
+                asked.append(what)
+                if len(asked) == 1:
+                    await loop.skip(31)
+                    assert await opened.run(claim, desks, MINE, term=30.0) is not None
+
+        opened = await Database.open(f"sqlite:///{tmp_path / 'x.db'}", clock=loop.wall)
+        await opened.run(create)
+        token = await opened.run(claim, desks, MINE, term=30.0)
+        assert token is not None
+        lease = Lease(Watched(opened, freeze), desks, MINE, token, term=30.0)
+        with pytest.raises(LeaseLost):
+            await lease.sure()
+        assert len(asked) == 2
+        await opened.close()
+
+    in_skipping_time(frozen)
 
 
 async def test_who_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
