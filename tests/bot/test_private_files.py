@@ -29,7 +29,7 @@ def no_chmod(event, args):
 
 async def main(path):
     url = f"sqlite:///{path}"
-    store = await open_store(url)
+    store = await open_store(url, "a secret of thirty-two characters!")
     async with serve_control(socket_path(url), {}):
         folder = Path(path).parent
         print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in folder.iterdir()}))
