@@ -159,10 +159,10 @@ async def fill(
     from bot.policy import CallFacts, Governs
     from bot.row import Place
     from bot.rows import chain_of
+    from bot.rules import Rules
     from bot.seal import Seal
     from bot.settings import parse_settings
     from bot.store import open_store
-    from bot.voting import Rules
     from runtime.database import Tx
 
     policies = parse_settings(CONFIG.format(port=0), {}).policies

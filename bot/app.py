@@ -41,6 +41,7 @@ from bot.probes import add_probes
 from bot.readiness import Readiness, store_probe
 from bot.reloading import Reloading, ended
 from bot.replicas import Replicas
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.sender import Sender
 from bot.settings import Settings
@@ -50,7 +51,6 @@ from bot.store import open_store, socket_path
 from bot.supervision import Supervisor
 from bot.teller import Teller
 from bot.voice import Voice
-from bot.voting import Rules
 from bot.web import make_site
 from bot.worker import Worker
 from bot.workspaces import SeveralWorkspaces, Workspaces, open_workspaces

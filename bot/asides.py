@@ -28,12 +28,12 @@ from bot.people import Person
 from bot.retrying import Again, say_again
 from bot.row import Confirmation, VoteKind
 from bot.rows import confirmation_lines, read_confirmation
+from bot.rules import Rules
 from bot.sender import Sender
 from bot.slack_calls import Workspace
 from bot.slack_trouble import Gone
 from bot.telling import step_view
 from bot.viewing import card_view
-from bot.voting import Rules
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
 

@@ -18,9 +18,9 @@ from bot.outcomes import Seen
 from bot.row import Confirmation, OutcomeKind, State
 from bot.row_json import delivery_from_json
 from bot.rows import Session, now, read_confirmation, seconds
+from bot.rules import Rules
 from bot.states import Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
-from bot.voting import Rules
 from runtime.call import Approved
 from runtime.lease import Lease
 

@@ -39,13 +39,14 @@ from bot.rows import (
     save_places,
     write_step,
 )
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.sealed import with_seal
 from bot.states import Change, changed
 from bot.steps import Delivery, Step
 from bot.tables import confirmations, replies
 from bot.unsealed import checked
-from bot.voting import Rules, count, needs_asking, store_vote
+from bot.voting import count, needs_asking, store_vote
 from runtime.database import Tx
 from runtime.jsontypes import JsonObject, canonical
 from runtime.lease import free

@@ -12,8 +12,8 @@ from bot.desk import Ballot, Cast, Known, cast, nothing_known
 from bot.ledger import SYSTEM, Line, LineKind
 from bot.row import Confirmation, SessionKey
 from bot.rows import session_in
+from bot.rules import Rules
 from bot.together import cast_all
-from bot.voting import Rules
 from runtime import tracing
 from runtime.database import Database
 from runtime.logs import about

@@ -18,12 +18,12 @@ from bot.people import Person
 from bot.policy import Governs, Policy
 from bot.row import Asked, Confirmation, Vote, VoteKind
 from bot.rows import chain_of, lock_confirmation, now, read_confirmation, save, write_step
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.states import Change
 from bot.steps import Step, Unsealed
 from bot.tables import grants, ledger
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import Rules
 from runtime.database import Tx
 from runtime.errors import NotFound
 

@@ -23,11 +23,12 @@ from bot.people import Approver, ApproverKind, Person, Unresolved
 from bot.policy import CallFacts
 from bot.row import Confirmation, Place, Vote, VoteKind
 from bot.rows import chain_of, find_session, now
+from bot.rules import Rules
 from bot.sender import Sender
 from bot.slack_calls import Workspace
 from bot.slack_trouble import SlackTrouble
 from bot.viewing import Links
-from bot.voting import Rules, claim_of
+from bot.voting import claim_of
 from runtime.database import Database, Tx
 
 SHOWN = 20

@@ -32,9 +32,9 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot import installing_words as words
 from bot.environment import Environment
 from bot.installations import STATE_LIVES, States, installed
+from bot.rules import Rules
 from bot.scopes import SCOPES
 from bot.slack_trouble import trouble_from
-from bot.voting import Rules
 from bot.workspaces import SeveralWorkspaces
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError

@@ -33,8 +33,8 @@ from bot.policy import Policies
 from bot.precedence import Precedence
 from bot.row import Confirmation, Edit, State, Vote, VoteKind
 from bot.rows import read_confirmation
+from bot.rules import Rules
 from bot.sender import Sender
-from bot.voting import Rules
 from runtime import tracing
 from runtime.database import Database
 from runtime.errors import ConfirmError, StoreError

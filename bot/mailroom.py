@@ -34,9 +34,9 @@ from bot.outcomes import Seen
 from bot.policy import CallFacts
 from bot.row import Confirmation, OutcomeKind, State
 from bot.rows import SESSIONS, Session, moment, now, session_confirmations
+from bot.rules import Rules
 from bot.showing import Showing, Stage
 from bot.states import Illegal
-from bot.voting import Rules
 from runtime import tracing
 from runtime.database import Tx
 from runtime.jsontypes import JsonObject

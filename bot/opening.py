@@ -21,10 +21,10 @@ from bot.people import Person, Unresolved
 from bot.policy import CallFacts, Governs, Policy, Unfit, Ungoverned, may_show_in
 from bot.row import Confirmation, Place, Vote
 from bot.rows import Session, find_session, now, session_confirmations
+from bot.rules import Rules
 from bot.slack_calls import Workspace
 from bot.slack_trouble import Gone, SlackTrouble
 from bot.tables import mail
-from bot.voting import Rules
 from runtime.database import Tx
 from runtime.errors import Invalid
 from runtime.lease import Lease

@@ -26,11 +26,11 @@ from bot.reapplying import reapply_all
 from bot.reloading import Reloading, same_policies
 from bot.row import VoteKind
 from bot.rows import read_confirmation
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.settings import Settings
 from bot.store import HISTORY, open_beside, socket_path
 from bot.tallies import unscraped
-from bot.voting import Rules
 from bot.waiting import unpark
 from runtime.database import Database, Tx
 from runtime.errors import Conflict, Invalid, NotFound

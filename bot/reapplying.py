@@ -20,11 +20,12 @@ from bot.policy import Governs, Policies
 from bot.row import Confirmation, State, Vote
 from bot.row_json import row_from_json
 from bot.rows import Session, chain_of, find_session, lock_confirmation, now, save
+from bot.rules import Rules
 from bot.states import Change, Event, Illegal, changed
 from bot.tables import confirmations
 from bot.unsealed import checked, under
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import Rules, claim_of, fall, or_approved
+from bot.voting import claim_of, fall, or_approved
 from runtime.database import Database, Tx
 from runtime.jsontypes import JsonObject
 

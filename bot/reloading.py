@@ -14,8 +14,8 @@ from pathlib import Path
 
 from bot.policy import Policies
 from bot.problems import SettingsError
+from bot.rules import Rules
 from bot.settings import Settings, load_settings, serving_problems
-from bot.voting import Rules
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from bot.desk import Ballot, Cast, cast
+from bot.rules import Rules
 from bot.tables import confirmations
-from bot.voting import Rules
 from runtime.database import Tx
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ any two clicks the first one stored is the first one heard.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import assert_never
 
@@ -18,25 +18,13 @@ from bot.editing import Edited, check_edit, edited
 from bot.ledger import LineKind
 from bot.outcomes import run_again, settle
 from bot.people import OPERATOR, Unresolved
-from bot.policy import Policies
 from bot.row import Confirmation, Revision, State, Vote, VoteKind, VoteState
-from bot.seal import Seal
+from bot.rules import Rules
 from bot.sealed import voters as sealed_voters
 from bot.states import Change, Event, Illegal, changed
 from bot.steps import FieldChange, Step, Word
 from bot.unsealed import checked
 from runtime.errors import Invalid
-
-
-@dataclass
-class Rules:
-    """What counting needs beside the row: the file's policies, to hold an edit against, and the seal for its result.
-
-    `policies` are those of the file as it is now: whoever needs them looks here each time (`reloading.py` puts them).
-    """
-
-    policies: Policies
-    seal: Seal
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Change:

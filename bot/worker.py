@@ -35,12 +35,13 @@ from bot.rows import (
     read_confirmation,
     session_in,
 )
+from bot.rules import Rules
 from bot.slack_json import texts
 from bot.tables import cards, confirmations, replies, sessions, threads
 from bot.teller import Teller
 from bot.unsealed import checked
 from bot.versioned import NewerVersion, Unreadable
-from bot.voting import Rules, needs_asking, waits_for_slack
+from bot.voting import needs_asking, waits_for_slack
 from runtime.database import Database, Tx
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject

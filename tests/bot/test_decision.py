@@ -13,8 +13,9 @@ from bot.people import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy import Policies
 from bot.reapplying import reapply
 from bot.row import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
+from bot.rules import Rules
 from bot.states import Illegal
-from bot.voting import Rules, completes, count, needs_asking, store_vote
+from bot.voting import completes, count, needs_asking, store_vote
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import (

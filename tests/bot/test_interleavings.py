@@ -20,11 +20,12 @@ from bot.policy import Policies, Policy
 from bot.reapplying import reapply
 from bot.row import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.row_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from bot.rules import Rules
 from bot.sealed import with_seal
 from bot.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Change, Illegal
 from bot.steps import Answer, Delivery, Settlement, Word
 from bot.unsealed import checked
-from bot.voting import Rules, claim_of, count, store_vote
+from bot.voting import claim_of, count, store_vote
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, SEAL, TEAM, Desk, make_asked, make_policy
 
 PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)

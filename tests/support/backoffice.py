@@ -38,11 +38,11 @@ from bot.policy import CallFacts, Policies
 from bot.row import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
 from bot.row_json import delivery_from_json
 from bot.rows import read_confirmation, session_confirmations
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.settings import load_settings
 from bot.store import open_store, socket_path
 from bot.tables import chains, ledger, mail, sessions
-from bot.voting import Rules
 from runtime.database import Database, Tx
 from runtime.jsontypes import Json, JsonObject
 from tests.support.deciding import ASKER, TEAM, full_member

@@ -16,12 +16,13 @@ from bot.people import Account, Approver, Members, Person
 from bot.policy import Policies, Policy
 from bot.reapplying import reapply
 from bot.row import Asked, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
+from bot.rules import Rules
 from bot.seal import Seal
 from bot.sealed import with_seal
 from bot.states import Change
 from bot.steps import Answer, Delivery, Step
 from bot.unsealed import checked
-from bot.voting import Rules, count, store_vote
+from bot.voting import count, store_vote
 from runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"
