@@ -136,8 +136,8 @@ def bare() -> None:
 
 
 async def slack() -> None:
-    from bot.sandbox.registration import App
-    from bot.sandbox.server import FakeSlack
+    from bot.sandbox.server.server import FakeSlack
+    from bot.sandbox.workspace.registration import App
 
     async with FakeSlack(App(signing_secret=SECRET), port=int(sys.argv[2])) as running:
         ids = {"bob": "U0BOB", "cyd": "U0CYD", "ann": "U0ANN"}
@@ -152,18 +152,18 @@ async def fill(
 ) -> list[str]:
     """Confirmations that wait, each in a session of its own; what a click on each carries. `first`: their numbers
     begin there."""
-    from bot.desk import Opening, open_request
-    from bot.hearing import Heard, hear
+    from bot.audit.fingerprint import Seal
+    from bot.config.rules import Rules
+    from bot.config.settings import parse_settings
+    from bot.confirmation.model import Place
     from bot.hosts.host import HostRequest
-    from bot.people import Person
-    from bot.policy import CallFacts, Governs
-    from bot.row import Place
-    from bot.rows import chain_of
-    from bot.rules import Rules
-    from bot.seal import Seal
-    from bot.settings import parse_settings
-    from bot.store import open_store
-    from runtime.database import Tx
+    from bot.policy.approvers import Person
+    from bot.policy.model import CallFacts, Governs
+    from bot.store.incoming_words import Heard, hear
+    from bot.store.open import open_store
+    from bot.store.repository import chain_of
+    from bot.store.transactions import Opening, open_request
+    from runtime.store.database import Tx
 
     policies = parse_settings(CONFIG.format(port=0), {}).policies
     rules = Rules(policies, Seal("not a secret, but long enough", "call"))
@@ -172,7 +172,7 @@ async def fill(
     def one(tx: Tx, number: int) -> str:
         from sqlalchemy import update
 
-        from bot.tables import mail, sessions, threads
+        from bot.store.tables import mail, sessions, threads
 
         ts = f"{number}.0"
         heard = Heard(

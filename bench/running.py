@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bot.app import running
-from bot.sandbox.people import Person
-from bot.sandbox.seen import Seen
-from bot.sandbox.server import FakeSlack
-from bot.settings import parse_settings
-from bot.slack_calls import Limits
+from bot.config.settings import parse_settings
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.slack.outbound.calls import Limits
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
 from runtime.jsontypes import JsonObject
-from runtime.scripted import Line
+from runtime.models.scripted import Line
 
 CONFIG = """
 [agent]

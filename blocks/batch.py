@@ -14,12 +14,12 @@ from slack_sdk.models.blocks import Block
 from blocks import words
 from blocks.content import TOOL_IN_TITLE
 from blocks.form import Denial, read_denial, reason_input
+from blocks.full_view import beside, paged, what_runs
 from blocks.ids import BATCH, Callback, Ref, join_refs, parse_refs
 from blocks.kit import JsonObject, header, modal
 from blocks.rich import Line, line, listed, name, rich
 from blocks.text import plain
 from blocks.view import CardView
-from blocks.whole import beside, paged, what_runs
 
 
 @dataclass(frozen=True, slots=True)

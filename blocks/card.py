@@ -5,8 +5,8 @@ from __future__ import annotations
 from slack_sdk.models.blocks import Block, ButtonElement
 
 from blocks import words
+from blocks.card_text import heading, notices, outcome, small_facts, standing, title
 from blocks.content import CARD, Content, asked, content
-from blocks.faces import heading, notices, outcome, small_facts, standing, title
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id
 from blocks.kit import Message, actions, button, confirm, drawn, header, small_print
 from blocks.rich import Line, rich, say, text

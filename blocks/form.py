@@ -13,17 +13,17 @@ from pydantic import JsonValue
 from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option, PlainTextInputElement
 
 from blocks import words
+from blocks.card_text import calls_like, heading
 from blocks.content import TOOL_IN_TITLE, WHOLE, content
-from blocks.faces import calls_like, heading
 from blocks.fields import ACTION
 from blocks.fieldset import Fieldset, Reading, fieldset
+from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.rich import Line, Piece, Say, line, listed, name, rich
 from blocks.schema import Schema, property_names
 from blocks.text import plain
 from blocks.view import Argument, CardView, GrantOffer
-from blocks.whole import FILE_READ, beside, paged, seen_whole, what_runs
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000

@@ -6,13 +6,13 @@ from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.content import TOOL_IN_TITLE
+from blocks.full_view import beside, paged
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal
 from blocks.rich import Line, Piece, Say, When, line
+from blocks.step_views import HistoryView, StepView
 from blocks.text import plain
 from blocks.thread import told
-from blocks.told import HistoryView, StepView
-from blocks.whole import beside, paged
 
 
 def history(view: HistoryView) -> JsonObject:

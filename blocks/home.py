@@ -13,8 +13,8 @@ from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement
 
 from blocks import words
 from blocks.card import deciding, revoke_button, withdraw_button
+from blocks.card_text import granted, outcome, standing
 from blocks.content import LIST, TOOL_IN_TITLE, content
-from blocks.faces import granted, outcome, standing
 from blocks.ids import BATCH, Action, Ref, block_id, checked_id, parse_ref
 from blocks.kit import (
     JsonObject,

@@ -8,7 +8,7 @@ from slack_sdk.models.blocks import Block
 
 from blocks import words
 from blocks.card import withdraw_button
-from blocks.faces import by
+from blocks.card_text import by
 from blocks.kit import Message, actions, drawn
 from blocks.rich import Channel, Line, Link, Say, Supplied, line, rich, say, text
 from blocks.text import MESSAGE_TEXT, fit, prose, visible

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from blocks import words
+from blocks.card_text import approvers, by
 from blocks.content import LIST, differences, values
-from blocks.faces import approvers, by
 from blocks.ids import LineMark
 from blocks.kit import Message, drawn
 from blocks.rich import (
@@ -27,8 +27,8 @@ from blocks.rich import (
     say,
     text,
 )
+from blocks.step_views import StepView, Told
 from blocks.text import MESSAGE_TEXT, seen, units
-from blocks.told import StepView, Told
 
 _PAGE = 2500
 _STEPS = 20

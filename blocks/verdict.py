@@ -8,8 +8,8 @@ from blocks import words
 from blocks.ids import Action, Callback, Ref, checked_id
 from blocks.kit import JsonObject, Message, actions, button, drawn, modal
 from blocks.rich import Line, Link, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
+from blocks.step_views import Counted, VerdictView, Why
 from blocks.text import MESSAGE_TEXT, seen
-from blocks.told import Counted, VerdictView, Why
 
 
 def opening() -> JsonObject:

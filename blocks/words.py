@@ -5,7 +5,7 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 
 from __future__ import annotations
 
-from blocks.told import Why
+from blocks.step_views import Why
 from blocks.view import Face
 
 # -- a card

@@ -15,46 +15,46 @@ from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
 from blocks.verdict import notice_message
-from bot.asides import Asides
-from bot.cards import Cards
-from bot.checkpointing import Checkpointing
-from bot.control import serve_control
-from bot.directory import Directory
-from bot.doors import bolt, connect, listen
-from bot.following import log_line
-from bot.homes import Homes, Tabs
+from bot.agents.intake import Openings
+from bot.agents.session_worker import Mailroom
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LedgerKeys
+from bot.cards.cards import Cards
+from bot.cards.streaming import Voice
+from bot.cards.thread_worker import Teller
+from bot.config.reload import Reloading, ended
+from bot.config.rules import Rules
+from bot.config.settings import Settings
+from bot.home.approvals_list import Lists
+from bot.home.query import Inbox
+from bot.home.tab import Homes, Tabs
 from bot.hosts import open_host
 from bot.hosts.host import Host
-from bot.identity import CannotServe
-from bot.inboxes import Inbox
-from bot.installing import Installing
-from bot.ledger import LedgerKeys
-from bot.lifecycle import Lifecycle
-from bot.listeners import Listeners
-from bot.lists import Lists
-from bot.mailroom import Mailroom
-from bot.metrics import Metrics
-from bot.opening import Openings
-from bot.operating import operator_handlers
-from bot.precedence import Precedence
-from bot.probes import add_probes
-from bot.readiness import Readiness, store_probe
-from bot.reloading import Reloading, ended
-from bot.replicas import Replicas
-from bot.rules import Rules
-from bot.seal import Seal
-from bot.sender import Sender
-from bot.settings import Settings
-from bot.slack_calls import Limits
-from bot.stopping import Mark, Stop
-from bot.store import open_store, socket_path
-from bot.supervision import Supervisor
-from bot.teller import Teller
-from bot.voice import Voice
-from bot.web import make_site
-from bot.worker import Worker
-from bot.workspaces import SeveralWorkspaces, Workspaces, open_workspaces
-from runtime.database import Database
+from bot.inbound.bolt_app import bolt, connect, listen
+from bot.inbound.clicks_and_forms import Listeners
+from bot.inbound.home_and_commands import Asides
+from bot.inbound.http import make_site
+from bot.inbound.lifecycle import Lifecycle
+from bot.leasing.backpressure import Precedence
+from bot.operations.control import serve_control
+from bot.operations.operate import operator_handlers
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.client import Sender
+from bot.slack.workspaces.identity import CannotServe
+from bot.slack.workspaces.oauth import Installing
+from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
+from bot.store.open import open_store, socket_path
+from bot.store.replicas import Replicas
+from bot.telemetry.metrics import Metrics
+from bot.telemetry.probes import add_probes
+from bot.telemetry.readiness import Readiness, store_probe
+from bot.telemetry.tracing import log_line
+from bot.worker.checkpoint_job import Checkpointing
+from bot.worker.shutdown import Mark, Stop
+from bot.worker.supervision import Supervisor
+from bot.worker.worker import Worker
+from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from runtime.agent import Agent
 from runtime.confirming import Answer, Request, original_call_from, read_answer, requests_in
 from runtime.context import ReadonlyContext, ToolContext
 from runtime.errors import Busy, ConfirmError, Conflict, Forbidden, Invalid, NotFound, StoreError
-from runtime.mcp import HttpConnection, McpToolset, StdioConnection
-from runtime.model import Model, ModelFailure, ModelRequest, ModelResponse
-from runtime.scripted import ScriptedModel, call
+from runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
+from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.models.scripted import ScriptedModel, call
 from runtime.tool import ConfirmationPolicy, FunctionTool, Tool, ToolOutcomeUnknown, Toolset
 from runtime.wire import (
     REQUEST_CONFIRMATION,
@@ -28,7 +28,7 @@ from runtime.wire import (
 )
 
 if TYPE_CHECKING:
-    from runtime.runner import Run, Runner
+    from runtime.run.runner import Run, Runner
 
 __all__ = [
     "REQUEST_CONFIRMATION",
@@ -76,7 +76,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name in ("Run", "Runner"):
-        from runtime import runner
+        from runtime.run import runner
 
         found: object = getattr(runner, name)
         return found

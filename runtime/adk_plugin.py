@@ -40,7 +40,7 @@ from google.adk.tools.tool_confirmation import ToolConfirmation
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from runtime.adk_reading import (
+from runtime.adk.reading import (
     Asked,
     answers_in,
     asked,
@@ -53,11 +53,7 @@ from runtime.adk_reading import (
     schema_of,
     times_answered,
 )
-from runtime.call import REJECTED
-from runtime.context import as_json
-from runtime.errors import Forbidden, Invalid
-from runtime.jsontypes import same
-from runtime.signing import (
+from runtime.adk.signing import (
     SECRET_BEFORE_ENV,
     SECRET_ENV,
     UNSIGNED,
@@ -68,7 +64,11 @@ from runtime.signing import (
     announcing,
     checked_secret,
 )
-from runtime.turns import Turns
+from runtime.adk.turns import Turns
+from runtime.calls.call import REJECTED
+from runtime.context import as_json
+from runtime.errors import Forbidden, Invalid
+from runtime.jsontypes import same
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from runtime.context import ReadonlyContext, ToolContext
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
-from runtime.model import Model
+from runtime.models.model import Model
 from runtime.tool import FunctionTool, Tool, Toolset, as_tool
 from runtime.wire import REQUEST_CONFIRMATION, TRANSFER_TO_AGENT, USER
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
-from runtime.call import Asked
+from runtime.calls.call import Asked
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import EventActions, ToolConfirmation

@@ -14,8 +14,8 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
-from bot.store import open_store
-from runtime.database import Database
+from bot.store.open import open_store
+from runtime.store.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
 from tests.support.secret import KEYS, SECRET
 

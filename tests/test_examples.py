@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from bot import settings
-from bot.environment import Environment
-from bot.policy import CallFacts, Governs
-from bot.settings import parse_settings
-from bot.vault import KEY
+from bot.config import settings
+from bot.config.environment import Environment
+from bot.config.settings import parse_settings
+from bot.config.token_cipher import KEY
+from bot.policy.model import CallFacts, Governs
 from runtime.jsontypes import JsonObject
 from runtime.target import load_agent
 

@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from bot.states import DECISIONS
+from bot.confirmation.states import DECISIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINK = re.compile(r"""(?:\]\(|src=")([^)"#][^)"]*)""")
@@ -48,12 +48,12 @@ def test_only_one_module_knows_google_genai() -> None:
         if re.search(r"\bgoogle\.genai\b|from google import", path.read_text())
     }
     assert "gemini.py" in knowing
-    assert {name for name in knowing if not name.startswith("gemini")} <= {"adk_plugin.py", "adk_reading.py"}
+    assert {name for name in knowing if not name.startswith("gemini")} <= {"adk_plugin.py", "reading.py"}
 
 
 def test_google_adk_is_imported_for_its_own_agents_only() -> None:
     """It is an extra, and takes seconds to import."""
-    code = "import sys, runtime, bot.app, bot.hosts.adk, bot.cli; sys.exit('google.adk' in sys.modules)"
+    code = "import sys, runtime, bot.app, bot.hosts.adk_in_process, bot.cli; sys.exit('google.adk' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 

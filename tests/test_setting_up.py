@@ -19,9 +19,9 @@ from typing import cast
 import pytest
 
 from bot.cli import COMMANDS, Command
-from bot.environment import Environment
-from bot.settings import load_settings
-from bot.vault import KEY
+from bot.config.environment import Environment
+from bot.config.settings import load_settings
+from bot.config.token_cipher import KEY
 from runtime import Agent, FunctionTool
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from bench.chaos.plan import TOOLS, Tool
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ModelResponse, ScriptedModel, ToolContext
 from runtime.jsontypes import JsonObject, canonical
-from runtime.scripted import Line
+from runtime.models.scripted import Line
 
 LOG = "CHAOS_TOOL_LOG"
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from bench.chaos.history import Effect, Entry, Happened, History, Kind, Message, Renewed, Said, Whisper
 from bench.chaos.office import Office
 from blocks.ids import CardMark, LineMark, parse_mark
-from bot.sandbox import records
-from bot.sandbox.elements import element_label
-from bot.sandbox.plain import Reader
-from bot.sandbox.seen import controls
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.blockkit.elements import element_label
+from bot.sandbox.people.plain import Reader
+from bot.sandbox.people.seen import controls
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace import records
 from runtime.jsontypes import JsonObject
 
 

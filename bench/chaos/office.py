@@ -18,8 +18,8 @@ from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, REPLICAS, TOOLS, Tool
 from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
 from bench.clicks import free_ports
-from bot.sandbox.server import FakeSlack
-from bot.tables import ATTENDED
+from bot.sandbox.server.server import FakeSlack
+from bot.store.tables import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server
 
 REDELIVERED_AFTER = (1.0, 4.0, 15.0)

@@ -14,12 +14,12 @@ from typing import Any
 from bench.chaos.history import Asked, Clicked, Place
 from bench.chaos.plan import CHANNELS, Call, Chat, Click, Errand, Plan, Word
 from blocks.ids import CardMark, parse_mark
-from bot.sandbox.delivery import Delivery
-from bot.sandbox.people import Person
-from bot.sandbox.plain import Reader
-from bot.sandbox.records import Channel, Message
-from bot.sandbox.seen import Modal, find_control
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.plain import Reader
+from bot.sandbox.people.seen import Modal, find_control
+from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel, Message
 from runtime.errors import ConfirmError, NotFound
 from runtime.jsontypes import Json
 

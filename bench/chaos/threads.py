@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
-from blocks.told import Told
+from blocks.step_views import Told
 
 _TEMPLATES = {
     Told.ASKED: (words.TOLD_ASKED, words.TOLD_ASKED_IN),

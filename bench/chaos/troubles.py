@@ -12,7 +12,7 @@ from bench.chaos.history import Effect, Happened
 from bench.chaos.office import Office
 from bench.chaos.plan import Break, Plan
 from bench.chaos.replicas import Replica
-from bot.sandbox.faults import Fault
+from bot.sandbox.server.faults import Fault
 
 _LIMITED_FOR = (1, 5)
 _WAITS_FOR_A_TOOL, _GLANCE = 4.0, 0.05

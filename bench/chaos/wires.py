@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import aiohttp
 from aiohttp import web
 
-from runtime.listening import listen
+from runtime.rest.listening import listen
 
 _CHUNK = 65_536
 _SLACK_WAITS = 4.0

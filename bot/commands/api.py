@@ -6,8 +6,8 @@ import argparse
 import os
 
 from bot.commands.common import port_number
-from runtime.rest_guard import TOKEN_VARIABLE, Guard
-from runtime.serve import Serving, serve_until_stopped
+from runtime.rest.guard import TOKEN_VARIABLE, Guard
+from runtime.rest.serve import Serving, serve_until_stopped
 from runtime.target import load_agent
 
 DEFAULT_STORE = "sqlite:///adk-confirm.db"

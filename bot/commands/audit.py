@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TextIO
 
 from blocks.text import visible
-from bot.audit import Story, Wanted, find_chain, pages, read_story
-from bot.checkpoints import Anchor
+from bot.audit.checkpoints import Anchor
+from bot.audit.ledger import LedgerKeys, stamp
+from bot.audit.verification import Report
 from bot.commands import words
 from bot.commands.common import add_config, now, settings_of, standard_output, tell, tell_all
-from bot.export import csv_header, csv_row, jsonl_row
-from bot.ledger import LedgerKeys, stamp
-from bot.moments import EXAMPLES, begins, ends
-from bot.operating import operate, purge_command, reading, secret_of
-from bot.purging import Purged, plan
-from bot.settings import Settings
-from bot.verification import verify_ledger
-from bot.verifying import Report
-from bot.words import verified
-from runtime.database import Database
+from bot.config.settings import Settings
+from bot.confirmation.words import verified
+from bot.operations.audit_export import csv_header, csv_row, jsonl_row
+from bot.operations.operate import operate, purge_command, reading, secret_of
+from bot.operations.operator_times import EXAMPLES, begins, ends
+from bot.store.audit_log import Story, Wanted, find_chain, pages, read_story
+from bot.store.audit_verify import verify_ledger
+from bot.store.purge import Purged, plan
 from runtime.errors import Invalid, StoreError
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +125,7 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 
 
 def _show(args: argparse.Namespace, settings: Settings) -> int:
-    from bot.story import story_text  # what draws messages takes a while to load
+    from bot.operations.audit_text import story_text  # what draws messages takes a while to load
 
     tell(*story_text(asyncio.run(_read(settings, args.id))))
     return 0

@@ -6,10 +6,10 @@ import argparse
 import asyncio
 import os
 
-from bot.checking import check_all
-from bot.checking_slack import Finding
 from bot.commands.common import add_config, settings_of, tell
-from bot.settings import serving_problems
+from bot.config.settings import serving_problems
+from bot.operations.check import check_all
+from bot.operations.check_slack import Finding
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

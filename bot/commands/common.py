@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from bot.settings import DEFAULT_FILE, Settings, load_settings
+from bot.config.settings import DEFAULT_FILE, Settings, load_settings
 
 
 def add_config(parser: argparse.ArgumentParser, *, again: bool = False) -> None:

@@ -18,7 +18,7 @@ from bot.commands import words
 from bot.commands.common import port_number
 from bot.demo.stage import PORT, Demo, staged
 from runtime.errors import ConfirmError
-from runtime.listening import CannotServe
+from runtime.rest.listening import CannotServe
 
 
 class DemoFailed(ConfirmError):
@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    logging.getLogger("bot.sandbox.page").setLevel(logging.ERROR)  # its warning stands in what we print
+    logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # its warning stands in what we print
     if args.check:
         return asyncio.run(_check())
     try:

@@ -9,9 +9,9 @@ import sys
 from blocks.text import visible
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.exact import check_json
-from bot.explaining import explain
-from bot.policy import CallFacts
+from bot.confirmation.exact_json import check_json
+from bot.operations.explain import explain
+from bot.policy.model import CallFacts
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 

@@ -7,7 +7,7 @@ import asyncio
 
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.operating import operate, pause_command
+from bot.operations.operate import operate, pause_command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -7,13 +7,13 @@ import asyncio
 import json
 from datetime import datetime
 
+from bot.audit.ledger import stamp
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.ledger import stamp
-from bot.operating import reading
-from bot.rows import now
-from bot.settings import Settings
-from bot.waiting import Parked, Pending, pending, read_parked, read_paused
+from bot.config.settings import Settings
+from bot.operations.operate import reading
+from bot.operations.pending import Parked, Pending, pending, read_parked, read_paused
+from bot.store.repository import now
 from runtime.jsontypes import JsonObject
 
 

@@ -7,12 +7,12 @@ import asyncio
 
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.operating import operate, reapply_arguments, reapply_command, rules_of
-from bot.reapplying import Reapplied
-from bot.settings import Settings
-from bot.worker import Asking
-from runtime.database import Database
+from bot.config.settings import Settings
+from bot.operations.operate import operate, reapply_arguments, reapply_command, rules_of
+from bot.operations.reapply import Reapplied
+from bot.worker.worker import Asking
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +46,8 @@ async def _reapply(settings: Settings, *, dry_run: bool) -> JsonObject:
 
 def _people(settings: Settings, database: Database) -> Asking:
     """Whom to ask when no service runs that knows them already. Nothing is asked before it is needed."""
-    from bot.directory import Directory
-    from bot.sender import Sender
-    from bot.workspaces import client_for
+    from bot.slack.directory.directory import Directory
+    from bot.slack.outbound.client import Sender
+    from bot.slack.workspaces.tokens import client_for
 
     return Directory(Sender(client_for(settings, database, words.NOT_SIGNED_IN)))

@@ -7,7 +7,7 @@ import asyncio
 
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.operating import operate, resume_command
+from bot.operations.operate import operate, resume_command
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

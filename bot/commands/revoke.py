@@ -7,10 +7,10 @@ import asyncio
 
 from bot.commands import words
 from bot.commands.common import add_config, settings_of, tell
-from bot.operating import operate, revoke_command, rules_of
-from bot.settings import Settings
-from runtime.database import Database
+from bot.config.settings import Settings
+from bot.operations.operate import operate, revoke_command, rules_of
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 
 from bot.app import running
-from bot.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, serving_problems
-from bot.stopping import Mark, end_now, exit_by
-from runtime.logs import configure as configure_logs
+from bot.config.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, serving_problems
+from bot.worker.shutdown import Mark, end_now, exit_by
+from runtime.telemetry.logs import configure as configure_logs
 from runtime.tool import end_threads
 
 STOPPED = 0

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from blocks.text import visible
 from blocks.values import json_text
-from bot.moments import roughly, spelled
+from bot.operations.operator_times import roughly, spelled
 
 if TYPE_CHECKING:  # each command loads what it needs, and not what the others speak of
-    from bot.purging import Purged
-    from bot.reapplying import Reapplied
-    from bot.waiting import Parked, Pending
+    from bot.operations.pending import Parked, Pending
+    from bot.operations.reapply import Reapplied
+    from bot.store.purge import Purged
 
 DEMO = """
   adk-confirm's sandbox: {url}

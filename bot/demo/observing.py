@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 from sqlalchemy import select
 
-from bot.lanes import THREADS
-from bot.rows import line_of
-from bot.sandbox.panel import Item, answer_message, ledger_line, request_event
-from bot.tables import ledger
+from bot.sandbox.page.panel import Item, answer_message, ledger_line, request_event
+from bot.store.repository import line_of
+from bot.store.slack_lanes import THREADS
+from bot.store.tables import ledger
 from runtime import REQUEST_CONFIRMATION, Event
-from runtime.database import Database, Tx
-from runtime.tables import events
+from runtime.store.database import Database, Tx
+from runtime.store.tables import events
 
 _NEWS = 1.0
 

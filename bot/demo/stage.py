@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.app import Bot, running
+from bot.config.settings import Settings, parse_settings
 from bot.demo.observing import Observing
-from bot.sandbox.page import Sandbox
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.screen import Shortcut, Stage
-from bot.settings import Settings, parse_settings
-from bot.slack_calls import Limits
+from bot.sandbox.page.page import Sandbox
+from bot.sandbox.page.screen import Shortcut, Stage
+from bot.sandbox.people.people import Person
+from bot.sandbox.workspace.records import Channel
+from bot.slack.outbound.calls import Limits
 
 PORT = 3030
 

@@ -6,12 +6,12 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 
+from bot.config.settings import LEASE, Agent
 from bot.hosts.host import Host
-from bot.settings import LEASE, Agent
-from runtime.database import Database
+from runtime.adk.signing import checked_secret
+from runtime.calls.seal import Sealer
 from runtime.errors import Invalid
-from runtime.sealing import Sealer
-from runtime.signing import checked_secret
+from runtime.store.database import Database
 
 
 async def open_host(
@@ -27,13 +27,13 @@ async def open_host(
     calls that our own runtime stores."""
     if agent.url is not None:
         return _remote(agent, agent.url, clock)
-    from bot.hosts.adk import is_googles
+    from bot.hosts.adk_in_process import is_googles
     from runtime.target import load_agent, load_object
 
     assert agent.target is not None
     target = load_object(agent.target)
     if is_googles(target):
-        from bot.hosts.adk import open_adk
+        from bot.hosts.adk_in_process import open_adk
 
         return open_adk(target, agent.target, store_url, clock)
     from bot.hosts.embedded import EmbeddedHost
@@ -42,7 +42,7 @@ async def open_host(
 
 
 def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:
-    from bot.hosts.foreign import ForeignHost
+    from bot.hosts.adk_host import ForeignHost
     from bot.hosts.remote import RemoteServer
 
     headers = dict(agent.headers)

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 from bot.hosts.host import Unreachable
 from bot.hosts.server import About, Settle
+from runtime.adk.signing import OUR_API
 from runtime.jsontypes import Json, JsonObject
-from runtime.signing import OUR_API
 
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SLACK, SessionKey
 from bot.hosts.host import (
     Became,
     Capabilities,
@@ -16,15 +18,13 @@ from bot.hosts.host import (
     Said,
     Words,
 )
-from bot.row import SLACK, SessionKey
-from bot.steps import Word
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
-from runtime.call import ALTERED, Call, CallState, Gate
-from runtime.database import Database
+from runtime.calls.call import ALTERED, Call, CallState, Gate
+from runtime.calls.seal import Sealer
 from runtime.jsontypes import JsonObject, canonical
-from runtime.lease import TERM
-from runtime.runner import Run
-from runtime.sealing import Sealer
+from runtime.run.runner import Run
+from runtime.store.database import Database
+from runtime.store.lease import TERM
 from runtime.wire import Blob
 
 _LAST_WORDS = 0.5

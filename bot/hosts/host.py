@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from bot.row import SessionKey
-from bot.steps import Word
-from runtime.call import Approved
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
+from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 

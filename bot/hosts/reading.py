@@ -17,10 +17,10 @@ from operator import itemgetter
 
 from bot.hosts.events import event_from, keeps_states, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
+from runtime.adk.signing import MARK, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, same
-from runtime.signing import MARK, Announcement, announced
 from runtime.wire import REQUEST_CONFIRMATION, USER, Event, FunctionResponse
 
 WAITS = "requires confirmation, please approve or reject"

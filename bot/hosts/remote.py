@@ -13,14 +13,14 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
 from bot.hosts.about import find_out
 from bot.hosts.host import Cut, Failed, Refused, Unreachable
 from bot.hosts.server import About
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
-from bot.row import SessionKey
-from bot.steps import Word
-from runtime import tracing
 from runtime.jsontypes import Json, JsonObject
+from runtime.telemetry import tracing
 from runtime.wire import Content
 
 log = logging.getLogger(__name__)

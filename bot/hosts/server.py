@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.row import SessionKey
-from bot.steps import Word
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
 from runtime.jsontypes import JsonObject
 from runtime.wire import Content
 

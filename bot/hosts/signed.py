@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 
+from bot.confirmation.model import SessionKey
 from bot.hosts.host import Cut, Failed
 from bot.hosts.reading import Asking
-from bot.row import SessionKey
+from runtime.adk.signing import UNSIGNED, Verdict
 from runtime.confirming import Answer
-from runtime.signing import UNSIGNED, Verdict
 from runtime.wire import FunctionResponse, Part
 
 NOT_SIGNED = (

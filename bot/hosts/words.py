@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bot.confirmation.effects import Word
 from bot.hosts.host import Said
 from bot.hosts.reading import Asking
-from bot.steps import Word
 
 GONE = (
     "The agent does not know this request any more: its session is gone, or was begun anew. "

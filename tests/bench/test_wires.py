@@ -13,7 +13,7 @@ from aiohttp import web
 
 from bench.chaos.wires import Wire, door
 from bench.clicks import free_ports
-from runtime.listening import listen
+from runtime.rest.listening import listen
 
 BROKEN = (ConnectionError, asyncio.IncompleteReadError)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from blocks.told import Counted, HistoryView, StepView, Told, VerdictView, Why
+from blocks.step_views import Counted, HistoryView, StepView, Told, VerdictView, Why
 from blocks.view import (
     AnsweredOutside,
     Approvers,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from blocks.told import StepView, Told, Why
+from blocks.step_views import StepView, Told, Why
 from blocks.view import (
     ABSENT,
     AnsweredOutside,

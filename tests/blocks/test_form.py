@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks import form
+from blocks.full_view import MOST_FIELDS, needs_file
 from blocks.ids import Action
 from blocks.kit import JsonObject
 from blocks.strict_json import NotJson, parse_json
 from blocks.values import json_text, same
 from blocks.view import Argument, CardView, Face, GrantOffer
-from blocks.whole import MOST_FIELDS, needs_file
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 

@@ -12,13 +12,13 @@ import pytest
 from blocks.batch import batch_form
 from blocks.card import card
 from blocks.form import approve_form, deny_form, edit_form
+from blocks.full_view import everything, file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, inbox
 from blocks.kit import JsonObject
 from blocks.pointer import pointer
 from blocks.thread import story
 from blocks.verdict import agent_failed, counting, opening, verdict_message, verdict_modal
-from blocks.whole import everything, file_text, run_again_form
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"

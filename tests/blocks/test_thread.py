@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from blocks.history import history
 from blocks.ids import LineMark, Ref, parse_mark
+from blocks.step_views import Counted, HistoryView, StepView, Told, VerdictView, Why
 from blocks.thread import story
-from blocks.told import Counted, HistoryView, StepView, Told, VerdictView, Why
 from blocks.verdict import (
     agent_failed,
     counting,

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import JsonValue
 
 from blocks.form import approve_form, read_approval
+from blocks.full_view import everything, file_name, file_text, needs_file, run_again_form
 from blocks.text import visible
 from blocks.values import shown
 from blocks.view import Argument, CardView, Change
-from blocks.whole import everything, file_name, file_text, needs_file, run_again_form
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
 

@@ -11,8 +11,8 @@ from google.genai import types
 from runtime.agent import Agent, BadAgent
 from runtime.context import ReadonlyContext, ToolContext
 from runtime.jsontypes import JsonObject
-from runtime.runner import Runner
-from runtime.scripted import ScriptedModel
+from runtime.models.scripted import ScriptedModel
+from runtime.run.runner import Runner
 from runtime.tool import BadTool, FunctionTool, Tool
 
 MODEL = ScriptedModel()

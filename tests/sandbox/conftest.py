@@ -9,9 +9,9 @@ from aiohttp import web
 from slack_bolt.async_app import AsyncApp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from blocks.form import deny_form, edit_form, read_denial, read_edit
 from blocks.history import history
 from blocks.home import approvals, inbox
 from blocks.ids import Action, Callback
-from blocks.told import Counted, VerdictView, Why
+from blocks.step_views import Counted, VerdictView, Why
 from blocks.verdict import counting, verdict_message, verdict_modal
 from blocks.view import CardView, Change, Face, Verdict, Vote
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries

@@ -10,9 +10,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
 
 Body = dict[str, Any]
 # slack_sdk still makes its Authorization header with what aiohttp 4 will have no more.

@@ -8,8 +8,8 @@ import pytest
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.server import FakeSlack
-from bot.scopes import SCOPES
+from bot.sandbox.server.server import FakeSlack
+from bot.slack.scopes import SCOPES
 from runtime.errors import ConfirmError
 from tests.support.workspaces import BACK, distributed
 

@@ -9,11 +9,11 @@ import pytest
 from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncRespond, AsyncSay
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import AskedFirst, Person
-from bot.sandbox.records import Channel
-from bot.sandbox.seen import Seen
-from bot.sandbox.server import FakeSlack
-from bot.sandbox.waiting import WaitedInVain
+from bot.sandbox.people.people import AskedFirst, Person
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.people.waiting import WaitedInVain
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
 from runtime.errors import Forbidden, NotFound
 
 Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries

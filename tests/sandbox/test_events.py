@@ -9,11 +9,11 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
+from bot.sandbox.people.people import Person
 from bot.sandbox.reading import as_object
-from bot.sandbox.records import Channel
-from bot.sandbox.registration import App
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
+from bot.sandbox.workspace.registration import App
 
 Body = dict[str, Any]
 

@@ -11,9 +11,9 @@ from slack_sdk.http_retry.builtin_async_handlers import AsyncServerErrorRetryHan
 from slack_sdk.http_retry.builtin_interval_calculators import FixedValueRetryIntervalCalculator
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
 
 
 async def test_a_rate_limit_says_when_to_come_back(slack: FakeSlack, client: AsyncWebClient) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.blockkit import Surface, complaints
-from bot.sandbox.limits import check_blocks, check_metadata, check_text, check_view
+from bot.sandbox.blockkit.blocks import Surface, complaints
+from bot.sandbox.blockkit.limits import check_blocks, check_metadata, check_text, check_view
 from bot.sandbox.refusals import Refused
 
 Block = dict[str, Any]

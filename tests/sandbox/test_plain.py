@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bot.sandbox.people import Person
-from bot.sandbox.plain import Reader
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.plain import Reader
+from bot.sandbox.server.server import FakeSlack
 
 Body = dict[str, Any]
 

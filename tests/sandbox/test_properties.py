@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.sandbox.blockkit import BLOCKS, Surface, complaints
-from bot.sandbox.call import Args, Call
-from bot.sandbox.directory import Directory
-from bot.sandbox.elements import ELEMENTS
-from bot.sandbox.limits import check_metadata, check_view
-from bot.sandbox.plain import Reader
-from bot.sandbox.records import Channel, User
+from bot.sandbox.blockkit.blocks import BLOCKS, Surface, complaints
+from bot.sandbox.blockkit.elements import ELEMENTS
+from bot.sandbox.blockkit.limits import check_metadata, check_view
+from bot.sandbox.methods.call import Args, Call
+from bot.sandbox.people.plain import Reader
 from bot.sandbox.refusals import Refused
-from bot.sandbox.web_api import METHODS
-from bot.sandbox.workspace import Workspace
+from bot.sandbox.server.web_api import METHODS
+from bot.sandbox.workspace.directory import Directory
+from bot.sandbox.workspace.records import Channel, User
+from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import Json, JsonObject
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)

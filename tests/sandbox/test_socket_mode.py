@@ -12,9 +12,9 @@ from slack_bolt.async_app import AsyncAck, AsyncApp, AsyncSay
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
 
 Body = dict[str, Any]
 

@@ -9,10 +9,10 @@ import pytest
 from slack_sdk.errors import SlackApiError, SlackRequestError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.registration import App
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
+from bot.sandbox.workspace.registration import App
 
 
 async def test_a_reply_is_streamed_into_a_thread(

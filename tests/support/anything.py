@@ -10,7 +10,7 @@ from typing import Any
 
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
 from runtime.jsontypes import JsonObject, canonical
-from runtime.scripted import Line
+from runtime.models.scripted import Line
 
 taken: list[object] = []
 

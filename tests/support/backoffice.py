@@ -23,28 +23,28 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Row, select
 
-from bot.authorise import Facts
+from bot.audit.fingerprint import Seal
 from bot.cli import main
-from bot.control import serve_control
-from bot.desk import Ballot, Cast, Opening, cast, drawn, hand_over, open_request, placed, see
-from bot.hearing import Heard, hear
+from bot.config.rules import Rules
+from bot.config.settings import load_settings
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
+from bot.confirmation.outcome import Seen
+from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
-from bot.letters import letter_done, next_letter, rest
-from bot.operating import operator_handlers
-from bot.outbox import all_told, told_up_to
-from bot.outcomes import Seen
-from bot.people import Account, Approver, Members, Person, Unresolved
-from bot.policy import CallFacts, Policies
-from bot.row import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
-from bot.row_json import delivery_from_json
-from bot.rows import read_confirmation, session_confirmations
-from bot.rules import Rules
-from bot.seal import Seal
-from bot.settings import load_settings
-from bot.store import open_store, socket_path
-from bot.tables import chains, ledger, mail, sessions
-from runtime.database import Database, Tx
+from bot.operations.control import serve_control
+from bot.operations.operate import operator_handlers
+from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
+from bot.policy.model import CallFacts, Policies
+from bot.store.incoming_words import Heard, hear
+from bot.store.mailbox import letter_done, next_letter, rest
+from bot.store.open import open_store, socket_path
+from bot.store.outbox import all_told, told_up_to
+from bot.store.repository import read_confirmation, session_confirmations
+from bot.store.tables import chains, ledger, mail, sessions
+from bot.store.transactions import Ballot, Cast, Opening, cast, drawn, hand_over, open_request, placed, see
 from runtime.jsontypes import Json, JsonObject
+from runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, full_member
 from tests.support.secret import SECRET
 

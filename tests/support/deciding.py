@@ -6,23 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from bot.authorise import Facts, Refusal
-from bot.confirmation import elsewhere, open_confirmation
-from bot.due import tick
-from bot.grants import Grant
-from bot.ledger import LineKind
-from bot.outcomes import Seen, begin, observe
-from bot.people import Account, Approver, Members, Person
-from bot.policy import Policies, Policy
-from bot.reapplying import reapply
-from bot.row import Asked, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
-from bot.rules import Rules
-from bot.seal import Seal
-from bot.sealed import with_seal
-from bot.states import Change
-from bot.steps import Answer, Delivery, Step
-from bot.unsealed import checked
-from bot.voting import count, store_vote
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Refusal
+from bot.confirmation.decision import elsewhere, open_confirmation
+from bot.confirmation.effects import Answer, Delivery, Step
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import Asked, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
+from bot.confirmation.outcome import Seen, begin, observe
+from bot.confirmation.schedule import tick
+from bot.confirmation.seals import with_seal
+from bot.confirmation.states import Change
+from bot.confirmation.unsealed import checked
+from bot.confirmation.votes import count, store_vote
+from bot.operations.reapply import reapply
+from bot.policy.approvers import Account, Approver, Members, Person
+from bot.policy.model import Policies, Policy
 from runtime.jsontypes import Json, JsonObject
 
 TEAM = "T0ACME"

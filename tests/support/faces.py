@@ -6,8 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
-from bot.row import Confirmation, Decision, Outcome, OutcomeKind, Outside, State, Vote, VoteKind, VoteState
-from bot.sealed import with_seal
+from bot.confirmation.model import (
+    Confirmation,
+    Decision,
+    Outcome,
+    OutcomeKind,
+    Outside,
+    State,
+    Vote,
+    VoteKind,
+    VoteState,
+)
+from bot.confirmation.seals import with_seal
 from tests.support.deciding import ANNA, BEN, SEAL
 
 

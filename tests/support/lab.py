@@ -31,7 +31,7 @@ from runtime import (
     ToolContext,
 )
 from runtime.jsontypes import JsonObject, canonical
-from runtime.scripted import Line
+from runtime.models.scripted import Line
 from runtime.tool import ToolOutcomeUnknown
 
 LOOK_AGAIN = 0.01

@@ -9,7 +9,7 @@ import asyncio
 
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.scripted import Line
+from runtime.models.scripted import Line
 from runtime.tool import ToolOutcomeUnknown
 
 TOKEN = "s3cr3t-of-the-safe"

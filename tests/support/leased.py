@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import insert
 
-from bot.tables import homes
-from runtime.database import Database, Tx
-from runtime.lease import Lease, try_lease
+from bot.store.tables import homes
+from runtime.store.database import Database, Tx
+from runtime.store.lease import Lease, try_lease
 
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from runtime.mcp import HttpConnection, StdioConnection
+from runtime.mcp.toolset import HttpConnection, StdioConnection
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 

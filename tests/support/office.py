@@ -19,17 +19,17 @@ import pytest
 from sqlalchemy import or_, select
 
 from bot.app import Bot, running
-from bot.lanes import CARDS, THREADS
-from bot.rows import CONFIRMATIONS, REPLIES, SESSIONS
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.seen import Seen
-from bot.sandbox.server import FakeSlack
-from bot.settings import Settings, parse_settings
-from bot.slack_calls import Limits
-from bot.tables import cards, confirmations, replies, sessions, threads
-from runtime.database import Tx
+from bot.config.settings import Settings, parse_settings
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
+from bot.slack.outbound.calls import Limits
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
+from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.tables import cards, confirmations, replies, sessions, threads
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
 
 POLICY = """
 [[policy]]

@@ -14,25 +14,25 @@ from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.cards import Cards
-from bot.directory import Directory
-from bot.drawing import PLAIN, Around
-from bot.ledger import Head, Line, append
-from bot.policy import Policy
-from bot.row import Confirmation, Place, SessionKey
-from bot.row_json import row_from_json, row_to_json, step_content
-from bot.rows import Session
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.seen import Seen
-from bot.sandbox.server import FakeSlack
-from bot.sender import Sender
-from bot.slack_calls import Limits, Workspace
-from bot.slack_trouble import Later, SlackTrouble
-from bot.steps import Step
-from bot.store import open_store
-from runtime.database import Database
-from runtime.lease import Lease
+from bot.audit.ledger import Head, Line, append
+from bot.cards.cards import Cards
+from bot.cards.draw import PLAIN, Around
+from bot.confirmation.effects import Step
+from bot.confirmation.model import Confirmation, Place, SessionKey
+from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
+from bot.policy.model import Policy
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Limits, Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Later, SlackTrouble
+from bot.store.open import open_store
+from bot.store.repository import Session
+from runtime.store.database import Database
+from runtime.store.lease import Lease
 from tests.support.deciding import ASKER, TEAM, Desk, make_asked
 from tests.support.leased import a_lease
 from tests.support.secret import KEYS, SECRET

@@ -6,7 +6,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import MetaData
 
-from runtime.database import Tx
+from runtime.store.database import Tx
 
 
 def drift(tx: Tx, metadata: MetaData) -> list[object]:

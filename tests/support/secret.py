@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.ledger import LedgerKeys
+from bot.audit.ledger import LedgerKeys
 
 SECRET = "a secret that only tests know, long enough"
 KEYS = LedgerKeys(SECRET)

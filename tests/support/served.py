@@ -9,9 +9,9 @@ import aiohttp
 from aiohttp import web
 
 from runtime import Runner
-from runtime.listening import server_for
-from runtime.rest import make_app
-from runtime.rest_guard import Guard
+from runtime.rest.api import make_app
+from runtime.rest.guard import Guard
+from runtime.rest.listening import server_for
 
 
 @asynccontextmanager

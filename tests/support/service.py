@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.sandbox.server import FakeSlack
+from bot.sandbox.server.server import FakeSlack
 from tests.support.kill import ROOT
 from tests.support.office import config, environment
 

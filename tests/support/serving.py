@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
 from bot.app import running
-from bot.sandbox.server import FakeSlack
-from bot.settings import load_settings
-from runtime.database import Database, Tx
+from bot.config.settings import load_settings
+from bot.sandbox.server.server import FakeSlack
+from runtime.store.database import Database, Tx
 from tests.support.kill import Child, child, here
 from tests.support.office import AT_ONCE, config, environment
 

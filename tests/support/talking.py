@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from runtime import Agent
-from runtime.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Blob, Content
 
 

@@ -18,17 +18,17 @@ import pytest
 from cryptography.fernet import Fernet
 from sqlalchemy import select
 
-from bot.departures import DEPARTURES
-from bot.ledger import SYSTEM
-from bot.row import State
-from bot.rows import SESSIONS, content_of, read_lines
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel, Install, Team
-from bot.sandbox.registration import App
-from bot.sandbox.seen import Seen
-from bot.sandbox.server import FakeSlack
-from bot.tables import confirmations
-from runtime.database import Tx
+from bot.audit.ledger import SYSTEM
+from bot.confirmation.model import State
+from bot.sandbox.people.people import Person
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import Channel, Install, Team
+from bot.sandbox.workspace.registration import App
+from bot.slack.workspaces.departures import DEPARTURES
+from bot.store.repository import SESSIONS, content_of, read_lines
+from bot.store.tables import confirmations
+from runtime.store.database import Tx
 from tests.support.office import Office, office
 
 BACK = "https://confirm.example.com/slack/oauth_redirect"

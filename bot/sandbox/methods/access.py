@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bot.sandbox.call import Call, Method, Methods
-from bot.sandbox.records import Install
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.refusals import Refused
-from bot.sandbox.workspace import Workspace
+from bot.sandbox.workspace.records import Install
+from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
 
 CODE_LIVES = 600.0

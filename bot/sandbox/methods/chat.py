@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods
-from bot.sandbox.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
-from bot.sandbox.messages import Content
+from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.reading import objects
-from bot.sandbox.records import Channel, Message
 from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.messages import Content
+from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
 
 

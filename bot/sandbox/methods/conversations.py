@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bot.sandbox.call import Call, Method, Methods, paged
-from bot.sandbox.records import Channel, Message
+from bot.sandbox.methods.call import Call, Method, Methods, paged
 from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.refusals import Refused
 from runtime.jsontypes import JsonObject
 

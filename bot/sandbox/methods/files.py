@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.reading import as_text, objects
-from bot.sandbox.records import Channel, StoredFile
 from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.records import Channel, StoredFile
 from runtime.jsontypes import JsonObject
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods, paged
-from bot.sandbox.records import Group, User
+from bot.sandbox.methods.call import Call, Method, Methods, paged
 from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.records import Group, User
 from runtime.jsontypes import JsonObject
 
 

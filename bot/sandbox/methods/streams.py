@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods
-from bot.sandbox.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
-from bot.sandbox.messages import Content
+from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.reading import as_text, objects
-from bot.sandbox.records import Channel, Message
 from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.messages import Content
+from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
 
 _CHUNKS = ("markdown_text", "task_update", "plan_update", "blocks")

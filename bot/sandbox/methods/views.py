@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from bot.sandbox.call import Call, Method, Methods
-from bot.sandbox.limits import check_view
-from bot.sandbox.records import View
+from bot.sandbox.blockkit.limits import check_view
+from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.refusals import Refused
-from bot.sandbox.tickets import Trigger
+from bot.sandbox.workspace.records import View
+from bot.sandbox.workspace.tickets import Trigger
 from runtime.jsontypes import JsonObject
 
 

@@ -12,10 +12,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page
 
-from bot.sandbox.page import Sandbox
-from bot.sandbox.people import Person
-from bot.sandbox.records import Channel
-from bot.sandbox.screen import Shortcut, Stage
+from bot.sandbox.page.page import Sandbox
+from bot.sandbox.page.screen import Shortcut, Stage
+from bot.sandbox.people.people import Person
+from bot.sandbox.workspace.records import Channel
 from tests.blocks import samples
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import OUTSIDER, SmallApp, small_app

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import expect
 
-import bot.sandbox.page
-from blocks.faces import heading
+import bot.sandbox.page.page
+from blocks.card_text import heading
 from tests.blocks import samples
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
@@ -224,7 +224,7 @@ PAIRS = (
     *((f"json-{kind}", ("code-ground",)) for kind in ("key", "string", "number", "word")),
     *((kind, ("paper", "paper-2")) for kind in ("request", "click", "answer", "ledger", "event", "call")),
 )
-THEME = (Path(bot.sandbox.page.__file__).parent / "page" / "style" / "theme.css").read_text()
+THEME = (Path(bot.sandbox.page.page.__file__).parent / "assets" / "style" / "theme.css").read_text()
 
 
 def colours(selector: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.async_api import Browser, expect
 
-from bot.sandbox.page import Sandbox
+from bot.sandbox.page.page import Sandbox
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
 from tests.sandbox.small_app import FIRST_WORDS

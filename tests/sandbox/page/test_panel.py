@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
-from bot.ledger import Head, LineKind, append, purged
-from bot.sandbox.delivery import Delivery
-from bot.sandbox.panel import Item, answer_message, delivered, ledger_line, request_event
+from bot.audit.ledger import Head, LineKind, append, purged
+from bot.sandbox.page.panel import Item, answer_message, delivered, ledger_line, request_event
+from bot.sandbox.server.delivery import Delivery
 from runtime.jsontypes import JsonObject
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits

@@ -18,7 +18,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.genai import types
 
-from runtime.adk_reading import Asked, asked_in
+from runtime.adk.reading import Asked, asked_in
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.google import agent
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bot.hosts.foreign import ForeignHost
+from bot.hosts.adk_host import ForeignHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.java import Java

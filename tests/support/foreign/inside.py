@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from bot.config.settings import Agent
+from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
 from bot.hosts.host import Host
-from bot.row import SessionKey
-from bot.settings import Agent
-from bot.store import open_store
+from bot.store.open import open_store
 from tests.support.foreign.fifos import all_let_go
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign

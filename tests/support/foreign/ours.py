@@ -21,8 +21,8 @@ from runtime import (
     Tool,
     Toolset,
 )
-from runtime.rest_guard import Guard
-from runtime.serve import Serving, serving_at
+from runtime.rest.guard import Guard
+from runtime.rest.serve import Serving, serving_at
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import reply
 

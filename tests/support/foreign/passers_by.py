@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import aiohttp
 
-from bot.row import SessionKey
-from bot.sandbox.seen import Seen
+from bot.confirmation.model import SessionKey
+from bot.sandbox.people.seen import Seen
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.rig import Foreign
 from tests.support.office import Staff

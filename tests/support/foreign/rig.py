@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from bot.hosts.foreign import ForeignHost
+from bot.hosts.adk_host import ForeignHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go

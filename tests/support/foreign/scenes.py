@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.hosts.foreign import ForeignHost
+from bot.confirmation.effects import Word
+from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Became, Cut, HostRequest, Lost, Unreachable
-from bot.steps import Word
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from itertools import count
 
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
 from bot.hosts.host import Became, Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, Words
-from bot.row import SessionKey
-from bot.steps import Word
 from runtime.jsontypes import Json
 
 _numbers = count(1)

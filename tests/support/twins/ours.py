@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from runtime import Agent, Content, FunctionTool, ModelRequest, ModelResponse, Part, Runner
-from runtime.store import open_store
+from runtime.store.open import open_store
 from runtime.wire import Dialect
 from tests.support.served import served
 from tests.support.twins.scenes import CAST, Gate, Prompter, Role

@@ -1,0 +1,175 @@
+"""Everything: the whole of a call in a view, page by page, or as a file when even a view is too small.
+
+Whoever approves from here has had all of it before them: where a view can't hold it, Approve asks for the file to be
+read, and is not offered before the file is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
+
+from blocks import words
+from blocks.card_text import heading, notices, outcome, small_facts, standing
+from blocks.content import WHOLE, asked, content
+from blocks.ids import Action, Callback, Ref, block_id
+from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.rich import Box, Line, Link, Piece, Quote, line, markup, rich
+from blocks.text import VIEW_BLOCKS, pieces, units, visible
+from blocks.values import json_text
+from blocks.view import CardView, Face
+
+PAGE = 2500
+VIEW_BYTES = 240_000  # of 250 kB
+MOST_FIELDS = 88
+_NAMES = 50
+_AROUND = 8  # blocks of a view that are neither pages nor fields: title, small print, notes, boxes to tick
+_BYTES_BESIDE_FIELDS = 60_000
+FILE_READ = "file_read"
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """As much as fits, from the beginning; `whole` when that is all. `left` is the room after it."""
+
+    blocks: tuple[Block, ...]
+    whole: bool
+    left: tuple[int, int]
+
+
+def paged(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
+    """The pieces as rich text of at most `most` blocks and `size` bytes, each block of a length that Slack takes."""
+    blocks: list[Block] = []
+    for index, page in enumerate(_pages(parts)):
+        block = rich(page, f"{name}.{index}")
+        size -= len(json.dumps(block.to_dict()))
+        if index >= most or size < 0:
+            return Pages(tuple(blocks), whole=False, left=(0, 0))
+        blocks.append(block)
+    return Pages(tuple(blocks), whole=True, left=(most - len(blocks), size))
+
+
+def _pages(parts: Iterable[Piece]) -> Iterable[list[Piece]]:
+    page: list[Piece] = []
+    spent = 0
+    for part in _parted(parts):
+        length = units(markup(part.spans) if isinstance(part, Line) else part.text)
+        if page and spent + length > PAGE:
+            yield page
+            page, spent = [], 0
+        page.append(part)
+        spent += length
+    if page:
+        yield page
+
+
+def _parted(parts: Iterable[Piece]) -> Iterable[Piece]:
+    for part in parts:
+        if isinstance(part, Line):
+            yield part
+        else:
+            kind = Box if isinstance(part, Box) else Quote
+            yield from (kind(text) for text in pieces(visible(part.text, keep="\n\t"), PAGE))
+
+
+def what_runs(view: CardView) -> list[Piece]:
+    whole = content(view, WHOLE)
+    return [*whole.intro, *whole.arguments]
+
+
+def beside(fields: int) -> tuple[int, int]:
+    """The blocks and bytes that a view has for pages beside so many fields."""
+    size = _BYTES_BESIDE_FIELDS if fields else VIEW_BYTES
+    return VIEW_BLOCKS - _AROUND - min(fields, MOST_FIELDS), size
+
+
+def needs_file(view: CardView) -> bool:
+    """Whether the whole call has to be posted as a file, since some view of it can't hold all."""
+    if view.face is Face.WAITING and view.editable:
+        parts = [*what_runs(view), *content(replace(view, arguments=view.payload), WHOLE).arguments]
+        most, size = beside(len(view.editable))
+        return not paged(parts, "page", most - 1, size).whole  # a form shows it in two parts, which may take one more
+    return not paged(_everything(view), "page", *beside(0)).whole
+
+
+def _everything(view: CardView) -> list[Piece]:
+    became, _ = outcome(view, WHOLE)
+    over = [asked(view)] if became else []
+    return [*became, *over, *what_runs(view), *standing(view, _NAMES), *notices(view)]
+
+
+def everything(view: CardView) -> JsonObject:
+    """What "See everything" opens."""
+    blocks = _frame(view)
+    pages = paged(_everything(view), _name(view), *beside(0))
+    blocks += [*pages.blocks, *small_print(small_facts(view), f"facts.{_name(view)}")]
+    blocks += [] if pages.whole else _too_much(view)
+    return modal(Callback.SHOW, words.TITLE_EVERYTHING, blocks, metadata=Ref(view.id, view.revision).encode())
+
+
+def run_again_form(view: CardView) -> JsonObject:
+    """What Run again opens where the card does not show all that would run."""
+    pages = paged(what_runs(view), _name(view), *beside(0))
+    may, seen = seen_whole(view, pages)
+    blocks = [*_frame(view), *pages.blocks, *seen, *small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")]
+    submit = words.RUN_AGAIN if may else None
+    metadata = Ref(view.id, view.revision).encode()
+    return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
+
+
+def seen_whole(view: CardView, pages: Pages) -> tuple[bool, list[Block]]:
+    """Whether a view with these pages may have a submit, and what it needs besides."""
+    if pages.whole:
+        return True, []
+    if view.file_link is None:
+        return False, _too_much(view)
+    box = CheckboxesElement(
+        action_id=Action.FIELD.value, options=[Option(value=FILE_READ, text=plain_text(words.FILE_READ))]
+    )
+    label = plain_text(words.FILE_READ_LABEL)
+    return True, [*_too_much(view), InputBlock(label=label, element=box, block_id=FILE_READ, optional=False)]
+
+
+def _frame(view: CardView) -> list[Block]:
+    return [header(heading(view), f"title.{_name(view)}")]
+
+
+def _name(view: CardView) -> str:
+    return block_id("page", Ref(view.id, view.revision), view.version)
+
+
+def _too_much(view: CardView) -> list[Block]:
+    note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE)) if view.file_link else None
+    return [rich([note or line(words.TOO_MUCH_YET)], "too_much")]
+
+
+# -- as a file
+
+
+def file_name(view: CardView) -> str:
+    tool = re.sub(r"[^A-Za-z0-9_-]+", "-", view.tool, flags=re.ASCII).strip("-")[:40] or "call"
+    return f"{tool}-{view.id}-r{view.revision}.txt"
+
+
+def file_text(view: CardView) -> str:
+    """The whole call as plain text. What was supplied is set in, so that no line of it can pass for one of ours."""
+    parts = [words.REVISION.format(revision=view.revision)]
+    told = [(words.TOOL, visible(view.tool)), (words.AGENT, visible(view.agent))]
+    if view.hint:
+        told.append((words.HINT, visible(view.hint, keep="\n\t")))
+    for argument in (*view.arguments, *view.payload):
+        value = words.HIDDEN_VALUE if argument.masked else _on_lines(argument.value)
+        told.append((json_text(argument.name), value))
+    for name, text in told:
+        parts += ["", f"{name}:", *(f"    {row}" for row in text.split("\n"))]
+    return "\n".join(parts) + "\n"
+
+
+def _on_lines(value: JsonValue) -> str:
+    boxed = isinstance(value, str) and "\n" in value
+    return visible(str(value), keep="\n\t") if boxed else json_text(value, indented=True)

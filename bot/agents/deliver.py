@@ -1,0 +1,206 @@
+"""Out: what a session's agent is told. Letters become what a host can do with them, or nothing, when it is too late."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+
+from bot.config.rules import Rules
+from bot.confirmation import words
+from bot.confirmation.edits import amended
+from bot.confirmation.effects import Answer, Delivery, Settlement, Word
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.outcome import Seen
+from bot.confirmation.states import Illegal
+from bot.confirmation.stored_json import delivery_from_json
+from bot.hosts.host import Altered, Attachment, Host, HostAnswer, Look, Lost, Piece, Refused, Said, Unreachable, Words
+from bot.leasing.lease_loop import NotNow
+from bot.store.attempts import Attempts
+from bot.store.mailbox import ANSWERS, Letter
+from bot.store.repository import Session, now, read_confirmation, seconds
+from bot.store.transactions import hand_over, never_arrived, out_of_reach, see
+from runtime.calls.call import Approved
+from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+Exchange = AsyncIterator[Said | Piece]
+
+
+class Deliveries:
+    def __init__(self, lease: Lease, host: Host, rules: Rules) -> None:
+        self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
+
+    async def exchange(
+        self, session: Session, letters: Sequence[Letter], attachments: tuple[Attachment, ...]
+    ) -> Exchange | None:
+        """What these letters are to the host, which are one, or the answers of one turn; None: nothing, any more."""
+        letter = letters[0]
+        if letter.kind == "words":
+            since = await self._begun_before(session, letter)
+            told = Words(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
+            return self._host.say(session.session, told)
+        if letter.kind not in ANSWERS:
+            return await self._settlement(session, letter)
+        answers = [answer for one in letters if (answer := await self._answer(session, one)) is not None]
+        return self._host.answer(session.session, answers) if answers else None
+
+    async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
+        """The host did not get them: what was approved may be given to it again, or lapse."""
+        for letter in letters:
+            await self._attempts.over(session.key, _mark(letter))
+            if letter.confirmation is not None:
+                with suppress(Illegal):  # it was no approval, or not on its way
+                    await self._lease.run(never_arrived, letter.confirmation)
+                await self._lease.run(out_of_reach, letter.confirmation)
+
+    async def lost(self, letters: Sequence[Letter], lost: Lost) -> None:
+        """The session that asked is gone: what was approved will not run, unless it did just before."""
+        kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
+        for letter in letters:
+            if letter.confirmation is None:
+                continue
+            row = await self._lease.read(read_confirmation, letter.confirmation)
+            if row is None or row.state is not State.APPROVED or row.outcome is not None:
+                continue
+            said, altered = None if lost.may_have_run else str(lost), isinstance(lost, Altered)
+            await self._lease.run(see, row.id, Seen(kind=kind, text=said, altered=altered))
+
+    async def _begun_before(self, session: Session, letter: Letter) -> float | None:
+        """When it was first tried to tell this, if it was."""
+        before = await self._attempts.begin(session.key, _mark(letter))
+        return None if before is None else before.at
+
+    async def _answer(self, session: Session, letter: Letter) -> HostAnswer | None:
+        if letter.kind == "refusal":
+            return HostAnswer(
+                request_id=str(letter.body["request"]),
+                call_id=str(letter.body["call"]),
+                invocation_id=str(letter.body["invocation"]),
+                confirmed=False,
+                reason=str(letter.body["reason"]),
+                mark=letter.mark,
+                since=await self._begun_before(session, letter),
+            )
+        row, delivery = await self._decision(letter)
+        assert isinstance(delivery, Answer)
+        handed = seconds(row.handed_at)
+        if delivery.confirmed:
+            looked_at = await self._may_begin(row, delivery)
+            if looked_at is None:
+                return None
+            row = looked_at
+        return HostAnswer(
+            request_id=row.asked.request_id,
+            call_id=row.asked.call_id,
+            invocation_id=row.asked.invocation_id,
+            confirmed=delivery.confirmed,
+            payload=delivery.payload,
+            reason=delivery.reason,
+            mark=letter.mark,
+            since=handed if delivery.confirmed else await self._begun_before(session, letter),
+            tool=row.asked.tool,
+            arguments=row.asked.arguments,
+            approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
+        )
+
+    async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
+        row, delivery = await self._decision(letter)
+        assert isinstance(delivery, Settlement)
+        again = delivery.word is Word.RUN_AGAIN
+        if again:
+            looked_at = await self._may_begin(row, delivery)
+            if looked_at is None:
+                return None
+            row = looked_at
+        attempt = delivery.attempt - 1 if again else delivery.attempt
+        asked = row.asked
+        approval = _run_again(row, delivery, letter) if again else None
+        return self._host.settle(session.session, asked.request_id, asked.call_id, delivery.word, attempt, approval)
+
+    async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
+        assert letter.confirmation is not None
+        row = await self._lease.read(read_confirmation, letter.confirmation)
+        assert row is not None
+        return row, delivery_from_json(json.dumps(letter.body))
+
+    async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
+        """The row as it was looked at last, or None. An approval goes to the host once. If it was on its way when we
+        died, the session says whether it arrived."""
+        host = await self._host.capabilities()
+        patience = host.patience
+        given = row.handed_at is not None and row.attempt == delivery.attempt
+        if given and (row.outcome is None or host.exactly_once):
+            look = await self._host.look(row.asked.session)
+            if not _open(row, look):
+                # It has the answer. Telling one that counts answers itself makes it go on where a kill has left it; any
+                # other only if it did not act on it.
+                return row if host.exactly_once or not _known(row, look) else None
+            assert row.handed_at is not None
+            rest = row.handed_at.timestamp() + patience - (await self._lease.read(now)).timestamp()
+            if rest > 0:
+                raise NotNow(rest, "It was sent before, and may still arrive.")
+            await self._lease.run(never_arrived, row.id)
+        elif patience and isinstance(delivery, Answer):
+            look = await self._host.look(row.asked.session)
+            if _known(row, look) and not _open(row, look):
+                return None  # somebody else answered it; what came of it is copied
+        try:
+            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.seal)
+        except Illegal as error:
+            log.info("not begun: %s", error)
+            return None
+        if handed.handed_at is None:
+            log.error("confirmation %s: %s", row.id, words.ALTERED)
+            return None
+        return handed
+
+
+def _run_again(row: Confirmation, delivery: Settlement, letter: Letter) -> HostAnswer:
+    """The approval for one more attempt."""
+    asked = row.asked
+    return HostAnswer(
+        request_id=asked.request_id,
+        call_id=asked.call_id,
+        invocation_id=asked.invocation_id,
+        confirmed=True,
+        payload=delivery.payload if asked.wants_payload else amended(asked.arguments, delivery.arguments),
+        mark=letter.mark,
+        tool=asked.tool,
+        arguments=asked.arguments,
+        approved=Approved(asked.call_id, asked.tool, delivery.arguments),
+    )
+
+
+def unreachable(letter: Letter, error: Unreachable) -> Said:
+    """What the thread is told when a letter can't be delivered: that it is down, or why it does not take it."""
+    if isinstance(error, Refused):
+        return Said(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
+    text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
+    return Said(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
+
+
+def on_its_way(letter: Letter) -> Said:
+    """What the thread is told while nobody knows whether a letter arrives."""
+    return Said(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
+
+
+def _may_lapse(letter: Letter) -> bool:
+    if letter.confirmation is None:
+        return False
+    delivery = delivery_from_json(json.dumps(letter.body))
+    return delivery.confirmed if isinstance(delivery, Answer) else delivery.word is Word.RUN_AGAIN
+
+
+def _mark(letter: Letter) -> str:
+    return f"mail:{letter.mark}"
+
+
+def _open(row: Confirmation, look: Look) -> bool:
+    return any(request.request_id == row.asked.request_id for request in look.requests)
+
+
+def _known(row: Confirmation, look: Look) -> bool:
+    return any(outcome.request_id == row.asked.request_id for outcome in look.outcomes)

@@ -1,0 +1,156 @@
+"""Before people are asked: which policy governs the call, who asked for it, and where its card is to stand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from sqlalchemy import select
+
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts
+from bot.confirmation.exact_json import check_json
+from bot.confirmation.grants import is_for
+from bot.confirmation.model import Confirmation, Place, Vote
+from bot.hosts.host import HostRequest
+from bot.leasing.lease_loop import NotNow
+from bot.policy.approvers import Person, Unresolved
+from bot.policy.model import CallFacts, Governs, Policy, Unfit, Ungoverned, may_show_in
+from bot.slack.directory.directory import Directory, NotWritable
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.errors import Gone, SlackTrouble
+from bot.store.grants_in_force import Rights, grants_in, rights_of
+from bot.store.mailbox import Letter
+from bot.store.repository import Session, find_session, now, session_confirmations
+from bot.store.tables import mail
+from bot.store.transactions import Opening, asked_of
+from runtime.errors import Invalid
+from runtime.store.database import Tx
+from runtime.store.lease import Lease
+
+T = TypeVar("T")
+
+Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
+"""Why nobody in a workspace may be asked, although a policy is found."""
+
+
+class Openings:
+    def __init__(self, directory: Directory, rules: Rules, unfit: Unfits) -> None:
+        self._directory, self._rules, self._unfit = directory, rules, unfit
+
+    async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
+        """All that the desk needs to put a request to people, or to refuse it at once."""
+        asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
+        call = CallFacts(
+            tool=request.tool,
+            args=request.arguments,
+            session=session.session.id,
+            asker=asked_by.user,
+            team=session.team,
+            channel=session.channel,
+            agent=request.agent,
+            app=session.session.app,
+            enterprise=session.enterprise,
+        )
+        found = _not_to_be_shown(request) or self._rules.policies.resolve(call)
+        unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
+        if unfit is not None:
+            found = Ungoverned(unfit, found.index)
+        opening = Opening(request=request, asked_by=asked_by, governs=found)
+        if isinstance(found, Ungoverned):
+            return opening
+        places = await self._places(session, found, call)
+        if isinstance(places, Ungoverned):
+            return replace(opening, governs=places)
+        return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
+
+    async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
+        """Of everybody whose grant is for this call, asked anew: a grant is nobody's click of half a minute ago."""
+        asked, at = asked_of(session, opening), await lease.read(now)
+        given = [g for g in await lease.read(grants_in, session.key) if is_for(g, asked, policy, at)]
+
+        async def ask(row: Confirmation, vote: Vote) -> Facts:
+            return await self._directory.facts(row, vote, self._rules.policies, anew=True)
+
+        givers = (giver for grant in given for giver in grant.given_by)
+        return await rights_of(givers, asked, policy, self._rules, at, ask)
+
+    async def _places(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+        channel = found.policy.channel
+        if channel is None and session.channel.startswith("D"):
+            return await self._dms(session, found, call)
+        place, at = (
+            Place(channel=session.channel, thread_ts=session.thread_ts),
+            Workspace(session.team, session.enterprise),
+        )
+        if channel is not None and channel != session.channel:
+            place = Place(channel=channel)
+        shared = _in_turn(await self._directory.shared(at, place.channel))
+        unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
+        return (place,) if unfit is None else Ungoverned(unfit, found.index)
+
+    async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+        """In a direct message nobody else can see the thread: each approver gets the card as one."""
+        at = Workspace(session.team, session.enterprise)
+        people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
+        if isinstance(people, Unresolved | NotWritable):
+            why = (
+                people.sentence
+                if isinstance(people, NotWritable)
+                else f"{people.what} could not be looked up: {people.why}."
+            )
+            return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
+        places, gone = await self._written_to(session, people)
+        return places or Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, str(gone))
+
+    async def _written_to(
+        self, session: Session, people: Sequence[Person]
+    ) -> tuple[tuple[Place, ...], SlackTrouble | None]:
+        """Whoever takes no message keeps no other from being asked; why they don't is the second."""
+        places: list[Place] = []
+        gone: SlackTrouble | None = None
+        for person in people:
+            try:
+                channel = await self._directory.open_dm(Workspace(session.team, session.enterprise), person.user)
+            except Gone as trouble:
+                gone = trouble
+                continue
+            thread = session.thread_ts if channel == session.channel else None
+            places.append(Place(channel=channel, thread_ts=thread, person=person))
+        return tuple(places), gone
+
+
+def _in_turn(answer: T) -> T:
+    """The answer; a request is put off, and not refused, while it only waits for its turn to ask Slack."""
+    if isinstance(answer, Unresolved) and answer.after is not None:
+        raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
+    return answer
+
+
+def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
+    try:
+        check_json(request.arguments, "The call")
+        check_json(request.payload, "The payload that it asks for")
+    except Invalid as error:
+        return Ungoverned(Unfit.NOT_TO_BE_SHOWN, detail=str(error))
+    return None
+
+
+def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
+    """The turn's author: whoever spoke just now, or, after an answer, whoever the turn's earlier calls were for."""
+    if speaker is not None:
+        return _of_those_who_spoke(tx, session, speaker)
+    for row in session_confirmations(tx, session.key):
+        if row.asked.invocation_id == invocation_id:
+            return row.asked.asked_by
+    last = select(mail.c.person).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
+    user = tx.execute(last.limit(1)).scalar_one_or_none()
+    return _of_those_who_spoke(tx, session, user) if user else session.starter
+
+
+def _of_those_who_spoke(tx: Tx, session: Session, user: str) -> Person:
+    """A mail names the user only; the workspace is another one where companies share the channel."""
+    known = (find_session(tx, session.key) or session).speakers
+    own = Person(session.team, user)
+    return own if own in known else next((one for one in known if one.user == user), own)

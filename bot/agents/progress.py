@@ -1,0 +1,79 @@
+"""What is shown in the thread while an agent runs: that it is at work, and its words as they come.
+
+For speed only: it happens in a task of its own, which the run never waits for, and which ends with the lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Protocol
+
+from bot.hosts.host import Piece
+from bot.store.repository import Session
+from runtime.errors import ConfirmError
+from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+_tasks: set[asyncio.Task[None]] = set()
+"""One that waits for Slack may outlive its run for a moment."""
+
+
+class Stage(Protocol):
+    """The thread, as far as it shows what is not stored yet."""
+
+    async def thinking(self, lease: Lease, session: Session) -> bool:
+        """Whoever waits is shown that the agent is at work; whether they are."""
+        ...
+
+    async def quiet(self, session: Session) -> None:
+        """It is not at work any more."""
+        ...
+
+    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
+        """A part of what will be said; it may be shown, and may be dropped."""
+        ...
+
+    def whole(self, session: Session) -> None:
+        """All of it is there: nothing more is shown of the parts."""
+        ...
+
+
+class Showing:
+    def __init__(self, stage: Stage, lease: Lease, session: Session) -> None:
+        self._stage, self._lease, self._session = stage, lease, session
+        self._pieces: list[Piece] = []
+        self._news, self._over = asyncio.Event(), False
+        task = asyncio.create_task(self._show(), name="adk-confirm-showing")
+        _tasks.add(task)
+        task.add_done_callback(_tasks.discard)
+
+    def piece(self, piece: Piece) -> None:
+        if self._pieces and self._pieces[-1].invocation_id == piece.invocation_id:
+            piece = replace(piece, text=self._pieces.pop().text + piece.text)
+        self._pieces.append(piece)
+        self._news.set()
+
+    def whole(self) -> None:
+        self._pieces.clear()
+        self._stage.whole(self._session)
+
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
+
+    async def _show(self) -> None:
+        try:
+            if await self._stage.thinking(self._lease, self._session) and self._over:
+                await self._stage.quiet(self._session)
+            while not self._over:
+                await self._news.wait()
+                self._news.clear()
+                while self._pieces and not self._over:
+                    await self._stage.piece(self._lease, self._session, self._pieces.pop(0))
+        except ConfirmError as error:
+            log.info("what the agent does is not shown: %s", error)
+        except Exception:
+            log.exception("what the agent does could not be shown")

@@ -1,0 +1,278 @@
+"""A session's mailbox: what is told to its agent, and what the agent says and asks in turn. One writer a session.
+
+Nothing here waits for Slack, but for files that came with somebody's words: what people read is told by the teller.
+While the agent runs, which may take long, the session is looked at for calls that began.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Protocol
+
+from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
+from bot.agents.intake import Openings
+from bot.agents.progress import Showing, Stage
+from bot.config.rules import Rules
+from bot.confirmation import words
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.outcome import Seen
+from bot.confirmation.states import Illegal
+from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
+from bot.leasing.lease_loop import NotNow
+from bot.policy.model import CallFacts
+from bot.store.mailbox import Letter, held_back, letter_done, next_letters, paused, read_session, rest
+from bot.store.outbox import has_spoken, say_later
+from bot.store.repository import SESSIONS, Session, moment, now, session_confirmations
+from bot.store.transactions import answered_elsewhere, open_request, out_of_reach, see
+from bot.telemetry.tracing import following
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from runtime.store.lease import Lease
+from runtime.telemetry import tracing
+
+log = logging.getLogger(__name__)
+
+GLANCE = 1.0
+"""While an agent runs, its session is looked at this often for calls that began."""
+
+LOOK_AGAIN = 10.0
+"""So often a session is looked at in which a call's outcome is open."""
+
+
+class Thread(Stage, Protocol):
+    """The thread as a run needs it. What is to stand there goes through the outbox."""
+
+    async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+        """The files that came with a message."""
+        ...
+
+
+class Mailroom:
+    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+        self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
+
+    async def attend(self, key: str, lease: Lease) -> None:
+        """All that is owed to a session."""
+        await _Stretch(lease, self._host, self._thread, self._openings, self._rules).attend(key)
+
+
+class _Stretch:
+    """One stretch of work on a session, under its lease."""
+
+    def __init__(self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+        self._lease, self._host, self._thread = lease, host, thread
+        self._openings, self._rules = openings, rules
+        self._deliveries = Deliveries(lease, host, rules)
+
+    async def attend(self, key: str) -> None:
+        session = await self._lease.read(read_session, key)
+        together = await self._siblings_together()
+        told = False
+        while letters := await self._lease.read(partial(next_letters, together=together), key):
+            if await self._lease.read(paused):
+                raise NotNow(5.0, "Runs are paused.")
+            try:
+                with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
+                    held: list[Said] = []
+                    await self._deliver(session, letters, held)
+                    await self._take_in(session, letters[0], held)
+            except Unreachable as error:
+                await self._say_unreachable(session, letters, error)
+                raise NotNow(error.again_after, str(error)) from error
+            for letter in letters:
+                await self._lease.run(letter_done, letter.id)
+            told = True
+        again = await self._look_again(session, told)
+        if together:
+            await self._say_held_back(session)
+        await self._lease.run(rest, key, together=together, again=again)
+
+    async def _siblings_together(self) -> bool:
+        try:
+            return (await self._host.capabilities()).siblings_together
+        except Unreachable:
+            return True  # until it can be asked
+
+    # Out: what the agent is told
+
+    async def _deliver(self, session: Session, letters: Sequence[Letter], held: list[Said]) -> None:
+        attachments = await self._thread.fetch(session, letters[0].files)
+        exchange = await self._deliveries.exchange(session, letters, attachments)
+        if exchange is None:
+            return
+        await self._lease.sure()
+        showing = Showing(self._thread, self._lease, session)
+        try:
+            await self._meanwhile(session, letters[0], self._listen(session, letters[0], exchange, held, showing))
+        except Unreachable:
+            await self._deliveries.not_reached(session, letters)
+            raise
+        except Lost as lost:
+            await self._deliveries.lost(letters, lost)
+        except Cut as error:
+            if error.again_after is not None:
+                await self._say(session, on_its_way(letters[0]))
+                raise NotNow(error.again_after, str(error)) from error
+            # What it came to is read from the session; what the server said of it may quote the call.
+            log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
+        finally:
+            showing.end()
+
+    async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
+        """On the cards of what was approved, and once in the thread: it is tried again."""
+        for letter in letters:
+            if letter.confirmation is not None:
+                await self._lease.run(out_of_reach, letter.confirmation)
+        await self._say(session, unreachable(letters[0], error))
+
+    async def _say_held_back(self, session: Session) -> None:
+        """Once for each approval that waits for others of its turn: why nothing happens."""
+        for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
+            text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
+            said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
+            await self._say(session, said)
+
+    async def _listen(
+        self, session: Session, letter: Letter, exchange: Exchange, held: list[Said], showing: Showing
+    ) -> None:
+        """Where a policy hides something, an agent's words are `held` until it is known what: they may come with the
+        call, or with its result."""
+        hides = await self._hides(session)
+        async for heard in exchange:
+            if hides:
+                held += [heard] if isinstance(heard, Said) else []
+            elif isinstance(heard, Piece):
+                showing.piece(heard)
+            else:
+                showing.whole()
+                await self._say(session, heard, letter)
+
+    async def _hides(self, session: Session) -> bool:
+        """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
+        if any(policy.redact for policy in self._rules.policies.entries):
+            return True
+        return any(row.policy.redact for row in await self._lease.read(session_confirmations, session.key))
+
+    async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
+        """Looks at what becomes of the session's calls while the agent runs."""
+        running = asyncio.ensure_future(exchange)
+        try:
+            with self._lease.waiter(SESSIONS) as waiter:
+                while not running.done():
+                    waking = asyncio.ensure_future(waiter.wait(GLANCE))
+                    await asyncio.wait({running, waking}, return_when=asyncio.FIRST_COMPLETED)
+                    if not waking.done():
+                        waking.cancel()
+                    elif not running.done():
+                        await self._glance(session, letter)
+        finally:
+            if not running.done():
+                running.cancel()
+        await running
+
+    async def _glance(self, session: Session, letter: Letter) -> None:
+        if letter.confirmation is not None:
+            try:
+                await self._observe(session, await self._host.look(session.session))
+            except Unreachable as error:
+                log.info("not looked at: %s", error)  # the run itself may be fine
+
+    # In: what the session says
+
+    async def _take_in(self, session: Session, letter: Letter, held: Sequence[Said] = ()) -> None:
+        look = await self._host.look(session.session)
+        if await self._hides(session):
+            await self._observe(session, look)  # what came back may be what words may not show
+        for said in (*look.said, *held):
+            if not await self._lease.read(has_spoken, session.key, said.event):
+                await self._say(session, self._hidden(session, said, look), letter)
+        known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
+        for request in look.requests:
+            if request.request_id not in known:
+                with following("ask", session=session.session, tool=request.tool):
+                    opening = await self._openings.prepare(self._lease, session, request, letter)
+                    opening = replace(opening, trace=tracing.carried())
+                    await self._lease.run(open_request, session.key, opening, self._rules)
+        await self._observe(session, look)
+
+    def _hidden(self, session: Session, said: Said, look: Look) -> Said:
+        """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
+        text = said.text
+        for request in look.requests:
+            call = CallFacts(
+                tool=request.tool, args=request.arguments, team=session.team, enterprise=session.enterprise
+            )
+            text = self._rules.policies.redactor(call, request.payload).mask_text(text)
+        return replace(said, text=text)
+
+    async def _look_again(self, session: Session, told: bool) -> float | None:
+        """What broke off may end after all: for as long as it may, its session is looked at in so many seconds."""
+        try:
+            patience = (await self._host.capabilities()).patience
+            if not patience or not await self._lease.read(in_the_air, session.key, patience):
+                return None
+            if not told:
+                await self._observe(session, await self._host.look(session.session))
+        except Unreachable as error:
+            raise NotNow(error.again_after, str(error)) from error
+        return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
+
+    async def _observe(self, session: Session, look: Look) -> None:
+        outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
+        for row in await self._lease.read(session_confirmations, session.key):
+            outcome = outcomes.get(row.asked.request_id)
+            if outcome is not None:
+                await self._copy(row, outcome)
+
+    async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
+        kind = _KINDS.get(outcome.became)
+        if kind is None or (row.outcome is not None and row.outcome.kind is kind):
+            return
+        if _others_answered(row, outcome):
+            await self._lease.run(answered_elsewhere, row.id, outcome.confirmed)
+        if outcome.confirmed is False and row.state is not State.APPROVED:
+            return  # our own denial, come true
+        begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
+        try:
+            await self._lease.run(
+                see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
+            )
+        except Illegal as error:
+            log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
+
+    async def _say(self, session: Session, said: Said, letter: Letter | None = None) -> None:
+        """Into the outbox. A turn that failed over somebody's words (`letter`) can be tried again by them; anything
+        else that failed is tried again by itself."""
+        words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
+        retry = str(letter.id) if letter is not None and words_of_somebody else None
+        await self._lease.run(say_later, session.key, said, retry)
+
+
+_KINDS = {
+    Became.RUNNING: OutcomeKind.RUNNING,
+    Became.DONE: OutcomeKind.DONE,
+    Became.FAILED: OutcomeKind.FAILED,
+    Became.REFUSED: OutcomeKind.REFUSED,
+    Became.UNKNOWN: OutcomeKind.UNKNOWN,
+}
+
+
+def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
+    """What nobody decided here, or was denied there though it was approved here and not given away yet."""
+    ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
+    return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
+
+
+def in_the_air(tx: Tx, key: str, patience: float) -> bool:
+    """Whether a call of the session runs, or broke off not so long ago that it can't end any more."""
+    at = now(tx)
+    return any(
+        row.outcome is not None
+        and row.outcome.kind in (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
+        and (at - row.outcome.at).total_seconds() < patience
+        for row in session_confirmations(tx, key)
+    )

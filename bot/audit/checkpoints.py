@@ -1,0 +1,92 @@
+"""Checkpoints over the ledger's chains. Pure.
+
+Sealed lines show that nothing in a chain was changed, but not that its end is still there. So from time to time the
+heads of the chains that moved are sealed together, each checkpoint over the one before. Its one-line form also goes to
+a place outside (the log, a channel): that is the anchor. Without an anchor the end of the ledger could have been cut
+off together with its checkpoints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from bot.audit.ledger import Head, LedgerKeys, stamp
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+
+VERSION = 2
+BEFORE_SEALED_LINES = 1
+"""The version of checkpoints that were made when lines had no seal of their own. Only these vouch for such lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """`heads` are those of the chains that moved since the checkpoint before; `previous` is that one's seal."""
+
+    number: int
+    at: datetime
+    heads: Mapping[str, Head]
+    previous: str
+    sealed: str
+
+    def __str__(self) -> str:
+        """The line for the log and the channel, and what an anchor file is made of."""
+        return f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
+
+
+def checkpoint(
+    before: Checkpoint | None, heads: Mapping[str, Head], at: datetime, keys: LedgerKeys, *, version: int = VERSION
+) -> Checkpoint:
+    number, previous = (before.number + 1, before.sealed) if before else (1, "")
+    point = Checkpoint(number=number, at=at, heads=heads, previous=previous, sealed="")
+    return replace(point, sealed=keys.checkpoint.of(_said(point, version)))
+
+
+def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
+    """By what version it was sealed; `None`: it was changed, or sealed with another secret."""
+    fits = (
+        version
+        for version in (VERSION, BEFORE_SEALED_LINES)
+        if keys.checkpoint.matches(_said(point, version), point.sealed)
+    )
+    return next(fits, None)
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The checkpoints as they were told outside: their seals by number."""
+
+    seals: Mapping[int, str]
+
+    @classmethod
+    def parse(cls, text: str) -> Anchor:
+        """Reads what `str(checkpoint)` gives, one a line, whatever a log or a channel put before or after it.
+
+        Of several lines with one number the first counts: what was told cannot be told anew.
+
+        >>> Anchor.parse("12:00 INFO checkpoint 7 2030-01-01T12:00:00.000000+00:00 " + "ab" * 32).seals[7][:4]
+        'abab'
+        """
+        found: dict[int, str] = {}
+        for number, sealed in _ANCHORED.findall(text):
+            found.setdefault(int(number), sealed)
+        if not found:
+            raise Invalid("The anchor holds no checkpoint; a line of it reads: checkpoint <number> <time> <seal>.")
+        return cls(found)
+
+
+_ANCHORED = re.compile(r"\bcheckpoint (\d{1,18}) \S+ ([0-9a-f]{64})\b")
+
+
+def _said(point: Checkpoint, version: int) -> JsonObject:
+    heads: JsonObject = {chain: [head.seq, head.hash] for chain, head in point.heads.items()}
+    return {
+        "v": version,
+        "number": point.number,
+        "at": stamp(point.at),
+        "heads": heads,
+        "previous": point.previous,
+    }

@@ -1,0 +1,205 @@
+"""The audit: lines, their hashes, the chains they form. Pure; see also `checkpoints.py`, `purges.py`, `verifying.py`.
+
+One chain per session and one called `system`. A line's hash covers its header, the *digest* of its content and the hash
+of the line before: the content can be purged and every chain still verifies. The digest is taken over content and salt,
+and the salt goes with the content, so that a purged "amount 1500" can't be found again by trying amounts.
+
+Every line is sealed when it is made: a keyed digest over its hash, with the secret outside the database. Whoever can
+write to the database and does not have the secret can make a chain of hashes, but no line of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from bot.audit.fingerprint import Seal
+from runtime.jsontypes import JsonObject, canonical
+
+SYSTEM = "system"
+GENESIS = "0" * 64
+"""What the first line of a chain stands on."""
+
+NOT_PURGED = "its content was removed, but not by a purge"
+
+
+class LedgerKeys:
+    """What lines and checkpoints are sealed with: a key for each purpose, both made from the secret."""
+
+    __slots__ = ("checkpoint", "line")
+
+    def __init__(self, secret: str) -> None:
+        self.line = Seal(secret, "ledger line")
+        self.checkpoint = Seal(secret, "checkpoint")
+
+
+class LineKind(StrEnum):
+    ASKED = "asked"
+    CALL_REFUSED = "call refused"  # no person was asked: no policy, no approvers, …
+    REMINDED = "reminded"
+    ESCALATED = "escalated"
+    APPROVAL = "approval"  # one vote, counted
+    EDITED = "edited"
+    VOTE_REFUSED = "vote refused"
+    VOTE_FELL = "vote fell"
+    REAPPLIED = "reapplied"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    ELSEWHERE = "answered elsewhere"
+    LAPSED = "lapsed"
+    BEGUN = "begun"
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNSEALED = "unsealed"  # what no seal vouches for does not count: an alarm
+    ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
+    UNKNOWN = "unknown"
+    SETTLED = "settled"
+    RUN_AGAIN_VOTE = "run again vote"
+    RUN_AGAIN = "run again"
+    NOBODY_KNOWS = "nobody knows"
+    GRANTED = "granted"
+    GRANT_USED = "grant used"
+    GRANT_REVOKED = "grant revoked"
+    CONFIGURED = "configured"
+    INSTALLED = "installed"
+    UNINSTALLED = "uninstalled"
+    PAUSED = "paused"
+    RESUMED = "resumed"
+    PURGED = "purged"
+    CHECKPOINT = "checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How far a chain goes."""
+
+    seq: int = 0
+    hash: str = GENESIS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` stand in the header, to filter by.
+
+    `sealed` is the keyed digest. Lines that were written before there was one have none.
+    """
+
+    chain: str
+    seq: int
+    at: datetime
+    kind: LineKind
+    confirmation: str | None
+    tool: str | None
+    content: str | None
+    salt: str | None
+    digest: str
+    previous: str
+    hash: str
+    sealed: str | None
+
+    @property
+    def head(self) -> Head:
+        return Head(self.seq, self.hash)
+
+
+def digest(content: str, salt: str) -> str:
+    return _sha256(f"{salt}\n{content}")
+
+
+def append(
+    head: Head,
+    chain: str,
+    kind: LineKind,
+    content: JsonObject,
+    keys: LedgerKeys,
+    *,
+    at: datetime,
+    salt: str,
+    confirmation: str | None = None,
+    tool: str | None = None,
+) -> Line:
+    """The chain's next line. The caller brings fresh randomness as `salt`, and content that is masked already.
+
+    >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
+    >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, keys, at=noon, salt="x")
+    >>> second = append(first.head, "system", LineKind.RESUMED, {}, keys, at=noon, salt="y")
+    >>> second.seq, second.previous == first.hash, fault(second, first.head), fault(purged(second), first.head)
+    (2, True, None, None)
+    >>> is_sealed(second, keys), is_sealed(second, LedgerKeys("a guess"))
+    (True, False)
+    """
+    text = canonical(content)
+    line = Line(
+        chain=chain,
+        seq=head.seq + 1,
+        at=at,
+        kind=kind,
+        confirmation=confirmation,
+        tool=tool,
+        content=text,
+        salt=salt,
+        digest=digest(text, salt),
+        previous=head.hash,
+        hash="",
+        sealed=None,
+    )
+    line = replace(line, hash=line_hash(line))
+    return replace(line, sealed=keys.line.of(line.hash))
+
+
+def is_sealed(line: Line, keys: LedgerKeys) -> bool:
+    return line.sealed is not None and keys.line.matches(line.hash, line.sealed)
+
+
+def line_hash(line: Line) -> str:
+    header: JsonObject = {
+        "v": 1,
+        "chain": line.chain,
+        "seq": line.seq,
+        "at": stamp(line.at),
+        "kind": str(line.kind),
+        "confirmation": line.confirmation,
+        "tool": line.tool,
+        "digest": line.digest,
+        "previous": line.previous,
+    }
+    return _sha256(canonical(header))
+
+
+def purged(line: Line) -> Line:
+    """The line without what it told; its place in the chain stays."""
+    return replace(line, content=None, salt=None)
+
+
+def fault(line: Line, before: Head) -> str | None:
+    """What is wrong with a line in its chain, given the one before it; `None` when nothing is.
+
+    This needs no secret: whoever can write to the database can make a line without a fault. See `is_sealed`.
+    """
+    checks: tuple[tuple[Callable[[], bool], str], ...] = (
+        (lambda: line.seq == before.seq + 1, f"line {before.seq + 1} is missing"),
+        (lambda: line.previous == before.hash, "it does not continue the line before it"),
+        (lambda: line.hash == line_hash(line), "its header was changed"),
+        (lambda: (line.content is None) == (line.salt is None), NOT_PURGED),
+        (lambda: _content_stands(line), "its content was changed"),
+    )
+    return next((what for sound, what in checks if not sound()), None)
+
+
+def stamp(at: datetime) -> str:
+    """One spelling for one instant, whatever time zone or database it came through."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def _content_stands(line: Line) -> bool:
+    return line.content is None or line.salt is None or digest(line.content, line.salt) == line.digest
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

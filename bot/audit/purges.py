@@ -1,0 +1,62 @@
+"""Which lines a purge emptied, as its own lines in the ledger tell. Pure.
+
+A line may be empty only where a purge line covers it. That line names each line that it emptied, chain by chain, and is
+never emptied itself. It counts only while it is as it was sealed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bot.audit.ledger import SYSTEM, LedgerKeys, Line, LineKind, digest, is_sealed, line_hash
+
+Span = tuple[int, int]
+"""From one line's number to another's, both included."""
+
+Emptied = tuple[tuple[str, tuple[Span, ...]], ...]
+"""Lines by chain."""
+
+
+def emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
+    """
+    >>> emptied([("b", 7), ("a", 2), ("a", 1), ("a", 4)])
+    (('a', ((1, 2), (4, 4))), ('b', ((7, 7),)))
+    """
+    spans: dict[str, list[Span]] = {}
+    for chain, seq in sorted(lines):
+        known = spans.setdefault(chain, [])
+        if known and known[-1][1] == seq - 1:
+            known[-1] = (known[-1][0], seq)
+        else:
+            known.append((seq, seq))
+    return tuple((chain, tuple(found)) for chain, found in spans.items())
+
+
+@dataclass(frozen=True)
+class Purges:
+    """All that was purged."""
+
+    spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, lines: Iterable[Line], keys: LedgerKeys) -> Purges:
+        """Of the purge lines among these, those that are as they were sealed."""
+        spans: dict[str, list[Span]] = {}
+        for line in lines:
+            for chain, found in _told(line, keys):
+                spans.setdefault(chain, []).extend(found)
+        return cls(spans)
+
+    def cover(self, chain: str, seq: int) -> bool:
+        return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
+
+
+def _told(line: Line, keys: LedgerKeys) -> Emptied:
+    if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
+        return ()
+    if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, keys):
+        return ()
+    told = json.loads(line.content).get("emptied", [])
+    return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in told)

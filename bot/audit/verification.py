@@ -1,0 +1,238 @@
+"""Whether the ledger is as it was written: the first part that is not, and how much of the rest is vouched for. Pure.
+
+Three things vouch for a line, each for less than the next. Its own seal: it was written like this, by somebody with the
+secret. A checkpoint over it or a later line of its chain: it is still there. An anchor that tells of that checkpoint:
+no end was cut off together with the checkpoints over it. So the finding is "untampered" only with an anchor, and only
+of the lines up to its last checkpoint; of what else is there it is "consistent".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import groupby
+
+from bot.audit.checkpoints import BEFORE_SEALED_LINES, VERSION, Anchor, Checkpoint, version_of
+from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, Line, fault, is_sealed
+from bot.audit.purges import Purges
+
+
+class Finding(StrEnum):
+    UNTAMPERED = "untampered"
+    CONSISTENT = "consistent"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """The first line that is not as it was written; or, without a `seq`, the chain or checkpoint that is not."""
+
+    chain: str
+    seq: int | None
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What `audit verify` found. `anchored` is the last checkpoint that the anchor vouches for."""
+
+    finding: Finding
+    lines: int = 0
+    purged: int = 0
+    chains: int = 0
+    checkpoints: int = 0
+    anchored: int | None = None
+    vouched: int = 0  # lines that the anchored checkpoint, or one before it, covers
+    vouched_chains: int = 0
+    loose: int = 0  # lines that no checkpoint covers yet
+    loose_chains: int = 0
+    unsealed: int = 0  # lines from before lines were sealed: only checkpoints cover them
+    broken: Broken | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """What one checkpoint says of one chain: that this line was its head."""
+
+    head: Head
+    number: int
+
+
+@dataclass
+class Sealed:
+    """What the checkpoints say, as far as they are as they were sealed."""
+
+    seals: dict[int, str] = field(default_factory=dict)
+    claims: dict[str, list[_Claim]] = field(default_factory=dict)
+    unsealed_up_to: dict[str, int] = field(default_factory=dict)
+    """How far each chain went when its lines had no seals of their own."""
+    broken: Broken | None = None
+
+    @classmethod
+    def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Sealed:
+        """`checkpoints` come by number."""
+        sealed = cls()
+        sealed.broken = sealed._take(checkpoints, keys)
+        return sealed
+
+    def last_hash(self, chain: str) -> str:
+        """Of the head that the last checkpoint over the chain was made over; "" when none was."""
+        claims = self.claims.get(chain)
+        return claims[-1].head.hash if claims else ""
+
+    def covered(self, chain: str, up_to: int | None = None) -> int:
+        """How far the checkpoints go in a chain, all of them or those up to this one."""
+        found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
+        return max(found, default=0)
+
+    def _take(self, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Broken | None:
+        previous, version_before = "", BEFORE_SEALED_LINES
+        for number, point in enumerate(checkpoints, start=1):
+            if point.number != number:
+                return _no_checkpoint(number, "is missing")
+            if point.previous != previous:
+                return _no_checkpoint(number, "does not continue the one before it")
+            version = version_of(point, keys)
+            if version is None:
+                return _no_checkpoint(number, "was not sealed with this secret")
+            if version < version_before:
+                return _no_checkpoint(number, "is of an older version than the one before it")
+            previous, version_before = point.sealed, version
+            self.seals[number] = point.sealed
+            for chain, head in point.heads.items():
+                self.claims.setdefault(chain, []).append(_Claim(head, number))
+                if version < VERSION:
+                    self.unsealed_up_to[chain] = max(head.seq, self.unsealed_up_to.get(chain, 0))
+        return None
+
+
+def verify(
+    lines: Iterable[Line],
+    sealed: Sealed,
+    keys: LedgerKeys,
+    *,
+    purges: Purges,
+    anchor: Anchor | None = None,
+) -> Report:
+    """`lines` come sorted by chain and seq, and are read once, so any number will do.
+
+    Of several things that are wrong, a line that doesn't fit its chain is named first, then a checkpoint, then a line
+    whose seal doesn't fit: with a wrong secret nothing does.
+    """
+    look = _Look(sealed, keys, purges, max((n for n in sealed.seals if anchor and n in anchor.seals), default=None))
+    broken = look.at(lines) or look.missing() or sealed.broken or _broken_anchor(sealed.seals, anchor) or look.unproven
+    sound = Finding.CONSISTENT if look.anchored is None else Finding.UNTAMPERED
+    return Report(
+        finding=sound if broken is None else Finding.BROKEN,
+        lines=look.lines,
+        purged=look.purged,
+        chains=look.chains,
+        checkpoints=len(sealed.seals),
+        anchored=look.anchored,
+        vouched=look.vouched,
+        vouched_chains=look.vouched_chains,
+        loose=look.loose,
+        loose_chains=look.loose_chains,
+        unsealed=look.unsealed,
+        broken=broken,
+    )
+
+
+@dataclass
+class _Look:
+    """One way through all lines. `unproven`: the first line for which only the secret could vouch, and doesn't."""
+
+    sealed: Sealed
+    keys: LedgerKeys
+    purges: Purges
+    anchored: int | None
+    lines: int = 0
+    purged: int = 0
+    chains: int = 0
+    vouched: int = 0
+    vouched_chains: int = 0
+    loose: int = 0
+    loose_chains: int = 0
+    unsealed: int = 0
+    unproven: Broken | None = None
+    lengths: dict[str, int] = field(default_factory=dict)
+
+    def at(self, lines: Iterable[Line]) -> Broken | None:
+        for chain, group in groupby(lines, key=lambda line: line.chain):
+            self.chains += 1
+            broken = self._chain(chain, group)
+            if broken is not None:
+                return broken
+            self._count(chain, self.lengths[chain])
+        return None
+
+    def missing(self) -> Broken | None:
+        """Lines that a checkpoint was made over and that are not there: the chain was cut off."""
+        gone = min(
+            (
+                (claim.number, chain, claim.head.seq)
+                for chain, claims in self.sealed.claims.items()
+                for claim in claims
+                if claim.head.seq > self.lengths.get(chain, 0)
+            ),
+            default=None,
+        )
+        if gone is None:
+            return None
+        number, chain, seq = gone
+        return Broken(chain, seq, f"it is missing; checkpoint {number} was made over it")
+
+    def _chain(self, chain: str, lines: Iterator[Line]) -> Broken | None:
+        head = Head()
+        claims = sorted(self.sealed.claims.get(chain, ()), key=lambda one: one.head.seq, reverse=True)
+        for line in lines:
+            self.lines += 1
+            self.purged += line.content is None
+            why = fault(line, head)
+            if why is not None:
+                return Broken(chain, line.seq if line.seq == head.seq + 1 else head.seq + 1, why)
+            while claims and claims[-1].head.seq <= line.seq:
+                claim = claims.pop()
+                if claim.head != line.head:
+                    return Broken(chain, line.seq, f"it is not the line that checkpoint {claim.number} was made over")
+            why = self._unproven(line)
+            if why is not None and self.unproven is None:
+                self.unproven = Broken(chain, line.seq, why)
+            head = line.head
+        self.lengths[chain] = head.seq
+        return None
+
+    def _unproven(self, line: Line) -> str | None:
+        from_before = line.sealed is None and line.seq <= self.sealed.unsealed_up_to.get(line.chain, 0)
+        self.unsealed += from_before
+        if not from_before and not is_sealed(line, self.keys):
+            return "it was not written with this secret"
+        covered = self.purges.cover(line.chain, line.seq)
+        if line.content is None and not covered:
+            return NOT_PURGED
+        if line.content is not None and covered:
+            return "a purge removed its content, and it is back"
+        return None
+
+    def _count(self, chain: str, length: int) -> None:
+        loose = length - min(length, self.sealed.covered(chain))
+        self.loose += loose
+        self.loose_chains += loose > 0
+        if self.anchored is not None:
+            vouched = min(length, self.sealed.covered(chain, self.anchored))
+            self.vouched += vouched
+            self.vouched_chains += vouched > 0
+
+
+def _broken_anchor(seals: Mapping[int, str], anchor: Anchor | None) -> Broken | None:
+    for number, told in sorted(anchor.seals.items()) if anchor else ():
+        if number not in seals:
+            return _no_checkpoint(number, "of the anchor is missing")
+        if seals[number] != told:
+            return _no_checkpoint(number, "is not the one that the anchor tells of")
+    return None
+
+
+def _no_checkpoint(number: int, why: str) -> Broken:
+    return Broken("checkpoints", None, f"checkpoint {number} {why}")

@@ -1,0 +1,288 @@
+"""From rows to what `blocks` draws: cards and lists. Pure, and masked: what a policy redacts does not get past here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from blocks import view as shown
+from blocks.form import PAYLOAD, payload_fields
+from blocks.view import ABSENT, Absent, Argument, CardView, Change, Face
+from bot.confirmation import edits
+from bot.confirmation.grants import LONGEST_SESSION, Grant
+from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.policy.approvers import Approver, ApproverKind, Person
+from bot.policy.redaction import Redactor
+from runtime.jsontypes import Json, JsonObject, canonical
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """Where a reader gets from here: the session's thread, the card, the file with the whole call.
+
+    `accounts` holds the users behind the policy's addresses, as far as they are known.
+    """
+
+    session: str | None = None
+    card: str | None = None
+    file: str | None = None
+    accounts: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_LINKS = Links()
+
+
+def card_view(
+    row: Confirmation,
+    *,
+    links: Links = NO_LINKS,
+    grants: Sequence[Grant] = (),
+    notices: Sequence[shown.Notice] = (),
+) -> CardView:
+    """`grants` are those in force; the one that this confirmation brought is shown on it."""
+    redactor = row.redactor
+    arguments, hidden = masked_arguments(redactor, row.revision.arguments)
+    payload, hidden_too = _payload(row, redactor)
+    outcome = row.outcome
+    return CardView(
+        id=row.id,
+        revision=row.revision.number,
+        version=row.version,
+        face=face_of(row),
+        tool=redactor.mask_text(row.asked.tool),
+        agent=redactor.mask_text(row.asked.agent),
+        arguments=arguments,
+        hint=redactor.mask_text(row.asked.hint) or None,
+        hidden=hidden + hidden_too,
+        asked_by=row.asked.asked_by.user or None,
+        asked_at=epoch(row.asked_at),
+        attempt=row.attempt,
+        approvers=approvers_view(row.policy.approvers, links.accounts),
+        escalated_to=approvers_view(row.policy.escalate_to, links.accounts) if row.escalated else None,
+        quorum=row.policy.quorum,
+        votes=_votes(row),
+        expires_at=epoch(row.deadline),
+        start_by=epoch(row.start_by) if row.start_by else None,
+        edited_by=row.revision.author.user if row.revision.author else None,
+        diff=_diff(row, redactor),
+        decided_by=_decided_by(row),
+        decided_at=epoch(row.decision.at) if row.decision else None,
+        reason=_reason(row, redactor),
+        started_at=epoch(outcome.begun_at) if outcome and outcome.begun_at else None,
+        result=_result(row, redactor),
+        error=readable(redactor, outcome.text) if outcome and outcome.text and _is(row, OutcomeKind.FAILED) else None,
+        duration=outcome.seconds if outcome else None,
+        happened=_happened(row),
+        outside=row.outside.confirmed if row.outside else None,
+        editable=_editable(row, arguments, payload),
+        edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
+        wants_payload=row.asked.wants_payload,
+        payload=payload,
+        answered=row.answered,
+        withdrawable=row.state is State.WAITING,
+        confirm_dialog=row.policy.confirm_dialog,
+        grant_offer=_grant_offer(row, arguments),
+        grant=next((grant_view(grant, redactor) for grant in grants if grant.id == row.id), None),
+        session_link=links.session,
+        card_link=links.card,
+        file_link=links.file,
+        notices=(*_own_notices(row), *notices),
+    )
+
+
+def _own_notices(row: Confirmation) -> list[shown.Notice]:
+    """What the row itself knows to be wrong."""
+    told: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
+    if row.unsealed:
+        told.append(shown.NotSealed())
+    if row.unreached and row.state is State.APPROVED and row.outcome is None and row.start_by is not None:
+        told.append(shown.Unreachable(epoch(row.start_by)))
+    return told
+
+
+_STATE_FACES = {
+    State.WAITING: Face.WAITING,
+    State.APPROVED: Face.APPROVED,
+    State.DENIED: Face.DENIED,
+    State.EXPIRED: Face.EXPIRED,
+    State.WITHDRAWN: Face.WITHDRAWN,
+    State.ELSEWHERE: Face.ELSEWHERE,
+    State.LAPSED: Face.LAPSED,
+}
+_OUTCOME_FACES = {
+    OutcomeKind.RUNNING: Face.RUNNING,
+    OutcomeKind.DONE: Face.DONE,
+    OutcomeKind.FAILED: Face.FAILED,
+    OutcomeKind.REFUSED: Face.REFUSED,
+    OutcomeKind.UNKNOWN: Face.UNKNOWN,
+    OutcomeKind.HAPPENED: Face.SETTLED,
+    OutcomeKind.DID_NOT: Face.SETTLED,
+    OutcomeKind.NOBODY_KNOWS: Face.SETTLED,
+}
+
+
+def face_of(row: Confirmation) -> Face:
+    return face(row.state, row.outcome.kind if row.outcome else None)
+
+
+def face(state: State, outcome: OutcomeKind | None) -> Face:
+    """What became of the call says more than what was decided; of one that was denied elsewhere, the denial does."""
+    denied_elsewhere = state is State.ELSEWHERE and outcome is OutcomeKind.REFUSED
+    return _STATE_FACES[state] if outcome is None or denied_elsewhere else _OUTCOME_FACES[outcome]
+
+
+def grant_view(grant: Grant, redactor: Redactor) -> shown.Grant:
+    return shown.Grant(
+        id=grant.id,
+        tool=redactor.mask_text(grant.tool),
+        by=tuple(person.user for person in grant.given_by),
+        until=epoch(grant.until),
+        on=masked_arguments(redactor, grant.on)[0],
+    )
+
+
+def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | None = None) -> shown.Approvers:
+    known, listed = accounts or {}, tuple(entries)
+    named = {kind: [entry.value for entry in listed if entry.kind is kind] for kind in ApproverKind}
+    return shown.Approvers(
+        users=tuple(named[ApproverKind.USER]),
+        groups=tuple(named[ApproverKind.GROUP]),
+        emails=tuple(shown.Email(address, known.get(address)) for address in named[ApproverKind.EMAIL]),
+        callables=tuple(named[ApproverKind.PYTHON]),
+    )
+
+
+def masked_arguments(redactor: Redactor, values: JsonObject) -> tuple[tuple[Argument, ...], int]:
+    """What may be shown of a call's arguments, and how many values that hides."""
+    masked, hidden = redactor.mask_object(values)
+    names = zip(values, masked.items(), strict=True)
+    return tuple(Argument(name, value, masked=redactor.hides(own)) for own, (name, value) in names), hidden
+
+
+def readable(redactor: Redactor, text: str) -> str:
+    """A result, an error, a refusal, as one reads it. Where it is JSON, what is hidden by name is hidden in it too."""
+    value = as_value(redactor, text)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def as_value(redactor: Redactor, text: str) -> Json:
+    """The same as a value; text that is no JSON object or list is itself."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return redactor.mask(json.loads(text)).value
+        except (ValueError, RecursionError):
+            pass  # it only looked like JSON
+    return redactor.mask_text(text)
+
+
+def epoch(at: datetime) -> int:
+    return int(at.timestamp())
+
+
+def _is(row: Confirmation, *kinds: OutcomeKind) -> bool:
+    return row.outcome is not None and row.outcome.kind in kinds
+
+
+def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...], int]:
+    if not row.asked.wants_payload:
+        return (), 0
+    fields = payload_fields(row.revision.payload, row.asked.payload_schema)
+    return masked_arguments(redactor, {one.name: one.value for one in fields})
+
+
+def _votes(row: Confirmation) -> tuple[shown.Vote, ...]:
+    kind, verdict = VoteKind.APPROVE, shown.Verdict.APPROVE
+    if row.unknown:
+        kind, verdict = VoteKind.RUN_AGAIN, shown.Verdict.RUN_AGAIN
+    first = {vote.voter: vote for vote in reversed(row.standing(kind))}
+    return tuple(shown.Vote(vote.voter.user, verdict, epoch(vote.stored_at)) for vote in reversed(first.values()))
+
+
+_SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
+
+
+def _decided_by(row: Confirmation) -> tuple[str, ...]:
+    """All whose approval made it, or the one person whose word did."""
+    if _is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS):
+        return _named([row.outcome.by] if row.outcome and row.outcome.by else [])
+    if row.decision is None:
+        return ()
+    if row.state in (State.APPROVED, State.LAPSED):
+        here = row.decision.revision
+        standing = (v for v in row.votes if v.state is VoteState.STANDING and v.stands_on == here and v.kind in _SIDES)
+        if people := _named(vote.voter for vote in standing):
+            return people
+    return _named([row.decision.by] if row.decision.by else [])
+
+
+def _named(people: Iterable[Person]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(person.user for person in people))
+
+
+def _diff(row: Confirmation, redactor: Redactor) -> tuple[Change, ...]:
+    """From what was asked to what would run."""
+    first, now = row.revisions[0], row.revision
+    if not row.asked.wants_payload:
+        return _differences(first.arguments, now.arguments, redactor)
+    if isinstance(first.payload, dict) and isinstance(now.payload, dict):
+        return _differences(first.payload, now.payload, redactor)
+    return _differences({PAYLOAD: first.payload}, {PAYLOAD: now.payload}, redactor)
+
+
+def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> tuple[Change, ...]:
+    names = [name for name in dict.fromkeys((*before, *after)) if not redactor.hides(name)]
+
+    def side(values: JsonObject, name: str) -> Json | Absent:
+        return redactor.mask(values[name]).value if name in values else ABSENT
+
+    return tuple(
+        Change(redactor.mask_text(name), side(before, name), side(after, name))
+        for name in names
+        if name not in before or name not in after or canonical(before[name]) != canonical(after[name])
+    )
+
+
+def _reason(row: Confirmation, redactor: Redactor) -> str | None:
+    """Somebody's words; the reasons that we give to the model are said in the face's own words."""
+    if _is(row, OutcomeKind.REFUSED):
+        return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
+    said = row.decision.reason if row.decision and row.state is State.DENIED else None
+    return redactor.mask_text(said) if said else None
+
+
+def _result(row: Confirmation, redactor: Redactor) -> Json | Absent:
+    if row.outcome is None or row.outcome.kind is not OutcomeKind.DONE or row.outcome.text is None:
+        return ABSENT
+    return as_value(redactor, row.outcome.text)
+
+
+def _happened(row: Confirmation) -> bool | None:
+    return _is(row, OutcomeKind.HAPPENED) if _is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT) else None
+
+
+def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequence[Argument]) -> tuple[str, ...]:
+    """Never a value that is shown otherwise than it is: a form would put the mask in its place."""
+    if row.state is not State.WAITING:
+        return ()
+    wants = row.asked.wants_payload
+    whole = {PAYLOAD: row.revision.payload}
+    values = (row.revision.payload if isinstance(row.revision.payload, dict) else whole) if wants else None
+    own = row.revision.arguments if values is None else values
+    as_they_are = {
+        one.name
+        for one in (payload if wants else arguments)
+        if not one.masked and one.name in own and canonical(one.value) == canonical(own[one.name])
+    }
+    return tuple(name for name in edits.editable(row) if name in as_they_are or name not in own)
+
+
+def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> shown.GrantOffer | None:
+    offered, names = row.policy.grant, row.policy.grant_on
+    if offered is None or row.asked.wants_payload or row.state is not State.WAITING:
+        return None
+    bound = tuple(one for one in arguments if names is None or one.name in names)
+    if offered == "session":
+        return shown.GrantOffer(int(LONGEST_SESSION.total_seconds()), bound)
+    return shown.GrantOffer(int(offered.total_seconds()), bound)

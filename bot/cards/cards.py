@@ -1,0 +1,99 @@
+"""Cards in Slack, and what is told around them. A card is a view: the row is the truth, and it is always drawn whole.
+
+One live card a place: a post is written down before it is made (`attempts`), so that whoever comes after a crash or a
+lost answer looks for it before posting again. A vote on a stray copy counts; the stray is deleted when it is found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from blocks.step_views import Counted, VerdictView
+from blocks.verdict import verdict_message, verdict_modal, verdicts_modal
+from bot.cards.draw import PLAIN, Around, Drawing
+from bot.cards.ledger_presenter import verdict_view
+from bot.cards.places import Whereabouts
+from bot.cards.streaming import Voice
+from bot.cards.thread import Thread
+from bot.confirmation.model import Confirmation, Place
+from bot.slack.answers import text, texts
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone, Later
+from bot.store.attempts import Attempts
+from bot.store.repository import Session
+from runtime.jsontypes import JsonObject
+from runtime.store.lease import Lease
+
+_AGAIN = 10.0
+_UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
+"""After so many seconds each it is looked whether Slack has put up "Counting…"."""
+
+
+class Cards(Thread):
+    def __init__(self, sender: Sender, directory: Directory, voice: Voice | None = None) -> None:
+        super().__init__(sender, voice)
+        self._whereabouts = Whereabouts(sender, directory)
+
+    async def draw(
+        self, lease: Lease, row: Confirmation, session: Session, around: Around = PLAIN
+    ) -> tuple[Place, ...]:
+        """Brings every place up to date; the places, with what is a fact by now.
+
+        If only some could be, they are returned, and those that are owed still make the row due again. If nothing
+        came of it, the trouble is raised.
+        """
+        places, unknown = await self._whereabouts.of(row, session)
+        drawing = Drawing(self._sender.under(lease.sure), Attempts(lease), row, session, around)
+        facts = await drawing.draw(places, await self._whereabouts.accounts(row, session))
+        if set(facts) == set(row.places):
+            raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")
+        return facts
+
+    async def reply(
+        self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
+    ) -> None:
+        """Tells a voter what became of their vote: in the view that says "Counting…", or beside the card.
+
+        `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
+        `together`: what is known by now of all that was decided in that view.
+        """
+        told, view, sender = verdict_view(body), text(target.get("view")), self._sender.under(lease.sure)
+        at = Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+        if view:
+            try:
+                await _after_counting(sender, at, view, text(target.get("hash")), _in_view(target, told, together))
+                return
+            except Gone:
+                pass  # closed meanwhile
+        elif told.counted is not Counted.REFUSED and target.get("message_ts"):
+            return  # the card says so itself, right where they clicked
+        await sender.whisper(target, verdict_message(told))
+
+
+async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: str, verdict: JsonObject) -> None:
+    """Slack may take the ack's "Counting…" after what is sent after the ack, and would put it over the verdict.
+
+    A view has another hash whenever something else is put up: as long as it is the one that was `submitted`, or
+    what we put up since, "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
+    """
+    ours, read = submitted, False
+    try:
+        for pause in _UNTIL_COUNTING if ours else ():
+            ours, read = (await sender.update_view(at, view, verdict, hash=ours)).hash, True
+            await asyncio.sleep(pause)
+    except Gone as gone:
+        if gone.code != "hash_conflict":
+            if read:
+                return  # they closed what told them
+            raise
+    await sender.update_view(at, view, verdict)
+
+
+def _in_view(target: JsonObject, told: VerdictView, together: Sequence[JsonObject]) -> JsonObject:
+    if not together:
+        return verdict_modal(told)
+    waiting = len(texts(target.get("batch"))) - len(together)
+    return verdicts_modal([verdict_view(one) for one in together], waiting=waiting > 0)

@@ -1,0 +1,209 @@
+"""One drawing of one confirmation: each of its places shows the row as it is now, or says what keeps it from that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from blocks import full_view
+from blocks.card import card
+from blocks.kit import Message
+from blocks.pointer import pointer
+from blocks.view import CardView, Notice
+from bot.cards.card_presenter import Links, card_view
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import Confirmation, Place, State
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import UPLOAD, Sender
+from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
+from bot.slack.outbound.message_ids import PointerMark, identity
+from bot.store.attempts import Attempts
+from bot.store.repository import Session
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """What a card shows besides its row: the grants in force, and what is wrong."""
+
+    grants: Sequence[Grant] = ()
+    notices: Sequence[Notice] = ()
+
+
+PLAIN = Around()
+
+_FOR_GOOD = 2**31 - 1
+"""The version of a line that leads to a card, once there is nothing in it that could change any more."""
+
+
+class Drawing:
+    def __init__(
+        self, sender: Sender, attempts: Attempts, row: Confirmation, session: Session, around: Around = PLAIN
+    ) -> None:
+        self._sender, self._attempts = sender, attempts
+        self._row, self._session, self._around = row, session, around
+        self._at = Workspace(session.team, session.enterprise)
+        self._conversation: str | None = None
+        self._accounts: dict[str, str] = {}
+        self._done: list[Place] = []
+        self._troubles: dict[str, SlackTrouble] = {}
+
+    async def draw(self, places: Sequence[Place], accounts: dict[str, str]) -> tuple[Place, ...]:
+        """The places with what is a fact by now; `trouble` tells what could not be done. `accounts`: address → user."""
+        self._accounts = accounts
+        await self._find_conversation(places)
+        for place in sorted(places, key=lambda place: place.pointer):  # what it points at comes first
+            try:
+                self._done.append(await self._bring_up(place))
+            except SlackTrouble as trouble:
+                self._troubles[place.channel] = trouble
+                self._done.append(place)
+        return tuple(self._without_the_dead(place) for place in self._done)
+
+    @property
+    def trouble(self) -> SlackTrouble | None:
+        return next(iter(self._troubles.values()), None)
+
+    def _without_the_dead(self, place: Place) -> Place:
+        """What can't be mended holds nothing up: a card in a place that is closed by now, or one that nobody needs any
+        more, or somebody who can't be written to while others have the card."""
+        if not isinstance(self._troubles.get(place.channel), Gone):
+            return place
+        others = any(one.ts is not None and not one.pointer for one in self._done)
+        dead = place.ts is not None or not self._needed or (place.person is not None and others)
+        return replace(place, drawn_version=self._row.version) if dead and not place.pointer else place
+
+    @property
+    def _needed(self) -> bool:
+        """While there is something to decide or to watch, a card has to stand somewhere."""
+        return self._row.state in (State.WAITING, State.APPROVED)
+
+    # One place
+
+    async def _bring_up(self, place: Place) -> Place:
+        if not place.channel or place.drawn_version >= self._row.face:
+            return place
+        if place.pointer:
+            return await self._point(place)
+        view = self._view(place)
+        place = await self._show(place, card(view))
+        if place.ts is not None and place.file_revision != view.revision and full_view.needs_file(view):
+            try:
+                place = await self._with_file(place, view)
+            except SlackTrouble as trouble:  # the card stands all the same, and the file is still owed
+                self._troubles[place.channel] = trouble
+                return replace(place, drawn_version=0)
+        return replace(place, drawn_version=self._row.version)
+
+    async def _show(self, place: Place, message: Message) -> Place:
+        """The message where it belongs: changed if it is there, else posted."""
+        if place.ts is None:
+            return replace(place, ts=await self._post(place, message))
+        await self._sweep(place, message)
+        try:
+            await self._sender.update(self._at, place.channel, place.ts, message)
+        except Gone as gone:
+            if gone.code != "message_not_found":
+                raise
+            if self._needed:  # somebody deleted it
+                return replace(place, ts=await self._post(replace(place, ts=None), message))
+        return place
+
+    async def _post(self, place: Place, message: Message) -> str:
+        before = await self._attempts.begin(self._row.id, _mark(place))
+        if before is not None:
+            found = await self._find(place, message, before.at)
+            if found is not None:
+                await self._sender.update(self._at, place.channel, found, message)
+                return found
+        try:
+            return await self._sender.post(self._at, place.channel, message, thread_ts=place.thread_ts)
+        except SlackTrouble as trouble:
+            if before is None and not isinstance(trouble, Unsure):
+                await self._attempts.over(self._row.id, _mark(place))
+            raise
+
+    async def _sweep(self, place: Place, message: Message) -> None:
+        """A place that was posted to more than once may have got more than one: the others go."""
+        before = await self._attempts.earlier(self._row.id, _mark(place))
+        if before is not None and before.tries > 1:
+            await self._find(place, message, before.at)
+
+    async def _find(self, place: Place, message: Message, since: float) -> str | None:
+        wanted = identity(message.metadata)
+        assert wanted is not None
+        return await self._sender.history.find(
+            self._at, place.channel, wanted, thread_ts=place.thread_ts, since=since, keep=place.ts
+        )
+
+    # The line that leads to it
+
+    async def _point(self, place: Place) -> Place:
+        """Drawn anew only once there is a card to lead to where there was none, and when it can't be withdrawn any
+        more: of a decision it says nothing."""
+        cards = [one for one in self._done if one.channel and not one.pointer]
+        there = [card for card in cards if card.ts is not None]
+        waits = self._row.state is State.WAITING
+        drawn = self._row.version if waits else _FOR_GOOD
+        if place.ts is not None and not there:
+            return place if self._needed else replace(place, drawn_version=drawn)
+        if place.ts is not None and waits and place.drawn_version > 0:
+            return replace(place, drawn_version=drawn)
+        trouble = None if there else self.trouble
+        if not there and not isinstance(trouble, Gone):
+            return place  # there may be one in a moment
+        message = await self._pointer(place, there or cards, str(trouble) if trouble else None)
+        place = await self._show(place, message)
+        return replace(place, drawn_version=drawn if there or not self._needed else 0)
+
+    async def _pointer(self, place: Place, cards: Sequence[Place], trouble: str | None) -> Message:
+        public = next((card for card in cards if card.person is None), None)
+        people = [card.person.user for card in cards if card.person is not None]
+        link = None
+        if public is not None and public.ts is not None:
+            link = await self._sender.permalink(self._at, public.channel, public.ts)
+        view = replace(self._view(place), card_link=link)
+        message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
+        return replace(message, metadata=PointerMark(view.id).metadata())
+
+    # The file with all of it
+
+    async def _with_file(self, place: Place, view: CardView) -> Place:
+        """The whole call as a file in the card's thread. Files carry no metadata, so it is found by its name."""
+        name, thread_ts = full_view.file_name(view), place.thread_ts or place.ts
+        before = await self._attempts.begin(self._row.id, f"file:{place.channel}:{view.revision}")
+        link = await self._uploaded(place, name, thread_ts) if before is not None else None
+        if link is None:
+            link = await self._sender.upload(self._at, full_view.file_text(view), name, place.channel, thread_ts)
+            link = link or await self._uploaded(place, name, thread_ts)
+        if link is None:
+            raise Later(UPLOAD.name, 2.0, "the file is not in the thread yet")
+        return replace(place, file=link, file_revision=view.revision)
+
+    async def _uploaded(self, place: Place, name: str, thread_ts: str | None) -> str | None:
+        sent = await self._sender.history.sent(self._at, place.channel, thread_ts=thread_ts)
+        there = next((one.ts for one in sent if name in one.files), None)
+        return None if there is None else await self._sender.permalink(self._at, place.channel, there)
+
+    # What a card shows beside its row
+
+    async def _find_conversation(self, places: Sequence[Place]) -> None:
+        owed = [place for place in places if place.channel and place.drawn_version < self._row.face]
+        if any(self._elsewhere(place) for place in owed):
+            session = self._session
+            try:
+                self._conversation = await self._sender.permalink(self._at, session.channel, session.thread_ts)
+            except Gone:
+                self._conversation = None  # the message it began with was deleted
+
+    def _elsewhere(self, place: Place) -> bool:
+        return (place.channel, place.thread_ts) != (self._session.channel, self._session.thread_ts)
+
+    def _view(self, place: Place) -> CardView:
+        file = place.file if place.file_revision == self._row.revision.number else None
+        conversation = self._conversation if self._elsewhere(place) else None
+        links = Links(session=conversation, file=file, accounts=self._accounts)
+        return card_view(self._row, links=links, grants=self._around.grants, notices=self._around.notices)
+
+
+def _mark(place: Place) -> str:
+    return f"{'pointer' if place.pointer else 'card'}:{place.channel}:{place.thread_ts or ''}"

@@ -1,0 +1,126 @@
+"""The views that clicks open, and what comes back when they are submitted: rows on one side, Block Kit on the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from blocks import form, full_view, verdict
+from blocks.ids import Ref, parse_ref
+from blocks.view import CardView
+from bot.cards.card_presenter import Links, card_view
+from bot.confirmation.edits import check_edit
+from bot.confirmation.model import Confirmation, Edit, State
+from bot.confirmation.words import FIELD_REFUSALS
+from bot.policy.model import Policies
+from runtime.jsontypes import JsonObject
+
+GONE = "This confirmation is not known here any more. The card may belong to another installation."
+CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
+OVER = "This is decided already. The card says what became of it."
+MOST_METADATA = 3000
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with a submitted form, by block id."""
+
+    errors: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Approval:
+    edit: Edit | None
+    grant: bool
+
+
+@dataclass(frozen=True)
+class Denial:
+    reason: str | None
+
+
+def _view(row: Confirmation) -> CardView:
+    """With the file that holds the whole call, where it is too much for any view."""
+    files = (place.file for place in row.places if place.file_revision == row.revision.number)
+    return card_view(row, links=Links(file=next((file for file in files if file), None)))
+
+
+def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
+    return _while_waiting(row, ref) or form.approve_form(_view(row), row.asked.payload_schema)
+
+
+def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
+    return _while_waiting(row, ref) or form.edit_form(_view(row), row.asked.tool_schema)
+
+
+def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
+    required = row.policy.deny_reason == "required"
+    return _while_waiting(row, ref) or form.deny_form(_view(row), required=required)
+
+
+def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
+    return full_view.everything(_view(row))
+
+
+def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:
+    if not row.unknown or ref.revision != row.revision.number:
+        return verdict.notice_modal(OVER)
+    return full_view.run_again_form(_view(row))
+
+
+def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
+    if row.state is not State.WAITING:
+        return verdict.notice_modal(OVER)
+    return verdict.notice_modal(CHANGED) if ref.revision != row.revision.number else None
+
+
+def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | Wrong:
+    """The changed fields, if the policy lets them be changed like this."""
+    view = _view(row)
+    reading = form.read_edit(view, row.asked.tool_schema, values)
+    if reading.errors:
+        return Wrong(reading.errors)
+    edit = Edit(arguments=reading.changes)
+    refusal = check_edit(row, edit, policies)
+    if refusal is None:
+        return edit
+    sentence = FIELD_REFUSALS[refusal.reason]
+    fields = form.edit_fields(view, row.asked.tool_schema)
+    return Wrong(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
+
+
+def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Approval | Wrong:
+    schema = row.asked.payload_schema
+    read = form.read_approval(_view(row), schema, values)
+    if read.errors:
+        return Wrong(read.errors)
+    if not row.asked.wants_payload:
+        return Approval(None, read.grant)
+    edit = Edit(payload=form.payload_with(row.revision.payload, schema, read.changes))
+    refusal = check_edit(row, edit, policies)
+    if refusal is not None:
+        fields = form.approve_fields(_view(row), schema)
+        return Wrong(fields.errors_at(dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])))
+    return Approval(edit, read.grant)
+
+
+def read_denial(row: Confirmation, values: Mapping[str, object]) -> Denial | Wrong:
+    read = form.read_denial(values, required=row.policy.deny_reason == "required")
+    return Wrong(read.errors) if read.errors else Denial(read.reason)
+
+
+def with_target(view: JsonObject, target: JsonObject) -> JsonObject:
+    """A submitted view says nothing of where it was opened: its metadata has to."""
+    metadata = f"{view.get('private_metadata') or ''} {json.dumps(target, separators=(',', ':'))}"
+    return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
+
+
+def read_metadata(metadata: object) -> tuple[Ref | None, JsonObject]:
+    """What `with_target` wrote, read strictly."""
+    ref, _, text = metadata.partition(" ") if isinstance(metadata, str) else ("", "", "")
+    try:
+        target = json.loads(text) if text else {}
+    except ValueError:
+        target = {}
+    return parse_ref(ref), target if isinstance(target, dict) else {}

@@ -1,0 +1,169 @@
+"""From the ledger's lines and the desk's verdicts to what `blocks` tells of them. Pure.
+
+A line is masked when it is written; what a result hides by name is hidden here once more, under the row's policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from blocks.step_views import Counted, StepView, Told, VerdictView, Why
+from blocks.view import ABSENT, NOBODY, Approvers, Argument, Change
+from bot.audit.ledger import Line, LineKind
+from bot.cards.card_presenter import approvers_view, epoch, face, readable
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.policy.approvers import Approver
+from bot.slack.answers import obj, objects, text, texts
+from bot.store.repository import content_of
+from runtime.jsontypes import Json, JsonObject
+
+_TOLD = {kind.value: kind for kind in Told}
+_RESULTS = (Told.DONE, Told.FAILED, Told.REFUSED, Told.ALTERED)
+_SENTENCES = (Told.CALL_REFUSED, Told.REAPPLIED)
+
+
+def step_view(line: Line, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
+    """One line of the ledger; None for one that no thread tells, or whose content was purged.
+
+    `link` leads to the card, where it stands somewhere else.
+    """
+    told, content = _TOLD.get(str(line.kind)), content_of(line)
+    if told is None or content is None:
+        return None
+    elsewhere = _card_channel(row) if told is Told.ASKED else None
+    return StepView(
+        seq=line.seq,
+        told=told,
+        at=epoch(line.at),
+        tool=line.tool or "",
+        who=_user(content.get("who")),
+        people=tuple(filter(None, map(_user, objects(content.get("people"))))),
+        approvers=_approvers(told, content, row),
+        revision=_number(content.get("revision"), 1),
+        attempt=_number(content.get("attempt"), 1),
+        votes=_maybe(content.get("votes")) if "votes" in content else _standing(told, row),
+        quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
+        reason=text(content.get("reason")) or None if told is Told.DENIED else _said(told, content),
+        why=_why(obj(content.get("refusal")).get("reason")),
+        changes=tuple(_change(change) for change in objects(content.get("diff"))),
+        arguments=tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items()),
+        text=_text(told, content, row),
+        seconds=_seconds(content.get("seconds")),
+        until=_moment(content.get("until")),
+        channel=elsewhere,
+        link=link if elsewhere else None,
+        grant=text(content.get("grant")) or line.confirmation,
+        yes=_yes(content.get("yes")),
+    )
+
+
+def _card_channel(row: Confirmation | None) -> str | None:
+    """Where the card stands, if not in the session's own thread."""
+    if row is None:
+        return None
+    channels = [place.channel for place in row.places if not place.pointer and place.channel and place.person is None]
+    return channels[0] if channels and row.asked.channel not in channels else None
+
+
+def _approvers(told: Told, content: JsonObject, row: Confirmation | None) -> Approvers:
+    if told is Told.ESCALATED:
+        return approvers_view(Approver.parse(entry) for entry in texts(content.get("entries")))
+    if told is Told.REMINDED and row is not None:
+        return approvers_view(row.policy.approvers)
+    return NOBODY
+
+
+def _standing(told: Told, row: Confirmation | None) -> int | None:
+    """Expiry and reminders are told with how many votes there were; the row knows."""
+    return len(row.approvals) if row is not None and told in (Told.EXPIRED, Told.REMINDED) else None
+
+
+def _said(told: Told, content: JsonObject) -> str | None:
+    """Why a call was refused to the agent at once, or why nobody is left who could decide."""
+    return text(content.get("text")) or None if told in _SENTENCES else None
+
+
+def _text(told: Told, content: JsonObject, row: Confirmation | None) -> str | None:
+    said = text(content.get("text"))
+    if told is Told.UNSEALED:
+        return said
+    if told not in _RESULTS or not said:
+        return None
+    return readable(row.redactor, said) if row else said
+
+
+def _change(change: JsonObject) -> Change:
+    before: Json = change.get("before")
+    return Change(text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
+
+
+def _user(person: Json) -> str | None:
+    return text(obj(person).get("user")) or None
+
+
+def _why(reason: Json) -> Why | None:
+    return Why(reason) if isinstance(reason, str) and reason in set(Why) else None
+
+
+def _number(value: Json, default: int) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _maybe(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _seconds(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _yes(value: Json) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _moment(value: Json) -> int | None:
+    return epoch(datetime.fromisoformat(value)) if isinstance(value, str) else None
+
+
+# Verdicts
+
+_COUNTED = {
+    LineKind.APPROVAL: Counted.APPROVED,
+    LineKind.EDITED: Counted.EDITED,
+    LineKind.DENIED: Counted.DENIED,
+    LineKind.WITHDRAWN: Counted.WITHDRAWN,
+    LineKind.SETTLED: Counted.SETTLED,
+    LineKind.RUN_AGAIN_VOTE: Counted.RUN_AGAIN,
+    LineKind.GRANT_REVOKED: Counted.REVOKED,
+    LineKind.VOTE_REFUSED: Counted.REFUSED,
+}
+
+
+def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> VerdictView:
+    """What the desk wrote for somebody who waits to hear what became of their word."""
+    state = State(text(body.get("state"))) if body.get("state") else State.WAITING
+    outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
+    counted = _counted(body.get("kind"), state)
+    again = counted is Counted.RUN_AGAIN
+    return VerdictView(
+        counted=counted,
+        tool=text(body.get("tool")) or "the call",
+        votes=_number(body.get("votes"), 0),
+        quorum=_number(body.get("quorum"), 1),
+        decided=outcome is None if again else state is not State.WAITING,
+        revision=_number(body.get("revision"), 1),
+        why=_why(body.get("reason")),
+        face=face(state, outcome) if state is not State.WAITING else None,
+        fields=tuple(texts(body.get("fields"))),
+        unresolved=text(body.get("unresolved")) or None,
+        card_link=card_link,
+    )
+
+
+def _counted(kind: Json, state: State) -> Counted:
+    """A word that changed nothing, such as one told twice, is answered by where the confirmation stands."""
+    if isinstance(kind, str) and kind in set(LineKind) and LineKind(kind) in _COUNTED:
+        return _COUNTED[LineKind(kind)]
+    ends = {State.DENIED: Counted.DENIED, State.WITHDRAWN: Counted.WITHDRAWN}
+    return ends.get(state, Counted.APPROVED)

@@ -1,0 +1,169 @@
+"""A session's thread: the ledger's lines in their order, and what the agent says. One writer a session.
+
+Every message carries its identity in `metadata`, and every post is written down before it is made (`attempts`): what
+was posted while its answer, or we, got lost is found in the thread and not told twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from blocks.ids import LineMark, parse_mark
+from blocks.kit import Message
+from blocks.thread import story
+from blocks.verdict import agent_failed, notice_message
+from blocks.words import AGENT_FAILED
+from bot.audit.ledger import Line
+from bot.cards import markdown
+from bot.cards.ledger_presenter import step_view
+from bot.cards.streaming import Voice
+from bot.confirmation.model import Confirmation
+from bot.hosts.host import Attachment, Piece, Said
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.downloads import attachments
+from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
+from bot.slack.outbound.history import Sent
+from bot.slack.outbound.message_ids import SaidMark, identity
+from bot.store.attempts import Attempts
+from bot.store.repository import Session
+from runtime.jsontypes import JsonObject
+from runtime.store.lease import Lease
+
+
+class Thread:
+    def __init__(self, sender: Sender, voice: Voice | None = None) -> None:
+        self._sender, self._voice = sender, voice
+
+    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Iterable[Confirmation]) -> int:
+        """The lines as one message, or as few as Slack's limits allow; the number of the last one told."""
+        if not lines:
+            return session.told_seq
+        last, known = lines[-1].seq, {row.id: row for row in rows}
+        steps = [step for line in lines if (step := step_view(line, known.get(line.confirmation or ""))) is not None]
+        if not steps:
+            return last
+        mark = f"lines:{lines[0].seq}"
+        before = await Attempts(lease).begin(session.key, mark)
+        if before is not None:
+            told = await self._told(session, before.at)
+            steps = [step for step in steps if step.seq > told]
+        for index, message in enumerate(story(session.key, steps) if steps else ()):
+            await self._post(lease, session, message, mark, first=before is None and index == 0)
+        return last
+
+    async def say(
+        self,
+        lease: Lease,
+        session: Session,
+        said: Said,
+        *,
+        rows: Iterable[Confirmation] = (),
+        retry: str | None = None,
+    ) -> str:
+        """What the agent said, in as many messages as it takes; the ts of the first, empty if there is nothing to say.
+
+        What the policies of `rows` hide is hidden in it. `retry`: a failed turn gets a button that tries it again.
+        """
+        live = None if self._voice is None else await self._voice.finish(lease, session, said.invocation_id)
+        messages = _spoken(session, _masked(said, rows), retry)
+        if not messages:
+            await self._put_away(lease, session, live)
+            return ""
+        mark = f"said:{said.event}"[:300]
+        before = await Attempts(lease).begin(session.key, mark)
+        there = await self._there(session, before.at) if before is not None else {}
+        posted: list[str] = []
+        if live is not None and not there and await self._replaced(lease, session, live, messages[0]):
+            posted, messages = [live], messages[1:]
+        await self._put_away(lease, session, live, replaced=bool(posted))
+        for message in messages:
+            ts = there.get(identity(message.metadata))
+            first = before is None and not posted
+            posted.append(ts or await self._post(lease, session, message, mark, first=first))
+        return posted[0]
+
+    async def thinking(self, lease: Lease, session: Session) -> bool:
+        """The agent was told something, and has said nothing yet; whether that is shown."""
+        return self._voice is not None and await self._voice.thinking(lease, session)
+
+    async def quiet(self, session: Session) -> None:
+        """It is not at work any more."""
+        if self._voice is not None:
+            await self._voice.quiet(session)
+
+    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
+        """Words on their way: the whole of them follows, and is what stands."""
+        if self._voice is not None:
+            await self._voice.piece(lease, session, piece)
+
+    def whole(self, session: Session) -> None:
+        """The words that were on their way are there as a whole."""
+        if self._voice is not None:
+            self._voice.whole(session)
+
+    async def close_left(self, lease: Lease, session: Session) -> None:
+        """Words on their way of which nothing more will come."""
+        if self._voice is not None:
+            await self._voice.close_left(lease, session)
+
+    async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
+        """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
+        if self._voice is not None and live is not None:
+            await (self._voice.over if replaced else self._voice.close_left)(lease, session)
+
+    async def _replaced(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
+        """The whole reply, or its first part, in the message that showed its beginning."""
+        try:
+            at = Workspace(session.team, session.enterprise)
+            await self._sender.under(lease.sure).update(at, session.channel, ts, message)
+        except Gone:
+            return False
+        return True
+
+    async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
+        """The files that came with somebody's words; one that can't be read comes as a sentence that says why."""
+        if not files:
+            return ()
+        return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
+
+    async def _post(self, lease: Lease, session: Session, message: Message, mark: str, *, first: bool) -> str:
+        """`first`: if nothing came of it, nothing has to be looked for."""
+        at = Workspace(session.team, session.enterprise)
+        try:
+            return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
+        except SlackTrouble as trouble:
+            if first and not isinstance(trouble, Unsure):
+                await Attempts(lease).over(session.key, mark)
+            raise
+
+    async def _told(self, session: Session, since: float) -> int:
+        """How far the thread is told, by its own messages."""
+        marks = [parse_mark(one.metadata) for one in await self._sent(session, since)]
+        seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark) and mark.session == session.key]
+        return max(seqs, default=0)
+
+    async def _there(self, session: Session, since: float) -> dict[object, str]:
+        return {identity(one.metadata): one.ts for one in reversed(await self._sent(session, since))}
+
+    async def _sent(self, session: Session, since: float) -> list[Sent]:
+        at = Workspace(session.team, session.enterprise)
+        return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
+
+
+def _masked(said: Said, rows: Iterable[Confirmation]) -> Said:
+    text = said.text
+    for row in rows:
+        text = row.redactor.mask_text(text)
+    return replace(said, text=text)
+
+
+def _spoken(session: Session, said: Said, retry: str | None) -> list[Message]:
+    def mark(part: int) -> JsonObject:
+        return SaidMark(session.key, said.event, part).metadata()
+
+    if said.failed:
+        failed = agent_failed(retry, said.text or None) if retry else notice_message(said.text or AGENT_FAILED)
+        return [replace(failed, metadata=mark(0))]
+    return [markdown.message(part, mark(index)) for index, part in enumerate(markdown.parts(said.text))]

@@ -1,0 +1,85 @@
+"""The policies as the file has them now, also while serving: who is barred has to be so at once, not after a restart.
+
+A file that is wrong changes nothing, and the log says what is wrong. New calls fall under the new policies; what waits
+stays under its own until somebody runs `adk-confirm reapply`, except for who is barred.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from bot.config.rules import Rules
+from bot.config.settings import Settings, load_settings, serving_problems
+from bot.policy.model import Policies
+from bot.policy.problems import SettingsError
+
+log = logging.getLogger(__name__)
+
+EVERY = 1.0
+"""Seconds between two looks. A file that is being written is read once it has stayed the same for one of them."""
+
+_Mark = tuple[int, int, int] | None
+
+
+class Reloading:
+    def __init__(self, file: Path, env: Mapping[str, str], rules: Rules, *, every: float = EVERY) -> None:
+        self._file, self._env, self._rules, self._every = file, env, rules, every
+        self._known = self._seen = _mark(file)
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        while True:
+            await asyncio.sleep(self._every)
+            mark = _mark(self._file)
+            if mark == self._seen != self._known:
+                await self.look()
+            self._seen = mark
+
+    async def look(self) -> None:
+        """Takes the policies from the file as it is."""
+        self._known = self._seen = _mark(self._file)
+        try:
+            settings = await asyncio.to_thread(self._read)
+        except SettingsError as error:
+            log.error("%s has changed and is wrong; the policies stay as they were. %s", self._file, error)
+            return
+        if same_policies(settings.policies, self._rules.policies):
+            return
+        for warning in settings.warnings:
+            log.warning("%s", warning)
+        self._rules.policies = settings.policies
+        log.warning(
+            "%s has changed: new calls fall under its policies from now on, and whom it bars decides nothing more. "
+            "`adk-confirm reapply` brings what waits under it.",
+            self._file,
+        )
+
+    def _read(self) -> Settings:
+        settings = load_settings(self._file, self._env)
+        problems = serving_problems(settings, self._env)
+        if problems:
+            raise SettingsError(problems)
+        return settings
+
+
+async def ended(watching: asyncio.Task[None]) -> None:
+    """It has nothing to finish."""
+    watching.cancel()
+    await asyncio.wait({watching})
+
+
+def same_policies(one: Policies, other: Policies) -> bool:
+    return [policy.fingerprint for policy in one.entries] == [policy.fingerprint for policy in other.entries]
+
+
+def _mark(file: Path) -> _Mark:
+    """Changes when the file does, or is replaced."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

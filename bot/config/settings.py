@@ -1,0 +1,272 @@
+"""`adk-confirm.toml` and the environment. Everything wrong with them is found at start, and named all at once."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainValidator,
+    SecretStr,
+    StrictStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from bot.config.environment import Environment, environment_warnings, installing_problems
+from bot.policy.checks import policy_problems, policy_warnings, team_problems
+from bot.policy.durations import Duration
+from bot.policy.model import Policies, Policy
+from bot.policy.problems import Problem, SettingsError, from_pydantic
+from runtime.store.lease import TERM
+from runtime.telemetry.logs import Form, Level
+
+__all__ = ["Settings", "SettingsError", "load_settings", "parse_settings", "serving_problems", "team_problems"]
+
+DEFAULT_FILE = "adk-confirm.toml"
+LEASE = timedelta(seconds=TERM)
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Agent(_Table):
+    """`target`, an agent in this process, or `url` and `app`, any ADK server."""
+
+    target: StrictStr | None = None
+    url: StrictStr | None = None
+    app: StrictStr | None = None
+    headers: dict[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
+    token_env: StrictStr | None = None
+    secret_env: StrictStr | None = None  # what our plugin on the server's side knows too: answers are signed with it
+    timeout: Duration = timedelta(minutes=10)
+
+    @field_validator("target")
+    @classmethod
+    def _target(cls, target: str | None) -> str | None:
+        if target is not None and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", target):
+            raise ValueError(f'must be a module and a name, such as "my_agents.oncall:agent", not "{target}"')
+        return target
+
+    @field_validator("url")
+    @classmethod
+    def _url(cls, url: str | None) -> str | None:
+        if url is not None and not re.fullmatch(r"https?://[^\s/]+(/\S*)?", url):
+            raise ValueError(f'must be an address such as "http://adk:8000", not "{url}"')
+        return url.rstrip("/") if url else url
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Agent:
+        if (self.target is None) == (self.url is None):
+            both = self.target is not None
+            raise ValueError(f"must have target or url, {'not both' if both else 'and has neither'}")
+        if self.url is not None and self.app is None:
+            raise ValueError('must name the app beside its url, as in app = "oncall"')
+        only_remote = ("app", "headers", "token_env", "secret_env", "timeout")
+        remote = [name for name in only_remote if name in self.model_fields_set]
+        if self.target is not None and remote:
+            raise ValueError(f"must have {' and '.join(remote)} only beside a url; a target needs none")
+        return self
+
+
+def _store_url(value: object) -> str:
+    if isinstance(value, str) and re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
+        return value
+    raise ValueError(f'must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name", not {value!r}')
+
+
+class Store(_Table):
+    url: Annotated[str, PlainValidator(_store_url)] = f"sqlite:///{DEFAULT_FILE.removesuffix('.toml')}.db"
+    lease: Duration = LEASE
+
+    @field_validator("lease")
+    @classmethod
+    def _lease(cls, lease: timedelta) -> timedelta:
+        if not timedelta(seconds=1) <= lease <= timedelta(minutes=10):
+            raise ValueError("must be between 1s and 10m: for so long a process that died keeps what it worked on")
+        return lease
+
+
+class Slack(_Table):
+    listen: StrictStr = "127.0.0.1:3000"
+
+    @field_validator("listen")
+    @classmethod
+    def _listen(cls, listen: str) -> str:
+        match = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(\d{1,5})", listen, re.ASCII)
+        if match is None or int(match[2]) > 65_535:
+            raise ValueError(f'must be host and port, such as "127.0.0.1:3000", not "{listen}"')
+        return listen
+
+    @property
+    def host(self) -> str:
+        return self.listen.rpartition(":")[0].strip("[]")
+
+    @property
+    def port(self) -> int:
+        return int(self.listen.rpartition(":")[2])
+
+
+class Audit(_Table):
+    """Where and how often the ledger's checkpoints are told outside the database."""
+
+    channel: StrictStr | None = None
+    team: StrictStr | None = None  # whose channel it is, where several workspaces are installed
+    checkpoint_every: Duration = timedelta(hours=1)
+
+    @field_validator("channel")
+    @classmethod
+    def _channel(cls, channel: str | None) -> str | None:
+        if channel is not None and not re.fullmatch(r"[CG][A-Z0-9_]+", channel):
+            raise ValueError(f'must be the channel\'s id, such as "C0AUDIT", not "{channel}"')
+        return channel
+
+    @field_validator("team")
+    @classmethod
+    def _team(cls, team: str | None) -> str | None:
+        if team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", team):
+            raise ValueError(f'must be the workspace\'s id, such as "T0ACME", not "{team}"')
+        return team
+
+
+class Log(_Table):
+    """How this process writes its log; the level is for its own lines."""
+
+    format: Form = "text"
+    level: Level = "info"
+
+
+class _File(_Table):
+    agent: Agent | None = None
+    store: Store = Store()
+    slack: Slack = Slack()
+    audit: Audit = Audit()
+    log: Log = Log()
+    policy: tuple[Policy, ...] = ()
+
+
+_TABLES: Mapping[str, type[BaseModel]] = {
+    "agent": Agent,
+    "store": Store,
+    "slack": Slack,
+    "audit": Audit,
+    "log": Log,
+    "policy": Policy,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """`warnings` do not keep anything from starting; they are printed."""
+
+    agent: Agent | None
+    store_url: str = field(repr=False)  # it may hold a password
+    lease: timedelta = LEASE
+    slack: Slack
+    audit: Audit
+    log: Log
+    policies: Policies
+    environment: Environment
+    warnings: tuple[Problem, ...] = ()
+
+    @property
+    def secret(self) -> SecretStr | None:
+        """What fingerprints and checkpoints are sealed with: its own secret, else one that Slack gave and all replicas
+        share. Without any, nothing can be sealed."""
+        env = self.environment
+        return env.secret or env.signing_secret or env.bot_token
+
+
+def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        what = "there is no such file; name one with --config, or write one: the README shows how"
+        raise SettingsError([Problem(str(path), what)]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError([Problem(str(path), f"can't be read: {error}")]) from error
+    return parse_settings(text, env, str(path))
+
+
+def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) -> Settings:
+    """
+    >>> parse_settings('[[policy]]\\ntools = ["deploy*"]\\nquorum = 0', {})
+    Traceback (most recent call last):
+    bot.policy.problems.SettingsError: policy[0].quorum: must be at least 1, not 0
+    """
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError([Problem(name, f"is no TOML: {error}")]) from error
+    if isinstance(tables.get("policy"), dict):
+        raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
+    try:
+        file = _File.model_validate(tables)
+    except ValidationError as error:
+        raise SettingsError(from_pydantic(each, _known(each["loc"])) for each in error.errors()) from error
+    problems = policy_problems(file.policy)
+    if problems:
+        raise SettingsError(problems)
+    environment = Environment.read(env)
+    warnings = (*policy_warnings(file.policy), *environment_warnings(environment))
+    return Settings(
+        agent=file.agent,
+        store_url=_checked_store(environment.database_url) or file.store.url,
+        lease=file.store.lease,
+        slack=file.slack,
+        audit=file.audit,
+        log=file.log,
+        policies=Policies(file.policy),
+        environment=environment,
+        warnings=warnings,
+    )
+
+
+def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
+    """What `serve` needs beyond what every command needs."""
+    slack, agent = settings.environment, settings.agent
+    problems: list[Problem] = []
+    if agent is None:
+        problems.append(Problem("agent", 'is missing; write [agent] with target = "my_agents.oncall:agent"'))
+    else:
+        named = {"agent.token_env": agent.token_env, "agent.secret_env": agent.secret_env}
+        problems += [
+            Problem(key, f"the environment has no {name}; set it, or remove this")
+            for key, name in named.items()
+            if name is not None and not env.get(name)
+        ]
+    if slack.several:
+        problems += installing_problems(slack)
+        if settings.audit.channel is not None and settings.audit.team is None:
+            what = 'is missing; of the workspaces that install the app, say whose it is, as "T0ACME"'
+            problems.append(Problem("audit.team", what))
+    elif slack.bot_token is None:
+        problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))
+    if slack.app_token is None and slack.signing_secret is None:
+        what = "is not set, nor is SLACK_SIGNING_SECRET; set the first for Socket Mode, the second for HTTP"
+        problems.append(Problem("SLACK_APP_TOKEN", what))
+    return tuple(problems)
+
+
+def _checked_store(url: str | None) -> str | None:
+    try:
+        return _store_url(url) if url else None
+    except ValueError as error:
+        shape = str(error).split(", not ", 1)[0]  # the address itself may hold a password
+        raise SettingsError([Problem("DATABASE_URL", shape)]) from error
+
+
+def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:
+    """The keys of the table in which an error stands."""
+    table = _TABLES.get(str(loc[0])) if len(loc) > 1 else None
+    return tuple(table.model_fields if table is not None else _TABLES)

@@ -1,0 +1,216 @@
+"""Who may do what to a confirmation: `authorise`, the one function that says so, whatever the way in. Pure.
+
+Slack restricts nothing: anyone who sees a button can press it. So a button, a modal, a slash command, the Home tab and
+REST all end here. What has to be asked outside is asked before and handed in as `Facts`; what could not be found out is
+in there too, as `Unresolved`, and refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import assert_never
+
+from bot.policy.approvers import OPERATOR, Account, Approver, ApproverKind, Members, Person, Unresolved
+from bot.policy.model import Policy, may_decide
+
+
+class Act(StrEnum):
+    """What somebody wants to do."""
+
+    APPROVE = "approve"
+    DENY = "deny"
+    WITHDRAW = "withdraw"
+    SETTLE = "settle"  # "it happened", "it did not"
+    RUN_AGAIN = "run again"
+    REVOKE = "revoke"  # a grant
+
+
+class Reason(StrEnum):
+    """Why a vote is not counted. The words for people are in `words.py`."""
+
+    NOT_APPROVER = "not an approver"
+    NO_APPROVERS = "no approvers"
+    REQUESTER = "spoke to the agent"
+    TURN_AUTHOR = "asked for it"
+    BARRED = "barred"
+    GUEST = "guest account"
+    STRANGER = "external account"
+    OTHER_WORKSPACE = "other workspace"
+    BOT = "bot account"
+    DELETED = "deleted account"
+    CANNOT_ASK = "could not be asked"
+    NOT_ASKER = "not the asker"
+    OLDER_REVISION = "older revision"
+    TOO_LATE = "too late"
+    ALREADY_VOTED = "already voted"
+    REASON_WANTED = "a reason is wanted"
+    PAYLOAD_WANTED = "a payload is wanted"
+    NOT_EDITABLE = "not editable"
+    WRONG_KIND = "another kind of value"
+    OTHER_POLICY = "another policy"
+    NOTHING_TO_SETTLE = "nothing to settle"
+    NOTHING_TO_REVOKE = "nothing to revoke"
+    POLICY_CHANGED = "policy changed"  # a grant's
+    UNSEALED = "unsealed"  # nobody's signed request made what stands in the database
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A vote that is not counted: why, and what a sentence about it needs to name."""
+
+    reason: Reason
+    state: str | None = None  # TOO_LATE: what it is by now
+    revision: int | None = None  # OLDER_REVISION: the current one
+    fields: tuple[str, ...] = ()  # NOT_EDITABLE, WRONG_KIND, OTHER_POLICY: which
+    unresolved: Unresolved | None = None  # CANNOT_ASK
+
+
+@dataclass(frozen=True)
+class Permitted:
+    """As whom: the entry that named the person, or `None` for a withdrawal by the asker or the operator."""
+
+    by: Approver | None = None
+
+
+Verdict = Permitted | Refusal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """Who wants to do what, and how they stand to the confirmation. All of it is in the row and the click."""
+
+    act: Act
+    voter: Person
+    team: str
+    asked_by: Person
+    speakers: frozenset[Person] = frozenset()
+    escalated: bool = False
+    givers: frozenset[Person] = frozenset()  # whose grant it is, where one is revoked
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What had to be found out when the vote was counted.
+
+    `members` holds each group, address and function of `to_look_up`; `barred` are the entries of the file as it is now;
+    `speakers` are those who spoke to the agent in the session since the request, the row has those before. `others` are
+    the accounts of those whose votes make the quorum together with this one.
+    """
+
+    account: Account | Unresolved
+    others: Mapping[Person, Account | Unresolved] = field(default_factory=dict)
+    members: Mapping[Approver, Members] = field(default_factory=dict)
+    barred: tuple[Approver, ...] = ()
+    speakers: frozenset[Person] = frozenset()
+
+    @property
+    def after(self) -> float | None:
+        """In how many seconds more can be found out, where something is missing only because Slack takes so many
+        questions a minute."""
+        answers = (self.account, *self.others.values(), *self.members.values())
+        missing = [answer for answer in answers if isinstance(answer, Unresolved)]
+        return min((answer.after for answer in missing if answer.after is not None), default=None)
+
+    def about(self, other: Person) -> Facts:
+        """The same, about one of the others."""
+        return replace(self, account=self.others.get(other, Unresolved(other.user, "the account was not asked about")))
+
+
+def authorise(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
+    """Fails closed: only somebody for whom every question has a good answer is permitted.
+
+    >>> lead = Person("T1", "U0LEAD")
+    >>> policy = Policy(tools=("*",), approvers=("user:U0LEAD",))
+    >>> claim = Claim(act=Act.APPROVE, voter=lead, team="T1", asked_by=Person("T1", "U0ASKER"))
+    >>> str(authorise(policy, claim, Facts(account=Account(lead, teams=frozenset({"T1"})))).by)
+    'user:U0LEAD'
+    >>> authorise(policy, claim, Facts(account=Account(lead, teams=frozenset({"T1"}), guest=True))).reason
+    <Reason.GUEST: 'guest account'>
+    """
+    if claim.act is Act.WITHDRAW:
+        own = claim.voter in (claim.asked_by, OPERATOR)
+        return Permitted() if own else Refusal(reason=Reason.NOT_ASKER)
+    if claim.act is Act.REVOKE and claim.voter in {OPERATOR, *claim.givers}:
+        return Permitted()
+    return (
+        _account_refused(claim, facts.account)
+        or _barred(policy, claim, facts)
+        or _requester_refused(policy, claim, facts)
+        or _named(policy, claim, facts)
+    )
+
+
+def to_look_up(policy: Policy, escalated: bool, barred: tuple[Approver, ...] = ()) -> tuple[Approver, ...]:
+    """The entries whose people must be found out before `authorise` can say yes; `user:` entries name them already."""
+    named = (*may_decide(policy, escalated), *policy.barred, *barred)
+    return tuple(entry for entry in dict.fromkeys(named) if entry.kind is not ApproverKind.USER)
+
+
+def people_of(entry: Approver, team: str, members: Mapping[Approver, Members]) -> Members:
+    """Who is behind an entry now. One that nobody looked up names nobody, and says so."""
+    match entry.kind:
+        case ApproverKind.USER:
+            return frozenset({Person(team, entry.value)})
+        case ApproverKind.GROUP | ApproverKind.EMAIL | ApproverKind.PYTHON:
+            return members.get(entry, Unresolved(str(entry), "it was not looked up"))
+    assert_never(entry.kind)
+
+
+def _account_refused(claim: Claim, account: Account | Unresolved) -> Refusal | None:
+    if isinstance(account, Unresolved):
+        return Refusal(reason=Reason.CANNOT_ASK, unresolved=account)
+    if account.person != claim.voter:
+        return Refusal(
+            reason=Reason.CANNOT_ASK,
+            unresolved=Unresolved(claim.voter.user, "Slack told of another account"),
+        )
+    flags = {
+        Reason.BOT: account.bot or claim.voter.user == "USLACKBOT",  # Slack says is_bot: false of its own bot
+        Reason.DELETED: account.deleted,
+        Reason.STRANGER: account.stranger,
+        Reason.GUEST: account.guest,
+        Reason.OTHER_WORKSPACE: claim.team not in account.teams,
+    }
+    return next((Refusal(reason=reason) for reason, raised in flags.items() if raised), None)
+
+
+def _barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
+    for entry in dict.fromkeys((*policy.barred, *facts.barred)):
+        people = people_of(entry, claim.team, facts.members)
+        if isinstance(people, Unresolved):
+            return Refusal(reason=Reason.CANNOT_ASK, unresolved=people)
+        if any(claim.voter.is_also(person) for person in people):
+            return Refusal(reason=Reason.BARRED)
+    return None
+
+
+def _named(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
+    entries = may_decide(policy, claim.escalated)
+    if not entries:
+        return Refusal(reason=Reason.NO_APPROVERS)
+    unresolved: Unresolved | None = None
+    nobody = True
+    for entry in entries:
+        people = people_of(entry, claim.team, facts.members)
+        if isinstance(people, Unresolved):
+            unresolved = unresolved or people
+        elif claim.voter in people:
+            return Permitted(entry)
+        nobody = nobody and not people
+    if unresolved is not None:
+        return Refusal(reason=Reason.CANNOT_ASK, unresolved=unresolved)
+    return Refusal(reason=Reason.NO_APPROVERS if nobody else Reason.NOT_APPROVER)
+
+
+def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
+    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both."""
+    if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
+        return None
+    if claim.voter.is_also(claim.asked_by):
+        return Refusal(reason=Reason.TURN_AUTHOR)
+    speakers = claim.speakers | facts.speakers
+    if policy.allow_requester is False and any(claim.voter.is_also(speaker) for speaker in speakers):
+        return Refusal(reason=Reason.REQUESTER)
+    return None

@@ -1,0 +1,229 @@
+"""The decision on a confirmation: opened, approved, denied, withdrawn, answered elsewhere. Pure.
+
+    waiting → approved | denied | expired | withdrawn | elsewhere        approved → lapsed
+    (none) → running → done | failed | refused | unknown
+    unknown → it happened | it did not | nobody knows | done | failed | (none), as attempt n + 1
+
+`states.py` holds these tables. How the desk uses it all, one transaction each:
+
+1. `open_confirmation(confirmation_id, asked, policy, seal, now)` when a call is held: the row and its first step.
+2. `voting.store_vote(row, sealed.with_seal(vote, row, seal))` on a click, then
+   `voting.count(row, vote.id, facts, now, rules)`, oldest vote first. Where `voting.refusal_without_asking` has an
+   answer, `facts` may be `None`.
+3. `due.tick(row, now)` when `due.next_due(row)` has come: reminder, escalation, expiry, lapse, "nobody knows".
+4. `outcomes.begin(row, delivery, now, seal)` right before a host is given an approval: `Illegal` means that it must not
+   run any more, and the mail is dropped. `outcomes.take_back(row, now)` when the host turns out not to have got it.
+5. `outcomes.observe(row, seen, now)` with what the host says of the call, as often as one likes;
+   `elsewhere(row, confirmed, now)` when the session was answered by another way.
+
+Each gives a `Change`: the new row, steps for ledger and thread, and, when something is decided, the `delivery` for the
+session's mailbox, which belongs into the same transaction.
+
+>>> from datetime import UTC
+>>> from bot.confirmation.authorise import Facts
+>>> from bot.policy.approvers import Account
+>>> from bot.policy.model import Policies
+>>> from bot.confirmation.model import SessionKey, Vote, VoteKind
+>>> from bot.confirmation.seals import with_seal
+>>> from bot.confirmation.votes import Rules, count, store_vote
+>>> lead, noon, seal = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret", "call")
+>>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
+>>> asked = Asked(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1", call_id="c1",
+...               tool="deploy", arguments={"version": "2.4.1"}, agent="oncall", asked_by=Person("T1", "U0ASKER"),
+...               team="T1")
+>>> row = open_confirmation("k1", asked, policy, seal, noon).row
+>>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon, sealed="")
+>>> row = store_vote(row, with_seal(vote, row, seal)).row
+>>> facts = Facts(account=Account(lead, teams=frozenset({"T1"})))
+>>> change = count(row, "v1", facts, noon, Rules(Policies.of(policy), seal))
+>>> change.row.state, [str(step.kind) for step in change.steps], change.delivery.confirmed
+(<State.APPROVED: 'approved'>, ['approval', 'approved'], True)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.confirmation import words
+from bot.confirmation.authorise import Reason
+from bot.confirmation.edits import amendments
+from bot.confirmation.effects import Answer, Step, Unsealed
+from bot.confirmation.exact_json import check_json
+from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, Withheld, granted
+from bot.confirmation.model import Asked, Confirmation, Outside, Revision, State, VoteKind
+from bot.confirmation.seals import voters as sealed_voters
+from bot.confirmation.seals import with_decision, with_terms
+from bot.confirmation.states import Change, Event, Illegal, changed, decided
+from bot.policy.approvers import OPERATOR, SLACK, Person
+from bot.policy.model import Policy
+from runtime.jsontypes import Json
+
+
+def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, now: datetime) -> Change:
+    """A request is put to people under the policy that governs it, frozen as it is now."""
+    check_json(asked.arguments, f"The call to {asked.tool}")
+    check_json(asked.payload, f"The payload that {asked.tool} asks for")
+    first = Revision(
+        number=1,
+        arguments=asked.arguments,
+        payload=asked.payload,
+        fingerprint=asked.sealed(seal, asked.arguments, asked.payload, revision=1),
+        at=now,
+    )
+    row = Confirmation(
+        id=confirmation_id,
+        asked=asked,
+        policy=policy,
+        asked_at=now,
+        revisions=(first,),
+        deadline=now + policy.expires_after,
+        remind_at=now + policy.remind_after if policy.remind_after else None,
+        escalate_at=now + policy.escalate_after if policy.escalate_after else None,
+        changed_at=now,
+    )
+    row = with_terms(row, seal)
+    shown, hidden = row.redactor.mask_object(asked.arguments)
+    asking = replace(
+        told(row, LineKind.ASKED, now),
+        who=asked.asked_by,
+        quorum=policy.quorum,
+        text=row.redactor.mask_text(asked.hint) or None,
+        arguments=shown,
+        hidden=hidden,
+        until=row.deadline,
+        fingerprint=first.fingerprint,
+    )
+    return Change(row=row, steps=(asking,))
+
+
+def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
+    """The counted votes make the quorum: so many *people*, on the current revision."""
+    voters = sealed_voters(row, VoteKind.APPROVE, seal)
+    if len(voters) < row.policy.quorum:
+        raise Illegal(row, Event.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
+    amended = amendments(row)
+    if amended and not row.asked.wants_payload and not row.asked.can_edit:
+        wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
+        return refuse(row, Event.DENY, LineKind.DENIED, now, voters[-1], wish)
+    grant = granted(row, now, seal)
+    row = decided(row, Event.APPROVE, now, by=voters[-1])
+    row = replace(row, start_by=now + row.policy.start_within)
+    if grant is not None:
+        row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
+    row = with_decision(row, seal)
+    steps = [
+        replace(
+            told(row, LineKind.APPROVED, now),
+            people=voters,
+            votes=len(voters),
+            quorum=row.policy.quorum,
+            until=row.start_by,
+            fingerprint=row.revision.fingerprint,
+        )
+    ]
+    if grant is not None:
+        granting = told(row, LineKind.GRANTED, now)
+        steps.append(replace(granting, people=grant.given_by, until=grant.until, grant=grant.id))
+    payload = row.revision.payload if row.asked.wants_payload else amended
+    return Change(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
+
+
+def let_through(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, now: datetime, grant: Grant) -> Change:
+    """A request that falls under a grant: approved as it comes, with nobody asked."""
+    row = open_confirmation(confirmation_id, asked, policy, seal, now).row
+    row = decided(row, Event.APPROVE, now, by=grant.given_by[-1])
+    row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
+    shown, hidden = row.redactor.mask_object(asked.arguments)
+    step = replace(
+        told(row, LineKind.GRANT_USED, now),
+        who=asked.asked_by,
+        people=grant.given_by,
+        arguments=shown,
+        hidden=hidden,
+        until=row.start_by,
+        fingerprint=row.revision.fingerprint,
+        grant=grant.id,
+    )
+    return Change(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
+
+
+def revoke(row: Confirmation, now: datetime, by: Person) -> Change:
+    """The grant that came with an approval ends; what it let through before stays approved."""
+    if row.grant_until is None:
+        raise Illegal(row, Event.REVOKE)
+    row = changed(replace(row, grant_until=None, grant_look_at=None), now)
+    step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id)
+    return Change(row=row, steps=(step,), revoked_by=by)
+
+
+def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Change:
+    """It was found out whether the grant would let a call like its own through. One that would not, for a reason that
+    does not pass by itself, ends for good: its card promises nothing that is not so."""
+    if row.grant_until is None:
+        return Change(row=row)
+    if why is None or why.for_now:
+        return Change(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
+    ended = revoke(row, now, SLACK)
+    people = () if why.giver is None else (why.giver,)
+    ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
+    if why.refusal.reason is not Reason.UNSEALED:
+        return ended
+    alarm = replace(told(row, LineKind.UNSEALED, now), text=str(Unsealed.GRANT), grant=row.id)
+    return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
+
+
+def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Change:
+    """One Deny decides. `by` is `None` when the policies themselves leave nobody who could approve."""
+    return refuse(row, Event.DENY, LineKind.DENIED, now, by, reason)
+
+
+def withdraw(row: Confirmation, now: datetime, by: Person) -> Change:
+    reason = words.BY_OPERATOR_TO_MODEL if by == OPERATOR else words.WITHDRAWN_TO_MODEL
+    return refuse(row, Event.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
+
+
+def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Change:
+    """Somebody answered the session by another way: an alarm, told once, whatever had been decided here."""
+    if row.outside is not None:
+        return Change(row=row)
+    step = replace(told(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
+    if row.state is State.WAITING:
+        row = decided(row, Event.ANSWERED_ELSEWHERE, now)
+    row = changed(replace(row, outside=Outside(at=now, confirmed=confirmed)), now)
+    return Change(row=row, steps=(step,))
+
+
+def refuse(
+    row: Confirmation, event: Event, line: LineKind, now: datetime, by: Person | None, reason: str | None
+) -> Change:
+    """Every end but approval is a denial to the session, and carries its reason there."""
+    row = decided(row, event, now, by=by, reason=reason)
+    step = replace(told(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
+    return Change(row=row, steps=(step,), delivery=denial(row, reason))
+
+
+def denial(row: Confirmation, reason: str | None) -> Answer:
+    """What the session is told of a call that shall not run."""
+    return _answer(row, False, reason=reason)
+
+
+def told(row: Confirmation, kind: LineKind, now: datetime) -> Step:
+    """A step with what every step says."""
+    return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
+
+
+def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason: str | None = None) -> Answer:
+    current = row.revision
+    return Answer(
+        confirmed=confirmed,
+        payload=payload,
+        reason=reason,
+        arguments=current.arguments,
+        fingerprint=current.fingerprint,
+        revision=current.number,
+        attempt=row.attempt,
+        trace=row.asked.trace,
+    )

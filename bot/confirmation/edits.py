@@ -1,0 +1,154 @@
+"""Edits: which fields may be changed, what an edit makes of the call, and why it is refused. Pure.
+
+The listener asks `check_edit` at submit, to put an error at its field; the count asks again, since the row may have
+moved on in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bot.confirmation.authorise import Reason, Refusal
+from bot.confirmation.effects import FieldChange
+from bot.confirmation.model import Confirmation, Edit
+from bot.policy.model import Policies
+from bot.policy.redaction import Redactor
+from runtime.jsontypes import Json, JsonObject, canonical
+
+
+@dataclass(frozen=True)
+class Edited:
+    """What the call would be. No `changes`: the edit says what the revision says already, so it is a plain approval."""
+
+    arguments: JsonObject
+    payload: Json
+    changes: tuple[FieldChange, ...]
+
+
+def edited(row: Confirmation, edit: Edit) -> Edited:
+    """Names given replace, all others keep their exact value: 1 is not 1.0, and not true.
+
+    A payload is what a form of the request's own fields came to, so it replaces as a whole.
+    """
+    before = row.revision
+    arguments = {**before.arguments}
+    for name, value in edit.arguments.items():
+        if name not in arguments or not _same(arguments[name], value):
+            arguments[name] = value
+    payload = before.payload if edit.payload is None else edit.payload
+    return Edited(
+        arguments=arguments,
+        payload=payload,
+        changes=(*_changes(before.arguments, arguments), *_payload_changes(before.payload, payload)),
+    )
+
+
+def editable(row: Confirmation) -> tuple[str, ...]:
+    """The names a form may offer: of the payload if one is wanted, else of the arguments.
+
+    What the policy redacts is never among them, nor is a value that holds something redacted: a form can't show it.
+    """
+    redactor = Redactor(row.policy.redact)
+    shown = _fields(row)
+    named = [*shown, *(name for name in _properties(row) if name not in shown)]
+    return tuple(
+        name
+        for name in named
+        if (row.asked.wants_payload or _lets(row.policy.edit, name))
+        and not redactor.hides(name)
+        and not redactor.hides_inside(shown.get(name))
+    )
+
+
+def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | None:
+    """Why this edit can't be counted, naming the fields; `None` when it can."""
+    if (row.asked.wants_payload and edit.arguments) or (not row.asked.wants_payload and edit.payload is not None):
+        return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
+    after = edited(row, edit)
+    changed = tuple(change.name for change in after.changes)
+    locked = tuple(name for name in changed if name not in _offered(row, edit))
+    if locked:
+        return Refusal(reason=Reason.NOT_EDITABLE, fields=locked)
+    odd = tuple(change.name for change in after.changes if not _keeps_kind(row, change))
+    if odd:
+        return Refusal(reason=Reason.WRONG_KIND, fields=odd)
+    same = policies.same_policy(row.asked.facts(row.revision.arguments), row.asked.facts(after.arguments))
+    if edit.arguments and changed and not same:
+        return Refusal(reason=Reason.OTHER_POLICY, fields=changed)
+    return None
+
+
+def amendments(row: Confirmation) -> JsonObject | None:
+    """The arguments that differ from what the model asked: all that the answer needs to carry."""
+    return amended(row.asked.arguments, row.revision.arguments)
+
+
+def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
+    changed = {name: value for name, value in now.items() if name not in asked or not _same(asked[name], value)}
+    return changed or None
+
+
+def _offered(row: Confirmation, edit: Edit) -> tuple[str, ...]:
+    """A payload that is no object, or an empty one without a schema, has no fields to hold against the policy."""
+    template = row.revision.payload
+    open_form = row.asked.wants_payload and not _properties(row) and not (isinstance(template, dict) and template)
+    if not open_form:
+        return editable(row)
+    names = tuple(edit.payload) if isinstance(edit.payload, dict) else ()
+    redactor = Redactor(row.policy.redact)
+    whole = () if redactor.hides_inside(template) else (PAYLOAD,)
+    return (*whole, *(name for name in names if not redactor.hides(name)))
+
+
+PAYLOAD = "payload"
+"""The name under which a payload without fields is edited."""
+
+
+def _lets(edit: bool | tuple[str, ...], name: str) -> bool:
+    return edit if isinstance(edit, bool) else name in edit
+
+
+def _fields(row: Confirmation) -> JsonObject:
+    """The fields that a form shows now."""
+    if not row.asked.wants_payload:
+        return row.revision.arguments
+    return row.revision.payload if isinstance(row.revision.payload, dict) else {}
+
+
+def _properties(row: Confirmation) -> tuple[str, ...]:
+    """The names that the schema knows beyond those the call has."""
+    schema = row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema
+    properties = (schema or {}).get("properties")
+    return tuple(properties) if isinstance(properties, dict) else ()
+
+
+def _keeps_kind(row: Confirmation, change: FieldChange) -> bool:
+    """A number stays a number. What a schema describes is the form's and the host's to check, and they say more."""
+    if change.added or change.before is None or change.name in _properties(row):
+        return True
+    return _kind(change.before) == _kind(change.after)
+
+
+def _kind(value: Json) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "number" if isinstance(value, int | float) else type(value).__name__
+
+
+def _same(one: Json, other: Json) -> bool:
+    return canonical(one) == canonical(other)
+
+
+def _changes(before: JsonObject, after: JsonObject) -> tuple[FieldChange, ...]:
+    names = (*before, *(name for name in after if name not in before))
+    return tuple(
+        FieldChange(name, before.get(name), after.get(name), added=name not in before)
+        for name in names
+        if name not in before or name not in after or not _same(before[name], after[name])
+    )
+
+
+def _payload_changes(before: Json, after: Json) -> tuple[FieldChange, ...]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        return _changes(before, after)
+    return () if _same(before, after) else (FieldChange(PAYLOAD, before, after),)

@@ -1,0 +1,104 @@
+"""What comes out of a change: steps for ledger and thread, and what the session is to be told. Pure data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from bot.audit.ledger import LineKind
+from bot.audit.purges import Emptied
+from bot.confirmation.authorise import Refusal
+from bot.confirmation.exact_json import ExactJson, ExactObject
+from bot.policy.approvers import Person
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One row of a diff; `before` is absent for an argument that the call did not have."""
+
+    name: str
+    before: ExactJson
+    after: ExactJson
+    added: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One thing that happened: a ledger line and a line in the thread. What it holds is masked already."""
+
+    kind: LineKind
+    at: datetime
+    who: Person | None = None
+    revision: int = 1
+    attempt: int = 1
+    votes: int | None = None
+    quorum: int | None = None
+    reason: str | None = None
+    refusal: Refusal | None = None
+    diff: tuple[FieldChange, ...] = ()
+    arguments: ExactObject | None = None
+    hidden: int = 0
+    text: str | None = None
+    seconds: float | None = None
+    until: datetime | None = None
+    people: tuple[Person, ...] = ()
+    entries: tuple[str, ...] = ()
+    way: str | None = None
+    yes: bool | None = None  # SETTLED: it happened; ELSEWHERE: it was approved
+    fingerprint: str | None = None
+    grant: str | None = None
+    emptied: Emptied = ()  # PURGED: the lines that have no content any more
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What the request is answered with. `arguments` is the whole call that may run, bound by `fingerprint`.
+
+    `payload` is what goes on the wire: of a call without a payload of its own, just the arguments that were edited.
+    """
+
+    confirmed: bool
+    payload: ExactJson = None
+    reason: str | None = None
+    arguments: ExactObject
+    fingerprint: str
+    revision: int
+    attempt: int = 1
+    trace: str | None = None
+
+
+class Unsealed(StrEnum):
+    """What no seal vouches for: somebody wrote it into the database, or an older version stored it."""
+
+    VOTES = "votes"
+    TERMS = "terms"
+    CALL = "call"
+    GRANT = "grant"
+
+
+class Word(StrEnum):
+    """What people, or the clock, say of a call whose outcome is unknown."""
+
+    HAPPENED = "it happened"
+    DID_NOT = "it did not"
+    RUN_AGAIN = "run again"
+    NOBODY_KNOWS = "nobody knows"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What the session is told of an unknown outcome; `run again` carries attempt and fingerprint like an answer."""
+
+    word: Word
+    attempt: int
+    arguments: ExactObject
+    payload: ExactJson = None
+    fingerprint: str
+    by: Person | None = None
+    reason: str | None = None
+    trace: str | None = None
+
+
+Delivery = Answer | Settlement
+"""What goes into the session's mailbox."""

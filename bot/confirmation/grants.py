@@ -1,0 +1,147 @@
+"""Grants: "and the next ones like this". A bounded permission, as data, and whether it lets a call through. Pure.
+
+A grant is a vote given in advance. It holds for one tool in one session under one policy, for calls whose named
+arguments are the same, until its end; and only for a call that each of its givers could approve by an ordinary vote,
+now, so that nobody lets a call of their own through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import ClassVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.audit.fingerprint import Seal
+from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
+from bot.confirmation.exact_json import ExactObject
+from bot.confirmation.model import Asked, Confirmation, SessionKey, VoteKind
+from bot.policy.approvers import Person
+from bot.policy.model import Policy
+from bot.policy.versioned import Reader, Unreadable, tagged, untagged
+from runtime.errors import Conflict
+from runtime.jsontypes import JsonObject, canonical
+
+LONGEST_SESSION = timedelta(hours=24)
+"""A thread has no end, a grant must have one: `grant = "session"` is good for this long at most."""
+
+LOOKED_AT_EVERY = timedelta(minutes=1)
+"""So often it is looked at whether a grant still lets anything through, so that its card promises nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grant:
+    id: str  # that of the confirmation it was given with
+    session: SessionKey
+    team: str
+    tool: str
+    policy: str  # fingerprint
+    on: ExactObject  # the arguments that must be the same
+    given_by: tuple[Person, ...]
+    given_at: datetime
+    until: datetime
+    revoked_at: datetime | None = None
+    revoked_by: Person | None = None
+    sealed: str = ""  # a keyed digest over all that was granted
+
+    VERSION: ClassVar[int] = 2
+    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part}  # version 1 had no seal
+
+    def to_json(self) -> JsonObject:
+        return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json"))
+
+    @staticmethod
+    def from_json(stored: object) -> Grant:
+        """`NewerVersion` or `Unreadable` for what this program can't read."""
+        try:
+            return _ADAPTER.validate_python(untagged(stored, "grant", Grant.VERSION, Grant.READERS))
+        except ValidationError as error:
+            raise Unreadable("A stored grant is not what adk-confirm writes.") from error
+
+    def under(self, seal: Seal) -> Grant:
+        return replace(self, sealed=seal.within("grant").of(self._terms))
+
+    def is_sealed(self, seal: Seal) -> bool:
+        """Whether it is, to the letter, what was granted: nobody made or changed it in the database."""
+        return seal.within("grant").matches(self._terms, self.sealed)
+
+    @property
+    def _terms(self) -> JsonObject:
+        terms: JsonObject = _ADAPTER.dump_python(self, mode="json", exclude={"revoked_at", "revoked_by", "sealed"})
+        return terms
+
+
+_ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
+
+
+def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
+    """The grant that comes with an approval: only if the policy offers one and every approver gave it."""
+    offered = row.policy.grant
+    if offered is None or row.asked.wants_payload or not row.approvals:
+        return None
+    if not all(vote.grant for vote in row.approvals):
+        return None
+    grant = Grant(
+        id=row.id,
+        session=row.asked.session,
+        team=row.asked.team,
+        tool=row.asked.tool,
+        policy=row.policy.fingerprint,
+        on=_named(row.revision.arguments, row.policy),
+        given_by=row.voters(VoteKind.APPROVE),
+        given_at=now,
+        until=now + (LONGEST_SESSION if offered == "session" else offered),
+    )
+    return grant.under(seal)
+
+
+def is_for(grant: Grant, asked: Asked, policy: Policy, now: datetime) -> bool:
+    """Whether a call is one that the grant was given for. `policy` is the one that governs the call now."""
+    if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload:
+        return False
+    if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
+        return False
+    return canonical(_named(asked.arguments, policy)) == canonical(grant.on)
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """Why a grant does not hold for a call: what would be said to a giver who voted on it; no giver, of the policy."""
+
+    refusal: Refusal
+    giver: Person | None = None
+
+    @property
+    def for_now(self) -> bool:
+        """Slack, or a function, gave no answer: it may hold again."""
+        return self.refusal.reason is Reason.CANNOT_ASK
+
+
+def withheld(grant: Grant, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal) -> Withheld | None:
+    """What keeps a call from being let through, though the grant is for it; None: nothing. `rights` are what was found
+    out of each giver for this very call; of whom nothing was found out gives nothing."""
+    if not grant.is_sealed(seal):
+        return Withheld(Refusal(reason=Reason.UNSEALED))
+    if len({giver.user for giver in grant.given_by}) < policy.quorum:
+        return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
+    for giver in grant.given_by:
+        claim = Claim(act=Act.APPROVE, voter=giver, team=asked.team, asked_by=asked.asked_by, speakers=asked.speakers)
+        facts = rights.get(giver)
+        verdict = Refusal(reason=Reason.CANNOT_ASK) if facts is None else authorise(policy, claim, facts)
+        if isinstance(verdict, Refusal):
+            return Withheld(verdict, giver)
+    return None
+
+
+def revoked(grant: Grant, by: Person, now: datetime) -> Grant:
+    if grant.revoked_at is not None:
+        raise Conflict("This grant was revoked already; it lets nothing through.")
+    return replace(grant, revoked_at=now, revoked_by=by)
+
+
+def _named(arguments: JsonObject, policy: Policy) -> JsonObject:
+    """The arguments by which calls are alike."""
+    names = policy.grant_on
+    return {name: value for name, value in arguments.items() if names is None or name in names}

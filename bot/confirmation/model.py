@@ -1,0 +1,349 @@
+"""What a confirmation is, as data: the row, its revisions, its votes. Pure.
+
+How it changes is in `confirmation.py`, and only there. All of this is stored: `row_json.py` writes and reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from bot.audit.fingerprint import Seal
+from bot.confirmation.authorise import Act
+from bot.confirmation.exact_json import ExactJson, ExactObject
+from bot.policy.approvers import Person
+from bot.policy.model import CallFacts, FrozenPolicy
+from bot.policy.redaction import Redactor
+from runtime.jsontypes import Json, JsonObject
+
+
+class State(StrEnum):
+    """What the votes came to."""
+
+    WAITING = "waiting"
+    APPROVED = "approved"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    ELSEWHERE = "elsewhere"  # somebody answered the session by another way
+    LAPSED = "lapsed"  # approved, but it could not begin in time
+
+
+class OutcomeKind(StrEnum):
+    """What became of the call: the host's word, copied, and from `unknown` on people's."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+    HAPPENED = "it happened"
+    DID_NOT = "it did not"
+    NOBODY_KNOWS = "nobody knows"
+
+
+class VoteKind(StrEnum):
+    APPROVE = "approve"
+    DENY = "deny"
+    WITHDRAW = "withdraw"
+    HAPPENED = "it happened"
+    DID_NOT = "it did not"
+    RUN_AGAIN = "run again"
+    REVOKE = "revoke"
+
+    @property
+    def act(self) -> Act:
+        return _ACTS[self]
+
+
+_ACTS = {
+    VoteKind.APPROVE: Act.APPROVE,
+    VoteKind.DENY: Act.DENY,
+    VoteKind.WITHDRAW: Act.WITHDRAW,
+    VoteKind.HAPPENED: Act.SETTLE,
+    VoteKind.DID_NOT: Act.SETTLE,
+    VoteKind.RUN_AGAIN: Act.RUN_AGAIN,
+    VoteKind.REVOKE: Act.REVOKE,
+}
+
+
+class VoteState(StrEnum):
+    PENDING = "pending"  # stored, not yet counted
+    STANDING = "standing"
+    FALLEN = "fallen"  # counted once; an edit, a bar or `reapply` undid it
+
+
+SLACK = "slack-"
+"""With this the names of Slack's users and sessions begin. Nothing else takes such a name."""
+
+
+@dataclass(frozen=True)
+class SessionKey:
+    app: str
+    user: str
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """The request as it came, and who stood behind it. Never changes."""
+
+    session: SessionKey
+    request_id: str
+    call_id: str
+    tool: str
+    arguments: ExactObject
+    agent: str
+    asked_by: Person  # the turn's author
+    team: str
+    channel: str = ""
+    enterprise: str | None = None
+    invocation_id: str = ""
+    hint: str = ""
+    wants_payload: bool = False
+    payload: ExactJson = None  # the template
+    payload_schema: ExactObject | None = None
+    tool_schema: ExactObject | None = None
+    can_edit: bool = True  # whether edited arguments reach the tool; else an edit is a denial that says what is wanted
+    speakers: frozenset[Person] = field(default_factory=frozenset)
+    trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
+
+    def facts(self, arguments: JsonObject | None = None) -> CallFacts:
+        """The call as a policy sees it; with other arguments, as it would see the edited call."""
+        return CallFacts(
+            tool=self.tool,
+            args=self.arguments if arguments is None else arguments,
+            session=self.session.id,
+            asker=self.asked_by.user,
+            team=self.team,
+            channel=self.channel,
+            agent=self.agent,
+            app=self.session.app,
+            enterprise=self.enterprise,
+        )
+
+    def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> Asked:
+        """The same person asks for it once more, with these arguments."""
+        return replace(self, arguments=arguments, speakers=self.speakers | speakers)
+
+    def sealed(self, seal: Seal, arguments: JsonObject, payload: Json, revision: int) -> str:
+        """The fingerprint of the call as a revision has it: it binds what is shown to what runs."""
+        return seal.of({**self._call(arguments, payload), "revision": revision})
+
+    def is_sealed(
+        self,
+        seal: Seal,
+        arguments: JsonObject,
+        payload: Json,
+        revision: int,
+        fingerprint: str,
+        *,
+        older: bool = False,
+    ) -> bool:
+        """`older`: a fingerprint is good enough that was made before the revision's number was part of it."""
+        call = self._call(arguments, payload)
+        return seal.matches({**call, "revision": revision}, fingerprint) or (older and seal.matches(call, fingerprint))
+
+    def _call(self, arguments: JsonObject, payload: Json) -> JsonObject:
+        return {
+            "session": [self.session.app, self.session.user, self.session.id],
+            "request": self.request_id,
+            "call": self.call_id,
+            "tool": self.tool,
+            "arguments": arguments,
+            "payload": payload,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revision:
+    """What is put to the vote. An edit makes a new one; so does `unknown`, whose votes must all be fresh."""
+
+    number: int
+    arguments: ExactObject
+    payload: ExactJson
+    fingerprint: str
+    author: Person | None = None
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What an approver put in place of what was asked: arguments by name, or the payload as a whole."""
+
+    arguments: ExactObject = field(default_factory=dict)
+    payload: ExactJson = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vote:
+    """One person's word on one revision. It counts by `stored_at`; `stands_on` is the revision it was counted for.
+
+    Only what `sealed.with_seal` made counts: `sealed` is a keyed digest over who said what, of which call, and when.
+    """
+
+    id: str
+    kind: VoteKind
+    voter: Person
+    revision: int
+    stored_at: datetime
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
+    way: str = "button"
+    target: ExactObject | None = None  # where the voter looks for what became of it
+    state: VoteState = VoteState.PENDING
+    stands_on: int | None = None
+    heard: int | None = None  # the row's version in which it was counted
+    of: str = ""  # the fingerprint of the revision when the vote was given
+    sealed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """The one decision. `fingerprint` is that of the revision it was made on; `sealed` is a keyed digest over it."""
+
+    state: State
+    at: datetime
+    revision: int
+    fingerprint: str
+    by: Person | None = None
+    reason: str | None = None
+    sealed: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    kind: OutcomeKind
+    attempt: int
+    at: datetime
+    begun_at: datetime | None = None
+    text: str | None = None  # result, error or refusal, as the host spelled it
+    by: Person | None = None
+
+    @property
+    def seconds(self) -> float | None:
+        return (self.at - self.begun_at).total_seconds() if self.begun_at else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """An answer that did not come from here: an alarm."""
+
+    at: datetime
+    confirmed: bool | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where a card is to stand. `ts`, `drawn_version` and the file's link are facts that the worker writes back.
+
+    A place without a channel stands for people who could not be found out yet.
+    """
+
+    channel: str
+    thread_ts: str | None = None
+    ts: str | None = None
+    drawn_version: int = 0
+    person: Person | None = None  # a DM's
+    pointer: bool = False  # only a line that leads to the card elsewhere
+    file: str | None = None  # the whole call of `file_revision`, where it is too much for a view
+    file_revision: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmation:
+    id: str
+    asked: Asked
+    policy: FrozenPolicy
+    asked_at: datetime
+    revisions: tuple[Revision, ...]
+    deadline: datetime
+    votes: tuple[Vote, ...] = ()
+    state: State = State.WAITING
+    decision: Decision | None = None
+    outcome: Outcome | None = None
+    attempt: int = 1
+    remind_at: datetime | None = None
+    escalate_at: datetime | None = None
+    escalated: bool = False  # whether it was told; from `escalate_at` on it is so
+    start_by: datetime | None = None
+    handed_at: datetime | None = None  # the approval was given to the host
+    unreached: bool = False  # the host could not be reached for it
+    unknown_until: datetime | None = None
+    outside: Outside | None = None
+    grant_until: datetime | None = None  # a grant came with it and is in force
+    grant_look_at: datetime | None = None  # when to look again whether it would still let a call through
+    by_grant: str | None = None  # nobody was asked: this grant let it through
+    places: tuple[Place, ...] = ()
+    sealed: str = ""  # a keyed digest over what was asked and under which policy
+    unsealed: bool = False  # something in this row did not come through this app: an alarm
+    version: int = 1  # of the row
+    face: int = 1  # the version in which last something changed that people see
+    changed_at: datetime
+
+    @property
+    def revision(self) -> Revision:
+        return self.revisions[-1]
+
+    @property
+    def original_arguments(self) -> JsonObject:
+        return self.revisions[0].arguments
+
+    @property
+    def pending(self) -> tuple[Vote, ...]:
+        """Stored votes not yet counted, oldest first."""
+        return tuple(vote for vote in self.votes if vote.state is VoteState.PENDING)
+
+    def standing(self, kind: VoteKind) -> tuple[Vote, ...]:
+        """The counted votes of a kind on the current revision, in order."""
+        here = self.revision.number
+        return tuple(v for v in self.votes if v.kind is kind and v.state is VoteState.STANDING and v.stands_on == here)
+
+    def voters(self, kind: VoteKind) -> tuple[Person, ...]:
+        """Who stands behind the current revision: each account once, whichever team it voted from."""
+        accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing(kind))}
+        return tuple(reversed(accounts.values()))
+
+    @property
+    def approvals(self) -> tuple[Vote, ...]:
+        return self.standing(VoteKind.APPROVE)
+
+    @property
+    def answered(self) -> bool:
+        """Whether somebody has filled in the payload that the request wants: others may then simply agree."""
+        return self.revision.author is not None or bool(self.approvals)
+
+    @property
+    def givers(self) -> frozenset[Person]:
+        """Whose approval made the decision."""
+        here = self.decision.revision if self.decision else None
+        approvals = (v for v in self.votes if v.kind is VoteKind.APPROVE and v.state is VoteState.STANDING)
+        return frozenset(vote.voter for vote in approvals if vote.stands_on == here)
+
+    @property
+    def quiet(self) -> bool:
+        """It needs no card: a grant let it through, and there is nothing that people would have to say."""
+        return self.by_grant is not None and not self.unknown
+
+    @property
+    def shown(self) -> int:
+        """The version of the row that all of its cards show."""
+        return min((place.drawn_version for place in self.places if place.ts and not place.pointer), default=0)
+
+    @property
+    def unknown(self) -> bool:
+        return self.outcome is not None and self.outcome.kind is OutcomeKind.UNKNOWN
+
+    @property
+    def card_channels(self) -> tuple[str, ...]:
+        """Where the card stands now; a line that only leads to it is no card."""
+        standing = (place.channel for place in self.places if place.channel and place.ts and not place.pointer)
+        return tuple(dict.fromkeys(standing))
+
+    @property
+    def redactor(self) -> Redactor:
+        """Masks whatever is shown of this confirmation: what its calls hold hidden, and what came back from them."""
+        known = [x for r in self.revisions for x in (r.arguments, r.payload)]
+        return Redactor(self.policy.redact, *known, self.outcome.text if self.outcome else None)

@@ -1,0 +1,94 @@
+"""When a confirmation next needs attention, and what the clock brings. Pure: nobody assigns a due time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from enum import StrEnum
+
+from bot.audit.ledger import LineKind
+from bot.confirmation import words
+from bot.confirmation.decision import refuse, told
+from bot.confirmation.effects import Step, Word
+from bot.confirmation.model import Confirmation, State
+from bot.confirmation.outcome import lapse_again, settle
+from bot.confirmation.states import Change, Event, changed
+
+
+class Owed(StrEnum):
+    """What a confirmation can need attention for, in the order in which it is given."""
+
+    COUNT = "count"
+    REMIND = "remind"
+    ESCALATE = "escalate"
+    EXPIRE = "expire"
+    LAPSE = "lapse"
+    GIVE_UP = "give up"
+    LOOK_AT_GRANT = "look at grant"
+    END_GRANT = "end grant"
+    DRAW = "draw"
+
+
+def next_due(row: Confirmation) -> datetime | None:
+    """From when on something is owed besides a drawing; a time gone by means now, `None` means nothing ever."""
+    return min((since for since, what in claims(row) if what is not Owed.DRAW), default=None)
+
+
+def to_draw(row: Confirmation) -> bool:
+    """Whether a card shows an older row."""
+    return any(what is Owed.DRAW for _, what in claims(row))
+
+
+def owed(row: Confirmation, now: datetime) -> tuple[Owed, ...]:
+    """What needs attention now: counting first, drawing last, so that one drawing shows it all."""
+    return tuple(what for since, what in claims(row) if since <= now)
+
+
+def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
+    """All that is or will be owed, and from when on. Expiry and giving up wait for stored votes to be counted."""
+    pending = row.pending
+    waiting = row.state is State.WAITING
+    not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
+    places = [place for place in row.places if place.ts is not None or not row.quiet]
+    behind = any(place.drawn_version < row.face for place in places)
+    times: tuple[tuple[datetime | None, Owed], ...] = (
+        (pending[0].stored_at if pending else None, Owed.COUNT),
+        (row.remind_at if waiting else None, Owed.REMIND),
+        (row.escalate_at if waiting and not row.escalated else None, Owed.ESCALATE),
+        (row.deadline if waiting and not pending else None, Owed.EXPIRE),
+        (row.start_by if not_begun else None, Owed.LAPSE),
+        (row.unknown_until if row.unknown and not pending else None, Owed.GIVE_UP),
+        (row.grant_look_at if row.grant_until and not pending else None, Owed.LOOK_AT_GRANT),
+        (row.grant_until if not pending else None, Owed.END_GRANT),
+        (row.changed_at if behind else None, Owed.DRAW),
+    )
+    return tuple((since, what) for since, what in times if since is not None)
+
+
+def tick(row: Confirmation, now: datetime) -> Change:
+    """All that the clock brought by now. Never illegal: when nothing is due, nothing changes.
+
+    What expires is not reminded of first, however late the clock was looked at.
+    """
+    due = owed(row, now)
+    if Owed.EXPIRE in due:
+        reason = words.expired_to_model(row.policy.expires_after)
+        return refuse(row, Event.EXPIRE, LineKind.EXPIRED, now, None, reason)
+    if Owed.LAPSE in due:
+        if row.attempt > 1:
+            return lapse_again(row, now)
+        reason = words.lapsed_to_model(row.policy.start_within)
+        return refuse(row, Event.LAPSE, LineKind.LAPSED, now, None, reason)
+    if Owed.GIVE_UP in due:
+        return settle(row, Word.NOBODY_KNOWS, now)
+    steps: list[Step] = []
+    if Owed.END_GRANT in due:  # its card offers to revoke it no longer
+        row = changed(replace(row, grant_until=None, grant_look_at=None), now)
+    if Owed.REMIND in due:
+        row = changed(replace(row, remind_at=None), now)
+        steps.append(replace(told(row, LineKind.REMINDED, now), until=row.deadline))
+    if Owed.ESCALATE in due:
+        row = changed(replace(row, escalated=True), now)
+        entries = tuple(str(entry) for entry in row.policy.escalate_to)
+        steps.append(replace(told(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
+    return Change(row=row, steps=tuple(steps))

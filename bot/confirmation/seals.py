@@ -1,0 +1,167 @@
+"""Seals on what is stored of a confirmation: what was asked, each vote, the decision. Pure.
+
+Whoever can write to the database could write a vote into it, or another policy. So what people said is sealed where it
+came in, with a key that is not in the database: the terms when a request is put to people, a vote in the transaction
+that takes Slack's signed request, the decision when sealed votes make it. Only what its seal fits counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pydantic import TypeAdapter
+
+from bot.audit.fingerprint import Seal
+from bot.confirmation.edits import Edited, edited
+from bot.confirmation.exact_json import check_json
+from bot.confirmation.model import Asked, Confirmation, Revision, Vote, VoteKind, VoteState
+from bot.policy.approvers import Person
+from runtime.jsontypes import Json, JsonObject, canonical
+
+_ASKED: TypeAdapter[Asked] = TypeAdapter(Asked)
+
+# Terms: what was asked, and under which policy
+
+
+def with_terms(row: Confirmation, seal: Seal) -> Confirmation:
+    return replace(row, sealed=seal.within("terms").of(_terms(row)))
+
+
+def terms_stand(row: Confirmation, seal: Seal) -> bool:
+    return seal.within("terms").matches(_terms(row), row.sealed)
+
+
+def _terms(row: Confirmation) -> JsonObject:
+    """A key that a later version adds is left out at its default, so that it breaks no seal of this one."""
+    asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
+    return {
+        "confirmation": row.id,
+        "asked": asked,
+        "speakers": [_person(speaker) for speaker in sorted(row.asked.speakers)],
+        "policy": row.policy.fingerprint,
+        "asked_at": _instant(row.asked_at),
+        "deadline": _instant(row.deadline),
+        "escalate_at": _instant(row.escalate_at),
+    }
+
+
+# Revisions
+
+
+def first_with(row: Confirmation, fingerprint: str) -> Revision | None:
+    """The revision that a fingerprint was made for; what comes after it may repeat it, when an outcome is unknown."""
+    return next((revision for revision in row.revisions if revision.fingerprint == fingerprint), None)
+
+
+def revision_stands(row: Confirmation, seal: Seal) -> bool:
+    """Whether the current revision of a confirmation that waits holds the call that its fingerprint is of: that call,
+    and not an earlier revision in its place."""
+    revision = row.revision
+    return row.asked.is_sealed(seal, revision.arguments, revision.payload, revision.number, revision.fingerprint)
+
+
+# Votes
+
+
+def with_seal(vote: Vote, row: Confirmation, seal: Seal) -> Vote:
+    """The vote as it may count: bound to this confirmation, and to the call that its revision held then."""
+    if vote.edit is not None:
+        check_json(vote.edit.arguments, "The edit")
+        check_json(vote.edit.payload, "The payload")
+    revision = _numbered(row, vote.revision)
+    vote = replace(vote, reason=(vote.reason or "").strip() or None, of=revision.fingerprint if revision else "")
+    return replace(vote, sealed=seal.within("vote").of(_said(row, vote)))
+
+
+def vote_stands(row: Confirmation, vote: Vote, seal: Seal) -> bool:
+    """Whether somebody gave this vote through this app, on what it counts for here."""
+    if not seal.within("vote").matches(_said(row, vote), vote.sealed):
+        return False
+    given_on = _numbered(row, vote.revision)
+    if vote.state is VoteState.PENDING:
+        return vote.stands_on is None and (given_on is None or vote.of == given_on.fingerprint)
+    if given_on is None or vote.of != given_on.fingerprint:
+        return False
+    after = _edited(row, vote)
+    if after is None:
+        return vote.stands_on == vote.revision
+    made = _numbered(row, vote.revision + 1)
+    if made is None or vote.stands_on != made.number or made.author != vote.voter:
+        return False
+    return canonical([made.arguments, made.payload]) == canonical([after.arguments, after.payload])
+
+
+def voters(row: Confirmation, kind: VoteKind, seal: Seal) -> tuple[Person, ...]:
+    """Who makes a quorum: each account once, by votes whose seals fit. A decision is made of these and of no others."""
+    sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, seal))
+    return replace(row, votes=sound).voters(kind)
+
+
+def _edited(row: Confirmation, vote: Vote) -> Edited | None:
+    """The call that the vote made of the revision it was given on, if it made another one."""
+    if vote.edit is None:
+        return None
+    after = edited(replace(row, revisions=row.revisions[: vote.revision]), vote.edit)
+    return after if after.changes else None
+
+
+def _numbered(row: Confirmation, number: int) -> Revision | None:
+    found = row.revisions[number - 1] if 1 <= number <= len(row.revisions) else None
+    return found if found is not None and found.number == number else None
+
+
+def _said(row: Confirmation, vote: Vote) -> JsonObject:
+    edit: Json = None
+    if vote.edit is not None:
+        edit = {"arguments": vote.edit.arguments, "payload": vote.edit.payload}
+    return {
+        "confirmation": row.id,
+        "id": vote.id,
+        "kind": str(vote.kind),
+        "voter": _person(vote.voter),
+        "revision": vote.revision,
+        "of": vote.of,
+        "at": _instant(vote.stored_at),
+        "reason": vote.reason,
+        "edit": edit,
+        "grant": vote.grant,
+        "way": vote.way,
+    }
+
+
+# The decision
+
+
+def with_decision(row: Confirmation, seal: Seal) -> Confirmation:
+    """For an approval that sealed votes, or a sealed grant, have just made."""
+    assert row.decision is not None
+    return replace(row, decision=replace(row.decision, sealed=seal.within("decision").of(_decision(row))))
+
+
+def decision_stands(row: Confirmation, seal: Seal) -> bool:
+    return row.decision is not None and seal.within("decision").matches(_decision(row), row.decision.sealed)
+
+
+def _decision(row: Confirmation) -> JsonObject:
+    decision = row.decision
+    assert decision is not None
+    return {
+        "confirmation": row.id,
+        "attempt": row.attempt,
+        "state": str(decision.state),
+        "revision": decision.revision,
+        "fingerprint": decision.fingerprint,
+        "at": _instant(decision.at),
+        "by": _person(decision.by) if decision.by else None,
+        "start_by": _instant(row.start_by),
+        "grant": row.by_grant,
+    }
+
+
+def _person(person: Person) -> list[Json]:
+    return [person.team, person.user]
+
+
+def _instant(at: datetime | None) -> str | None:
+    return None if at is None else at.astimezone(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,146 @@
+"""Every state a confirmation can be in, and what may follow what. Pure.
+
+Two tables: the decision, and the outcome that is copied beside it. `decided` and `became` are the only ways along them;
+an event that a table does not have raises `Illegal` and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+
+from bot.confirmation.effects import Delivery, Step
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import Confirmation, Decision, Outcome, OutcomeKind, State
+from bot.policy.approvers import Person
+from runtime.errors import Conflict
+
+
+class Event(StrEnum):
+    APPROVE = "approve"
+    DENY = "deny"
+    EXPIRE = "expire"
+    WITHDRAW = "withdraw"
+    ANSWERED_ELSEWHERE = "answered elsewhere"
+    LAPSE = "lapse"
+    BEGIN = "begin"
+    TAKE_BACK = "take back"
+    RUN_AGAIN = "run again"
+    COUNT = "count"
+    REAPPLY = "reapply"
+    REVOKE = "revoke"
+
+
+DECISIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
+    {
+        State.WAITING: {
+            Event.APPROVE: State.APPROVED,
+            Event.DENY: State.DENIED,
+            Event.EXPIRE: State.EXPIRED,
+            Event.WITHDRAW: State.WITHDRAWN,
+            Event.ANSWERED_ELSEWHERE: State.ELSEWHERE,
+        },
+        State.APPROVED: {Event.LAPSE: State.LAPSED},
+        State.DENIED: {},
+        State.EXPIRED: {},
+        State.WITHDRAWN: {},
+        State.ELSEWHERE: {},
+        State.LAPSED: {},
+    }
+)
+
+SEEN_BY_HOSTS = frozenset(
+    {OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.UNKNOWN}
+)
+SAID_BY_PEOPLE = frozenset({OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS})
+_END: frozenset[OutcomeKind] = frozenset()
+
+OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType(
+    {
+        None: SEEN_BY_HOSTS,
+        OutcomeKind.RUNNING: SEEN_BY_HOSTS - {OutcomeKind.RUNNING},
+        OutcomeKind.UNKNOWN: SAID_BY_PEOPLE | {OutcomeKind.DONE, OutcomeKind.FAILED},
+        OutcomeKind.DONE: _END,
+        OutcomeKind.FAILED: _END,
+        OutcomeKind.REFUSED: _END,
+        OutcomeKind.HAPPENED: _END,
+        OutcomeKind.DID_NOT: _END,
+        OutcomeKind.NOBODY_KNOWS: _END,
+    }
+)
+"""Beside these, `again` takes an approved call's outcome from unknown back to none: attempt n + 1."""
+
+
+class Illegal(Conflict):
+    """The confirmation's state does not allow this event: nothing was changed."""
+
+    def __init__(self, row: Confirmation, event: Event | OutcomeKind, why: str = "") -> None:
+        outcome = f" ({row.outcome.kind})" if row.outcome else ""
+        super().__init__(f'Confirmation {row.id} is {row.state}{outcome}: "{event}" is not possible{why}.')
+        self.row, self.event = row, event
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """The row after an event, and all that has to be written, told and delivered with it."""
+
+    row: Confirmation
+    steps: tuple[Step, ...] = ()
+    delivery: Delivery | None = None
+    grant: Grant | None = None
+    revoked_by: Person | None = None  # the grant that came with the row lets nothing through any more
+
+    def then(self, later: Change) -> Change:
+        """Both, one after the other; only one of them may deliver something."""
+        delivery = later.delivery or self.delivery
+        return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
+
+    def after(self, *before: Step) -> Change:
+        """The same change, told after what led to it."""
+        return replace(self, steps=(*before, *self.steps))
+
+
+def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confirmation:
+    """A new version of the row. `visible`: people see the difference, so its cards are owed a drawing."""
+    version = row.version + 1
+    if not visible:
+        return replace(row, version=version)
+    return replace(row, version=version, face=version, changed_at=now)
+
+
+def decided(
+    row: Confirmation, event: Event, now: datetime, by: Person | None = None, reason: str | None = None
+) -> Confirmation:
+    """The decision's only way on."""
+    state = DECISIONS[row.state].get(event)
+    if state is None:
+        raise Illegal(row, event)
+    revision = row.revision
+    decision = Decision(
+        state=state, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by, reason=reason
+    )
+    return changed(replace(row, state=state, decision=decision, remind_at=None), now)
+
+
+def became(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
+    """The outcome's only way on, of a call that was approved here or answered elsewhere."""
+    before = row.outcome.kind if row.outcome else None
+    if row.state not in (State.APPROVED, State.ELSEWHERE) or outcome.kind not in OUTCOMES[before]:
+        raise Illegal(row, outcome.kind)
+    return changed(replace(row, outcome=outcome, unknown_until=None, unreached=False), now)
+
+
+def again(row: Confirmation, now: datetime, by: Person) -> Confirmation:
+    """From unknown back to approved and not begun, as the next attempt."""
+    if row.state is not State.APPROVED or not row.unknown:
+        raise Illegal(row, Event.RUN_AGAIN)
+    revision = row.revision
+    decision = Decision(state=State.APPROVED, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by)
+    start_by = now + row.policy.start_within
+    fresh = replace(
+        row, outcome=None, attempt=row.attempt + 1, decision=decision, start_by=start_by, unknown_until=None
+    )
+    return changed(fresh, now)

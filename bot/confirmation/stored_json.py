@@ -1,0 +1,80 @@
+"""A confirmation as it is stored: one text, with its version. Pure.
+
+Rows outlive deployments: a change to what is written here comes with a reader for what stood there before.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from bot.confirmation.effects import Delivery, Step
+from bot.confirmation.model import Confirmation
+from bot.policy.versioned import Reader, Unreadable, tagged, untagged
+from runtime.jsontypes import Json, JsonObject
+
+T = TypeVar("T")
+VERSION = 2
+
+
+def _from_version_1(row: JsonObject) -> JsonObject:
+    """It sealed nothing but the call, and looked at no grant again."""
+    votes = row.get("votes")
+    unsealed: list[Json] = (
+        [{**vote, "sealed": ""} for vote in votes if isinstance(vote, dict)] if isinstance(votes, list) else []
+    )
+    return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
+
+
+READERS: dict[int, Reader] = {1: _from_version_1}
+TOLD_VERSION = 1
+"""Of what goes into the mailbox and into ledger lines."""
+
+_ROW: TypeAdapter[Confirmation] = TypeAdapter(Confirmation)
+_STEP: TypeAdapter[Step] = TypeAdapter(Step)
+_DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
+
+
+def row_to_json(row: Confirmation) -> str:
+    return _text(_ROW.dump_python(row, mode="json"), VERSION)
+
+
+def row_from_json(stored: str) -> Confirmation:
+    """`NewerVersion` for a row that a newer program wrote: leave it alone; `Unreadable` for what is no row at all."""
+    return _read(_ROW, stored, "confirmation", VERSION, READERS)
+
+
+def delivery_to_json(delivery: Delivery) -> str:
+    """For the mailbox."""
+    return _text(_DELIVERY.dump_python(delivery, mode="json"), TOLD_VERSION)
+
+
+def delivery_from_json(stored: str) -> Delivery:
+    return _read(_DELIVERY, stored, "answer", TOLD_VERSION, {})
+
+
+def step_content(step: Step) -> JsonObject:
+    """A step as the content of a ledger line: what it has to say, and nothing that it has not."""
+    content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
+    return tagged(TOLD_VERSION, content)
+
+
+def _text(part: JsonObject, version: int) -> str:
+    return json.dumps(tagged(version, part), allow_nan=False, separators=(",", ":"))
+
+
+def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, Reader]) -> T:
+    try:
+        return adapter.validate_python(untagged(json.loads(stored), what, version, readers))
+    except json.JSONDecodeError as error:
+        raise Unreadable(f"A stored {what} can't be read: {error}") from error
+    except ValidationError as error:
+        raise Unreadable(f"A stored {what} can't be read: {_faults(error)}") from error
+
+
+def _faults(error: ValidationError) -> str:
+    """Where and what, without the values: this is for logs too."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:5])

@@ -1,0 +1,132 @@
+"""What no seal vouches for in a stored row, and what becomes of it. Pure.
+
+Two things look alike: what somebody wrote into the database, and what a version of this program stored that did not
+seal yet. Neither counts, and both are said. A confirmation goes on under the policy that the file has for its call,
+which is not in the database, and people vote again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.confirmation import words
+from bot.confirmation.authorise import Reason, Refusal
+from bot.confirmation.decision import deny, told
+from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.model import Confirmation, State, Vote, VoteState
+from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
+from bot.confirmation.states import Change, changed
+from bot.policy.model import Governs, Policies
+
+MOST_NAMED = 10
+
+
+def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+    """The row without what no seal vouches for. Where all is sealed nothing changes; checking again never does."""
+    if row.state is State.WAITING or row.unknown:
+        if not terms_stand(row, seal):
+            return _under_the_file(row, now, policies, seal)
+        if row.state is State.WAITING and not revision_stands(row, seal):
+            return _not_the_call(row, now)
+    return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, seal)), now)
+
+
+def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:
+    """The row under another policy: times count from when it was asked; who was told already is not told again."""
+    old, new = row.policy, found.policy
+    reminded = old.remind_after is not None and row.remind_at is None
+    told_already = row.escalated and old.escalate_to == new.escalate_to
+    row = replace(
+        row,
+        policy=new,
+        deadline=row.asked_at + new.expires_after,
+        remind_at=row.asked_at + new.remind_after if new.remind_after and not reminded else None,
+        escalate_at=row.asked_at + new.escalate_after if new.escalate_after else None,
+        escalated=told_already,
+    )
+    return with_terms(row, seal)
+
+
+def _in_play(row: Confirmation) -> tuple[Vote, ...]:
+    """Votes that could still decide something."""
+    live, here = row.state is State.WAITING or row.unknown, row.revision.number
+    standing = (v for v in row.votes if live and v.state is VoteState.STANDING and v.stands_on == here)
+    return (*row.pending, *standing)
+
+
+def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Change:
+    """Votes go. Whoever waits to hear of one hears that it does not count, be they its author or not."""
+    if not lost:
+        return Change(row=row)
+    gone = {vote.id for vote in lost}
+    votes = tuple(vote for vote in row.votes if vote.id not in gone)
+    people = tuple(dict.fromkeys(vote.voter for vote in lost))[:MOST_NAMED]
+    row = changed(replace(row, votes=votes, unsealed=True), now)
+    alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
+    waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
+    return Change(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
+
+
+def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+    """Nobody vouches for the policy in the row, nor for who asked: so neither do its votes count."""
+    known = _call_is_known(row, seal)
+    if row.state is State.WAITING and not known:
+        return _not_the_call(row, now)
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    same_policy = isinstance(found, Governs) and found.policy.fingerprint == row.policy.fingerprint
+    change = _without(row, _in_play(row), now)
+    steps: tuple[Step, ...] = change.steps
+    if row.sealed and not steps:
+        steps = (_alarm(row, Unsealed.TERMS, now),)
+    row = replace(change.row, unsealed=row.unsealed or bool(steps))
+    row = changed(row, now, visible=bool(steps) or not same_policy)
+    if not isinstance(found, Governs):
+        return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
+    row = under(_numbered(row, seal) if known else row, found, seal)
+    moved = () if same_policy else (replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
+    return Change(row=row, steps=(*steps, *moved))
+
+
+def _call_is_known(row: Confirmation, seal: Seal) -> bool:
+    """Whether the fingerprint of the current revision is of its call, be it as an older version made it."""
+    revision = row.revision
+    made = revision if row.state is State.WAITING else first_with(row, revision.fingerprint)
+    assert made is not None
+    return row.asked.is_sealed(
+        seal, revision.arguments, revision.payload, made.number, revision.fingerprint, older=True
+    )
+
+
+def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
+    """The current revision with a fingerprint as this version makes it. Its call has to be known."""
+    revision = row.revision
+    fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, revision.number)
+    return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
+
+
+def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Change:
+    """No policy of the file is for it: what waits is denied, and what is unknown nobody can settle any more."""
+    step = replace(told(row, LineKind.REAPPLIED, now), text=why)
+    if row.state is State.WAITING:
+        return deny(row, now, None, to_model).after(step)
+    nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
+    return Change(row=with_terms(replace(row, policy=nobody), seal), steps=(step,))
+
+
+def _not_the_call(row: Confirmation, now: datetime) -> Change:
+    """What the row holds is not what people were asked about: it does not run."""
+    change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
+    return change.after(_alarm(row, Unsealed.CALL, now))
+
+
+def _alarm(row: Confirmation, what: Unsealed, now: datetime) -> Step:
+    return replace(told(row, LineKind.UNSEALED, now), text=str(what))
+
+
+def _refused(row: Confirmation, vote: Vote, now: datetime) -> Step:
+    refusal = Refusal(reason=Reason.UNSEALED)
+    step = replace(told(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
+    return replace(step, text=str(vote.kind), refusal=refusal, way=vote.way)

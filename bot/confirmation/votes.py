@@ -1,0 +1,305 @@
+"""Votes: stored first, counted after, in the order in which they were stored. Pure.
+
+Between the two stands whatever has to be asked outside. A vote counts by its stored time: the clock waits for it, and
+only a vote stored earlier can come before it. Withdrawals, and words on an unknown outcome, go the same way, so that of
+any two clicks the first one stored is the first one heard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import assert_never
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Verdict, authorise, people_of
+from bot.confirmation.decision import approve, deny, revoke, told, withdraw
+from bot.confirmation.edits import Edited, check_edit, edited
+from bot.confirmation.effects import FieldChange, Step, Word
+from bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
+from bot.confirmation.outcome import run_again, settle
+from bot.confirmation.seals import voters as sealed_voters
+from bot.confirmation.states import Change, Event, Illegal, changed
+from bot.confirmation.unsealed import checked
+from bot.policy.approvers import OPERATOR, Unresolved
+from runtime.errors import Invalid
+
+
+def store_vote(row: Confirmation, vote: Vote) -> Change:
+    """A click, before anybody was asked. A vote that can't count any more is refused right here, with a step.
+
+    The same vote again changes nothing: Slack, people and networks deliver twice.
+    """
+    if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
+        return Change(row=row)
+    if vote.state is not VoteState.PENDING or vote.stands_on is not None:
+        raise Invalid("A vote is stored before it is counted.")
+    refusal = refusal_without_asking(row, vote)
+    if refusal is not None:
+        return _not_counted(row, vote, refusal, vote.stored_at)
+    return Change(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
+
+
+def _says_the_same(waiting: Vote, vote: Vote) -> bool:
+    """A button pressed again while the first press waits to be counted: once it is, both are answered."""
+    return waiting.state is VoteState.PENDING and vote.way == "button" and _word(waiting) == _word(vote)
+
+
+def _word(vote: Vote) -> tuple[object, ...]:
+    return vote.voter, vote.kind, vote.revision, vote.way, vote.reason, vote.edit, vote.grant
+
+
+def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
+    """Why a vote can't count, as far as the row alone can tell. `None`: who may decide now has to be asked."""
+    match vote.kind:
+        case VoteKind.APPROVE | VoteKind.DENY | VoteKind.WITHDRAW:
+            refusal = _too_late(row, vote)
+        case VoteKind.HAPPENED | VoteKind.DID_NOT | VoteKind.RUN_AGAIN:
+            refusal = _nothing_to_settle(row, vote)
+        case VoteKind.REVOKE:
+            refusal = _nothing_to_revoke(row, vote)
+        case _:
+            assert_never(vote.kind)
+    if refusal is not None or vote.kind in (VoteKind.WITHDRAW, VoteKind.REVOKE):
+        return refusal
+    if vote.revision != row.revision.number:
+        return Refusal(reason=Reason.OLDER_REVISION, revision=row.revision.number)
+    if vote.kind is VoteKind.DENY and vote.reason is None and row.policy.deny_reason == "required":
+        return Refusal(reason=Reason.REASON_WANTED)
+    if vote.kind is VoteKind.APPROVE and vote.edit is None and row.asked.wants_payload and not row.answered:
+        return Refusal(reason=Reason.PAYLOAD_WANTED)
+    repeats = any(earlier.voter.is_also(vote.voter) for earlier in row.standing(vote.kind))
+    if repeats and not _edit_of(row, vote).changes:
+        return Refusal(reason=Reason.ALREADY_VOTED)
+    return None
+
+
+def needs_asking(row: Confirmation, vote: Vote) -> bool:
+    """Whether `count` needs facts for this vote. A withdrawal is the asker's, and whoever gave a grant may revoke it:
+    the row knows who that is."""
+    own = vote.kind is VoteKind.REVOKE and vote.voter in {OPERATOR, *row.givers}
+    return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
+
+
+def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
+    """In how many seconds to ask again, where a vote can't be counted only because it is not our turn to ask Slack."""
+    verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_looked_at_again(row, vote, facts).values()]
+    unasked = any(isinstance(one, Refusal) and one.reason is Reason.CANNOT_ASK for one in verdicts)
+    return facts.after if unasked else None
+
+
+def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
+    """The standing votes that make the quorum together with this one. Their authors' rights may be days old: they are
+    looked at again before anything is decided by them."""
+    if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
+        return ()
+    standing = row.standing(vote.kind)
+    accounts = {one.voter.user for one in (*standing, vote)}
+    return standing if len(accounts) >= row.policy.quorum else ()
+
+
+def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Verdict]:
+    """Whether the votes that make the quorum with this one could still be given, by their ids."""
+    return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
+
+
+def claim_of(row: Confirmation, vote: Vote) -> Claim:
+    """How the voter stands to the confirmation; whether it was escalated is judged by when the vote was stored."""
+    return Claim(
+        act=vote.kind.act,
+        voter=vote.voter,
+        team=row.asked.team,
+        asked_by=row.asked.asked_by,
+        speakers=row.asked.speakers,
+        escalated=row.escalate_at is not None and vote.stored_at >= row.escalate_at,
+        givers=row.givers,
+    )
+
+
+def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Change:
+    """The oldest stored vote, heard: refused, counted, or deciding. `facts` are about its voter, fresh.
+
+    Votes of people who were barred meanwhile fall first, whoever's vote this is; before the last vote that is needed,
+    those of everybody who may not decide any more. If that can't be found out, the quorum waits for another try. Where
+    something has no seal that fits, that is put right and nothing is counted yet: call again if the vote still waits.
+    """
+    pending = row.pending
+    if not pending or pending[0].id != vote_id:
+        raise Illegal(row, Event.COUNT, f": vote {vote_id} is not the oldest one stored")
+    sound = checked(row, now, rules.policies, rules.seal)
+    if sound.row is not row:
+        return sound
+    vote = pending[0]
+    refusal = refusal_without_asking(row, vote)
+    if refusal is not None:
+        return _not_counted(row, vote, refusal, now)
+    if facts is None:
+        if needs_asking(row, vote):
+            raise Illegal(row, Event.COUNT, ": who may decide now was not asked")
+        facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
+    verdict = authorise(row.policy, claim_of(row, vote), facts)
+    row, fallen = fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
+    if isinstance(verdict, Refusal):
+        return _not_counted(row, vote, verdict, now).after(*fallen)
+    lost = {id_: one for id_, one in _looked_at_again(row, vote, facts).items() if isinstance(one, Refusal)}
+    unasked = next((one for one in lost.values() if one.reason is Reason.CANNOT_ASK), None)
+    if unasked is not None:
+        return _not_counted(row, vote, unasked, now).after(*fallen)
+    row, fallen_too = fall(row, lost, now)
+    return _heard(row, vote, verdict, now, rules).after(*fallen, *fallen_too)
+
+
+def _too_late(row: Confirmation, vote: Vote) -> Refusal | None:
+    if row.state is not State.WAITING:
+        return Refusal(reason=Reason.TOO_LATE, state=str(row.state))
+    if vote.stored_at >= row.deadline:
+        return Refusal(reason=Reason.TOO_LATE, state=str(State.EXPIRED))
+    return None
+
+
+def _nothing_to_settle(row: Confirmation, vote: Vote) -> Refusal | None:
+    outcome = str(row.outcome.kind) if row.outcome else None
+    late = row.unknown_until is None or vote.stored_at >= row.unknown_until
+    foreign = vote.kind is VoteKind.RUN_AGAIN and row.state is not State.APPROVED
+    if not row.unknown or late or foreign:
+        return Refusal(reason=Reason.NOTHING_TO_SETTLE, state=outcome)
+    return None
+
+
+def _nothing_to_revoke(row: Confirmation, vote: Vote) -> Refusal | None:
+    over = row.grant_until is None or vote.stored_at >= row.grant_until
+    return Refusal(reason=Reason.NOTHING_TO_REVOKE) if over else None
+
+
+_STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reason.NOTHING_TO_REVOKE)
+
+
+def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Change:
+    """Refused votes leave the row; the ledger keeps them. Who looked at an old card gets a fresh one."""
+    stale = refusal.reason in _STALE
+    votes = tuple(other for other in row.votes if other.id != vote.id)
+    row = changed(replace(row, votes=votes), now, visible=stale)
+    step = replace(
+        told(row, LineKind.VOTE_REFUSED, now),
+        who=vote.voter,
+        revision=vote.revision,
+        text=str(vote.kind),
+        refusal=refusal,
+        way=vote.way,
+    )
+    return Change(row=row, steps=(step,))
+
+
+def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Change:
+    match vote.kind:
+        case VoteKind.APPROVE:
+            return _approval(row, vote, permitted, now, rules)
+        case VoteKind.DENY:
+            return deny(_counted(row, vote, now), now, vote.voter, vote.reason)
+        case VoteKind.WITHDRAW:
+            return withdraw(_counted(row, vote, now), now, vote.voter)
+        case VoteKind.HAPPENED:
+            return settle(_counted(row, vote, now), Word.HAPPENED, now, vote.voter, vote.reason)
+        case VoteKind.DID_NOT:
+            return settle(_counted(row, vote, now), Word.DID_NOT, now, vote.voter, vote.reason)
+        case VoteKind.RUN_AGAIN:
+            row = _counted(row, vote, now)
+            step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
+            enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.seal)) >= row.policy.quorum
+            return run_again(row, now, rules.seal).after(step) if enough else Change(row=row, steps=(step,))
+        case VoteKind.REVOKE:
+            return revoke(_counted(row, vote, now), now, vote.voter)
+    assert_never(vote.kind)
+
+
+def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Change:
+    """A plain one stands on the revision; one that edits makes the next, on which it stands alone."""
+    fallen: tuple[Step, ...] = ()
+    after = _edit_of(row, vote)
+    if vote.edit is not None:
+        refusal = check_edit(row, vote.edit, rules.policies)
+        if refusal is not None:
+            return _not_counted(row, vote, refusal, now)
+    if after.changes:
+        row, fallen = fall(row, {standing.id: None for standing in row.approvals}, now)
+        row = replace(row, revisions=(*row.revisions, _revised(row, vote, after, now, rules)))
+    row = _counted(row, vote, now)
+    step = _vote_step(row, vote, permitted, LineKind.EDITED if after.changes else LineKind.APPROVAL, now)
+    if after.changes:
+        step = replace(step, diff=_masked(row, after.changes), fingerprint=row.revision.fingerprint)
+    return or_approved(row, now, rules).after(step, *fallen)
+
+
+def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Change:
+    enough = len(sealed_voters(row, VoteKind.APPROVE, rules.seal)) >= row.policy.quorum
+    return approve(row, now, rules.seal) if enough else Change(row=row)
+
+
+def _edit_of(row: Confirmation, vote: Vote) -> Edited:
+    current = row.revision
+    return edited(row, vote.edit) if vote.edit else Edited(current.arguments, current.payload, ())
+
+
+def _revised(row: Confirmation, vote: Vote, after: Edited, now: datetime, rules: Rules) -> Revision:
+    return Revision(
+        number=row.revision.number + 1,
+        arguments=after.arguments,
+        payload=after.payload,
+        fingerprint=row.asked.sealed(rules.seal, after.arguments, after.payload, row.revision.number + 1),
+        author=vote.voter,
+        at=now,
+    )
+
+
+def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
+    here = row.revision.number
+    counted = replace(vote, state=VoteState.STANDING, stands_on=here, heard=row.version + 1)
+    votes = tuple(counted if other.id == vote.id else other for other in row.votes)
+    return changed(replace(row, votes=votes), now)
+
+
+def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
+    """Told with how many votes there are by now, and as whom the person was permitted."""
+    return replace(
+        told(row, kind, now),
+        who=vote.voter,
+        votes=len(row.voters(vote.kind)),
+        quorum=row.policy.quorum,
+        entries=(str(permitted.by),) if permitted.by else (),
+        way=vote.way,
+    )
+
+
+def _masked(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldChange, ...]:
+    mask = row.redactor.mask
+    return tuple(
+        replace(change, before=mask(change.before).value, after=mask(change.after).value) for change in changes
+    )
+
+
+def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
+    """The standing votes of people who are barred. A bar that can't be looked up lets no new vote through either."""
+    barred = [
+        people
+        for entry in (*row.policy.barred, *facts.barred)
+        if not isinstance(people := people_of(entry, row.asked.team, facts.members), Unresolved)
+    ]
+    standing = (*row.approvals, *row.standing(VoteKind.RUN_AGAIN))
+    return tuple(
+        vote.id for vote in standing if any(vote.voter.is_also(person) for people in barred for person in people)
+    )
+
+
+def fall(row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:
+    """Votes that count no more, by their ids, with why; an edit that they were not given for needs no reason."""
+    if not lost:
+        return row, ()
+    steps = tuple(
+        replace(told(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind), refusal=lost[vote.id])
+        for vote in row.votes
+        if vote.id in lost
+    )
+    votes = tuple(replace(vote, state=VoteState.FALLEN) if vote.id in lost else vote for vote in row.votes)
+    return changed(replace(row, votes=votes), now), steps

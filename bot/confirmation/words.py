@@ -1,0 +1,150 @@
+"""The texts of the deciding half that no card draws: reasons for the model, refused calls, what `audit verify` found.
+
+Plain and short: what happened, what to do next. Cards, thread lines and the sentence to somebody whose vote does not
+count are drawn by `blocks` from the same kinds and reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from bot.audit.verification import Finding, Report
+from bot.confirmation.authorise import Reason
+from bot.policy.durations import spell_duration
+from bot.policy.model import Unfit, Ungoverned
+from runtime.jsontypes import JsonObject, canonical
+
+WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
+REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
+APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
+BY_OPERATOR_TO_MODEL = "withdrawn by whoever runs this app; it did not run"
+
+
+def expired_to_model(after: timedelta) -> str:
+    return f"nobody decided within {spell_duration(after)}; it did not run"
+
+
+def lapsed_to_model(within: timedelta) -> str:
+    return f"it was approved, but could not begin within {spell_duration(within)}; it did not run"
+
+
+def ungoverned_to_model(found: Ungoverned) -> str:
+    """Why nobody is asked: plain enough that the model doesn't ask the same again."""
+    match found.why:
+        case Unfit.NO_POLICY:
+            return "no policy covers this call, so nobody may approve it"
+        case Unfit.NO_APPROVERS:
+            return "the policy for this call names nobody who may approve it"
+        case Unfit.WHEN_FAILED:
+            return "the policies can't be applied to this call, so nobody may approve it"
+        case Unfit.TOO_MANY_DENIALS:
+            return "people denied this tool several times just now; don't ask again without new instructions"
+        case Unfit.SHARED_CHANNEL:
+            return "this channel is shared with another company, where nothing may be approved"
+        case Unfit.CHANNEL_UNKNOWN:
+            return "Slack did not say who shares this channel, so nothing may be approved in it for now"
+        case Unfit.NOBODY_TO_WRITE_TO:
+            return "those who may approve this call can't be asked by direct message"
+        case Unfit.WHOSE_POLICY:
+            return "the policy for this call does not say which workspace it is for, so nobody may approve it"
+        case Unfit.REMOVED:
+            return "the app was removed from the Slack workspace, so nobody can be asked"
+        case Unfit.NOT_TO_BE_SHOWN:
+            return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
+
+
+def ungoverned(found: Ungoverned) -> str:
+    """The same to people, in the thread and from `adk-confirm explain`, with what would mend it."""
+    policy = "The policy" if found.index is None else f"policy[{found.index}]"
+    match found.why:
+        case Unfit.NO_POLICY:
+            return "No policy covers this call. To allow approvals, add a [[policy]] for it."
+        case Unfit.NO_APPROVERS:
+            return f"{policy} names no approvers. To allow approvals, name some there."
+        case Unfit.WHEN_FAILED:
+            return f"The `when` of {policy} has no answer for this call: {found.detail}. Mend the expression."
+        case Unfit.TOO_MANY_DENIALS:
+            return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
+        case Unfit.SHARED_CHANNEL:
+            return "This channel is shared with another company. Ask in a channel of your own."
+        case Unfit.CHANNEL_UNKNOWN:
+            return "Slack did not say whether this channel is shared with another company. Try again in a minute."
+        case Unfit.NOBODY_TO_WRITE_TO:
+            return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
+        case Unfit.WHOSE_POLICY:
+            return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
+        case Unfit.REMOVED:
+            return "The app was removed from this workspace. Install it again, and ask anew."
+        case Unfit.NOT_TO_BE_SHOWN:
+            return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
+
+
+def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
+    """To the model: what people made of a call that can't be changed on its way."""
+    return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
+
+
+def held_back(tool: str, others: Sequence[str]) -> str:
+    """In the thread, of what is approved and does not run yet."""
+    return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
+
+
+UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."
+ON_ITS_WAY = (
+    "The connection to the agent's server broke off. What was sent is looked for there, and sent again only once it "
+    "can't arrive any more."
+)
+UNREACHABLE_APPROVED = "The agent's server does not answer right now. It is tried again until the approval lapses."
+"""In the thread, below what can't be told to the agent."""
+
+ALTERED = (
+    "What is stored is not what was approved: somebody changed the database. Nothing ran. "
+    "`adk-confirm audit verify` tells whether the ledger still stands."
+)
+ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
+
+FIELD_REFUSALS = {
+    Reason.NOT_EDITABLE: "The policy does not let this be edited.",
+    Reason.WRONG_KIND: "This must stay the kind of value that it is.",
+    Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent anew.",
+}
+"""What stands at the field when `check_edit` refuses a submitted form."""
+
+
+def verified(report: Report) -> str:
+    """The last line of `audit verify`."""
+    broken = report.broken
+    if broken is not None:
+        return f"broken: {broken.chain}{f', line {broken.seq}' if broken.seq else ''}: {broken.why}"
+    return "; ".join(_found(report))
+
+
+def _found(report: Report) -> Iterator[str]:
+    size = _lines_of(report.lines, report.chains)
+    if report.purged:
+        size += f", {report.purged} of them purged"
+    if report.finding is Finding.UNTAMPERED:
+        yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
+        if report.vouched < report.lines:
+            yield f"consistent: {size} in all"
+        later = report.checkpoints - (report.anchored or 0)
+        if later:
+            yield f"the anchor does not know {_count(later, 'later checkpoint')}"
+    else:
+        yield f"consistent: {size}"
+        yield "only an anchor (--anchor FILE) can show that none were cut off at the end"
+    if report.loose:
+        yield f"no checkpoint covers {_lines_of(report.loose, report.loose_chains)} yet"
+    if report.unsealed:
+        have = "has" if report.unsealed == 1 else "have"
+        lines = _count(report.unsealed, "line")
+        yield f"{lines} of an older version {have} no keyed digest, and only checkpoints cover them"
+
+
+def _lines_of(lines: int, chains: int) -> str:
+    return f"{_count(lines, 'line')} in {_count(chains, 'chain')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

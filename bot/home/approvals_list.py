@@ -1,0 +1,59 @@
+"""The list that `/approvals` answers with: seen by one person only, and changed through the address that Slack gave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from blocks.home import approvals, help_message
+from blocks.kit import Message
+from bot.home.query import Inbox, Reader
+from bot.slack.outbound.client import Sender
+from bot.store.repository import CONFIRMATIONS, read_confirmation
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
+
+COUNTED_WITHIN = 10.0
+
+
+class Lists:
+    def __init__(self, database: Database, sender: Sender, inbox: Inbox) -> None:
+        self._database, self._sender, self._inbox = database, sender, inbox
+
+    async def show(self, reader: Reader, channel: str, url: str) -> None:
+        """What waits for them and what else waits in this channel."""
+        await self._tell(reader, channel, url, approvals(await self._inbox.listed(reader, channel, _version())))
+
+    async def help(self, reader: Reader, channel: str, url: str) -> None:
+        await self._tell(reader, channel, url, help_message())
+
+    async def redraw(self, reader: Reader, channel: str, url: str, votes: dict[str, str]) -> None:
+        """After a click in it, once these votes (by confirmation) are counted: what can't be pressed any more goes."""
+        with self._database.waiter(CONFIRMATIONS) as waiter:
+            try:
+                async with asyncio.timeout(COUNTED_WITHIN):
+                    while await self._any_pending(votes):
+                        await waiter.wait(0.5)
+            except TimeoutError:
+                pass  # it shows them still, and whoever presses again hears that their word counts already
+        message = approvals(await self._inbox.listed(reader, channel, _version()))
+        await self._sender.respond(url, message, replace_original=True)
+
+    async def _any_pending(self, votes: dict[str, str]) -> bool:
+        for confirmation, vote in votes.items():
+            row = await self._database.read(read_confirmation, confirmation)
+            if row is not None and any(pending.id == vote for pending in row.pending):
+                return True
+        return False
+
+    async def _tell(self, reader: Reader, channel: str, url: str, message: Message) -> None:
+        if await self._sender.respond(url, message):
+            return
+        person, at = reader.person, reader.at
+        target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": person.user, "channel": channel}
+        await self._sender.whisper(target, message)
+
+
+def _version() -> int:
+    """New with every drawing: Slack wants other block ids when a message is changed."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,46 @@
+"""From rows to lists: one person's Home, and what `/approvals` answers with. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from blocks.view import CardView, HomeView
+from bot.cards.card_presenter import NO_LINKS, Links, card_view, grant_view
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import Confirmation
+
+
+def home_view(
+    version: int,
+    *,
+    waiting: Sequence[Confirmation] = (),
+    asked: Sequence[Confirmation] = (),
+    here: Sequence[Confirmation] = (),
+    grants: Sequence[tuple[Grant, Confirmation]] = (),
+    links: Mapping[str, Links] | None = None,
+    more_waiting: int = 0,
+    more_asked: int = 0,
+    more_here: int = 0,
+    paused: bool = False,
+) -> HomeView:
+    """`waiting` is the reader's to decide, `asked` they asked for, `here` waits in the channel for others.
+
+    A grant comes with the confirmation that it was given with, whose policy says what of it is hidden. `links` are by
+    confirmation; `version` is new with every drawing.
+    """
+    known = links or {}
+
+    def cards(rows: Sequence[Confirmation]) -> tuple[CardView, ...]:
+        return tuple(card_view(row, links=known.get(row.id, NO_LINKS)) for row in rows)
+
+    return HomeView(
+        version=version,
+        waiting=cards(waiting),
+        asked=cards(asked),
+        here=cards(here),
+        grants=tuple(grant_view(grant, row.redactor) for grant, row in grants),
+        more_waiting=more_waiting,
+        more_asked=more_asked,
+        more_here=more_here,
+        paused=paused,
+    )

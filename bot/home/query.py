@@ -1,0 +1,263 @@
+"""One person's inbox, put together: what they may decide, what they asked for, the grants they gave.
+
+The store knows by which entries something waits; who is behind them is asked of Slack, and `authorise` has the last
+word on every call that is listed, as it has on every vote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from blocks.view import HomeView
+from bot.cards.card_presenter import Links
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Permitted, authorise
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import Confirmation, Place, Vote, VoteKind
+from bot.confirmation.votes import claim_of
+from bot.home.presenter import home_view
+from bot.policy.approvers import Approver, ApproverKind, Person, Unresolved
+from bot.policy.model import CallFacts
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import SlackTrouble
+from bot.store import waiting_index
+from bot.store.grants_in_force import grants_by, probe, would_withhold
+from bot.store.mailbox import paused
+from bot.store.repository import chain_of, find_session, now
+from runtime.store.database import Database, Tx
+
+SHOWN = 20
+ASKED = 8
+ASKED_SINCE = timedelta(days=7)
+PAGE, PAGES = 40, 5
+"""So many are looked at to find `SHOWN` that the reader may decide; what comes after is counted, not looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """Who looks, and through which installation."""
+
+    person: Person
+    at: Workspace
+
+
+@dataclass(frozen=True)
+class Composed:
+    """`settled`: no card is still on its way to its place, and no lookup waits for its turn, so that nothing but an
+    event can change the view."""
+
+    view: HomeView
+    settled: bool
+
+
+@dataclass(frozen=True)
+class _Names:
+    """The entries of policies that mean somebody; `more_later` if some wait for their turn to be looked up."""
+
+    mine: frozenset[str]
+    more_later: bool
+
+
+@dataclass(frozen=True)
+class _Found:
+    rows: tuple[Confirmation, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Part of what may be for somebody: the rows with who spoke in their sessions, as it was at one moment."""
+
+    places: list[waiting_index.Position]
+    rows: list[tuple[Confirmation, frozenset[Person]]]
+    at: datetime
+
+
+class Inbox:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: Rules) -> None:
+        self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
+
+    async def home(self, reader: Reader, version: int) -> Composed:
+        """The Home tab."""
+        names = await self._names(reader)
+        mine = await self._may_decide(reader, names.mine)
+        asked = await self._database.read(_asked, reader.person)
+        given = await self._database.read(_grants, reader.person)
+        stopped = await self._database.read(paused)
+        view = home_view(
+            version,
+            waiting=mine.rows,
+            asked=asked.rows,
+            grants=await self._in_force(given),
+            links=await self._links(reader, (*mine.rows, *asked.rows)),
+            more_waiting=mine.more,
+            more_asked=asked.more,
+            paused=stopped,
+        )
+        stand = all(_stands(row) for row in (*mine.rows, *asked.rows))
+        return Composed(view, settled=stand and not names.more_later)
+
+    async def listed(self, reader: Reader, channel: str, version: int) -> HomeView:
+        """What `/approvals` answers with in a channel."""
+        names = await self._names(reader)
+        mine = await self._may_decide(reader, names.mine)
+        here = await self._database.read(_here, reader.at.team, channel, frozenset(row.id for row in mine.rows))
+        return home_view(
+            version,
+            waiting=mine.rows,
+            here=here.rows,
+            links=await self._links(reader, (*mine.rows, *here.rows)),
+            more_waiting=mine.more,
+            more_here=here.more,
+            paused=await self._database.read(paused),
+        )
+
+    async def _in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
+        """Those that would let a call through; the others are no promise to anybody."""
+
+        async def ask(row: Confirmation, vote: Vote) -> Facts:
+            return await self._directory.facts(row, vote, self._rules.policies)
+
+        at = await self._database.read(now)
+        kept_back = await asyncio.gather(
+            *(would_withhold(one.grant, one.row, one.speakers, self._rules, at, ask) for one in given)
+        )
+        return [(one.grant, one.row) for one, why in zip(given, kept_back, strict=True) if why is None]
+
+    # Who may decide what
+
+    async def _names(self, reader: Reader) -> _Names:
+        """The entries that mean this person now. One that can't be looked up lists nothing: its cards still stand."""
+        entries = [
+            Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.at.team)
+        ]
+        looked_up = [entry for entry in entries if entry.kind is not ApproverKind.PYTHON]
+        anybody = CallFacts(tool="", args={})
+        members = await asyncio.gather(*(self._directory.members(entry, reader.at, anybody) for entry in looked_up))
+        mine = {
+            str(entry)
+            for entry, people in zip(looked_up, members, strict=True)
+            if isinstance(people, frozenset) and reader.person in people
+        }
+        functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # each call is theirs to say
+        later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
+        return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
+
+    async def _may_decide(self, reader: Reader, names: frozenset[str]) -> _Found:
+        found: list[Confirmation] = []
+        after: waiting_index.Position | None = None
+        for _ in range(PAGES):
+            page = await self._database.read(_page, reader.at.team, names, after)
+            permitted = await asyncio.gather(
+                *(self._permitted(reader, row, speakers, page.at) for row, speakers in page.rows)
+            )
+            for (row, _), yes in zip(page.rows, permitted, strict=True):
+                found += [row] if yes else []
+                if len(found) == SHOWN:
+                    break
+            if len(found) == SHOWN:
+                after = found[-1].asked_at.timestamp(), found[-1].id
+                break
+            if len(page.places) < PAGE:
+                return _Found(tuple(found))
+            after = page.places[-1]
+        assert after is not None
+        certain = frozenset(name for name in names if not name.startswith(f"{ApproverKind.PYTHON}:"))
+        more = await self._database.read(waiting_index.count_after, reader.at.team, certain, after)
+        return _Found(tuple(found), more)
+
+    async def _permitted(self, reader: Reader, row: Confirmation, speakers: frozenset[Person], at: datetime) -> bool:
+        """Whether a word of theirs would count now, and is still wanted."""
+        kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
+        given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
+        if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending)):
+            return False
+        if not row.unknown and at >= row.deadline:
+            return False
+        vote = probe(row, reader.person, at, kind)
+        facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
+        return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
+
+    # How it looks
+
+    async def _links(self, reader: Reader, rows: Sequence[Confirmation]) -> dict[str, Links]:
+        links = await asyncio.gather(*(self._link(reader, row) for row in rows))
+        return {row.id: Links(card=link) for row, link in zip(rows, links, strict=True)}
+
+    async def _link(self, reader: Reader, row: Confirmation) -> str | None:
+        """To the card that this reader can see: their own, or the one in a channel."""
+        cards = [place for place in row.places if _is_card(place)]
+        own = [place for place in cards if place.person == reader.person]
+        place = next((place for place in (*own, *cards) if place.person in (reader.person, None)), None)
+        if place is None or place.ts is None:
+            return None
+        try:
+            return await self._sender.permalink(reader.at, place.channel, place.ts)
+        except SlackTrouble:
+            return None  # deleted, or Slack is busy: the list stands without the way there
+
+
+def _is_card(place: Place) -> bool:
+    return bool(place.channel) and place.ts is not None and not place.pointer
+
+
+def _stands(row: Confirmation) -> bool:
+    return not row.places or any(map(_is_card, row.places))
+
+
+# Transactions
+
+
+def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.Position | None) -> _Page:
+    places = waiting_index.page(tx, team, names, after, PAGE)
+    rows = waiting_index.read_rows(tx, [id_ for _, id_ in places])
+    sessions = {key: find_session(tx, key) for key in {chain_of(row.asked.session) for row in rows}}
+    speakers = {key: session.speakers for key, session in sessions.items() if session is not None}
+    met = [(row, speakers.get(chain_of(row.asked.session), frozenset())) for row in rows]
+    return _Page(places, met, now(tx))
+
+
+def _asked(tx: Tx, person: Person) -> _Found:
+    """What waits first, the oldest first; then what was decided lately."""
+    names = {waiting_index.asker(person)}
+    page = waiting_index.page(tx, person.team, names, None, ASKED)
+    more = waiting_index.count_after(tx, person.team, names, page[-1]) if len(page) == ASKED else 0
+    rows = waiting_index.read_rows(tx, [id_ for _, id_ in page])
+    since = tx.now() - ASKED_SINCE.total_seconds()
+    known = {row.id for row in rows}
+    lately = [row for row in waiting_index.asked_lately(tx, person, since, ASKED) if row.id not in known]
+    return _Found((*rows, *lately[: ASKED - len(rows)]), more)
+
+
+def _here(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
+    """What else waits in a channel."""
+    names = {f"channel:{channel}"}
+    page = waiting_index.page(tx, team, names, None, SHOWN + len(mine))
+    others = [position for position in page if position[1] not in mine][:SHOWN]
+    more = waiting_index.count_after(tx, team, names, others[-1]) if len(others) == SHOWN else 0
+    return _Found(tuple(waiting_index.read_rows(tx, [id_ for _, id_ in others])), more)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A grant, the confirmation it came with, and who has spoken in the session by now."""
+
+    grant: Grant
+    row: Confirmation
+    speakers: frozenset[Person]
+
+
+def _grants(tx: Tx, person: Person) -> list[_Given]:
+    given = grants_by(tx, person)
+    rows = {row.id: row for row in waiting_index.read_rows(tx, [grant.id for grant in given])}
+    sessions = {grant.id: find_session(tx, chain_of(grant.session)) for grant in given}
+    return [
+        _Given(grant, rows[grant.id], session.speakers)
+        for grant in given
+        if grant.id in rows and (session := sessions[grant.id]) is not None
+    ]

@@ -1,0 +1,186 @@
+"""Home tabs: drawn when somebody opens theirs, and kept up to date for an hour after.
+
+Nothing is queued for them, and no click pays for them: whether something happened since a tab was last looked at is
+read from the ledger's clock. A tab is looked at every few seconds at most, and published when it would look different.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+
+from sqlalchemy import ColumnElement, func, select, update
+
+from blocks.home import inbox
+from bot.home.query import Inbox, Reader
+from bot.leasing.lease_loop import Kind
+from bot.policy.approvers import Person
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone
+from bot.store.repository import HOMES
+from bot.store.slack_lanes import THREADS
+from bot.store.tables import homes, ledger
+from runtime.errors import NotFound, StoreError
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Database, Tx
+from runtime.store.lease import Lease
+from runtime.store.upsert import insert_if_absent
+
+log = logging.getLogger(__name__)
+
+KEPT_FOR = 3600.0
+PAUSE = 3.0
+"""No tab is looked at again within so many seconds."""
+
+_POLL = 5.0
+_STRAGGLERS = 2.0
+"""A line is stamped before its transaction ends: one that is not much older than a look may have been missed by it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Home:
+    key: str
+    reader: Reader
+    looked_at: float
+    version: int
+    digest: str | None
+    hash: str | None
+
+
+class Homes:
+    """Which tabs are looked at again, and when."""
+
+    def __init__(self, database: Database, *, pause: float = PAUSE) -> None:
+        self._database, self._pause = database, pause
+        self._stopping = asyncio.Event()
+
+    async def opened(self, reader: Reader) -> None:
+        await self._database.run(opened, reader)
+
+    async def run(self) -> None:
+        """Makes tabs due that something happened since; returns once it is told to stop."""
+        with self._database.waiter(THREADS) as waiter:
+            while not self._stopping.is_set():
+                await self._until_stopped(waiter.wait(_POLL))
+                await self._stir()
+                await self._until_stopped(asyncio.sleep(min(1.0, self._pause)))
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _until_stopped(self, other: Awaitable[object]) -> None:
+        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
+        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, waiting):
+            task.cancel()
+
+    async def _stir(self) -> None:
+        try:
+            if await self._database.read(behind):
+                await self._database.run(stir, self._pause)
+        except StoreError as error:
+            log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
+
+
+class Tabs:
+    """What they show."""
+
+    def __init__(self, sender: Sender, inbox: Inbox, *, pause: float = PAUSE) -> None:
+        self._sender, self._inbox, self._pause = sender, inbox, pause
+
+    @property
+    def kind(self) -> Kind:
+        return Kind(homes, homes.c.key, HOMES, self.attend, at_once=4)
+
+    async def attend(self, key: str, lease: Lease) -> None:
+        home, at = await lease.read(read_home, key)
+        composed = await self._inbox.home(home.reader, home.version + 1)
+        digest = _digest(inbox(replace(composed.view, version=1)))
+        if digest != home.digest:
+            home = await self._publish(lease, replace(home, digest=digest), inbox(composed.view))
+        again = not composed.settled or home.digest is None
+        await lease.run(looked, home, at, again, self._pause)
+
+    async def _publish(self, lease: Lease, home: Home, view: JsonObject) -> Home:
+        """With Slack's `hash`: what another replica, late, has put there is seen, and drawn over next time."""
+        reader = home.reader
+        try:
+            published = await self._sender.under(lease.sure).publish_home(
+                reader.at, reader.person.user, view, home.hash
+            )
+        except Gone as gone:
+            if gone.code == "hash_conflict":
+                return replace(home, hash=None, digest=None, version=home.version + 1)
+            log.info("the Home tab of %s stays as it is: %s", reader.person.user, gone)
+            return home
+        return replace(home, hash=published.hash or None, version=home.version + 1)
+
+
+def _digest(view: JsonObject) -> str:
+    return hashlib.sha256(canonical(view).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+# Transactions
+
+
+def opened(tx: Tx, reader: Reader) -> None:
+    """It is drawn at once, whatever it showed before: Slack may have forgotten it."""
+    key, at = f"{reader.at.team}/{reader.person.user}", tx.now()
+    first = {
+        "key": key,
+        "team": reader.at.team,
+        "enterprise": reader.at.enterprise,
+        "user_id": reader.person.user,
+        "opened_at": at,
+        "looked_at": 0.0,
+        "version": 0,
+        "due_at": at,
+        "failures": 0,
+    }
+    if not tx.execute(insert_if_absent(tx.dialect, homes), first).rowcount:
+        fresh = update(homes).where(homes.c.key == key)
+        tx.execute(fresh.values(opened_at=at, due_at=at, digest=None, hash=None, parked_at=None, failures=0))
+    tx.notify(HOMES)
+
+
+def read_home(tx: Tx, key: str) -> tuple[Home, float]:
+    row = tx.execute(select(homes).where(homes.c.key == key)).one_or_none()
+    if row is None:
+        raise NotFound(f"Nobody opened the Home tab {key}.")
+    reader = Reader(person=Person(row.team, row.user_id), at=Workspace(row.team, row.enterprise))
+    home = Home(key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash)
+    return home, tx.now()
+
+
+def looked(tx: Tx, home: Home, at: float, again: bool, pause: float) -> None:
+    """What was found out, and when: what happened after `at` makes it due again. Somebody who opened the tab meanwhile
+    keeps it due."""
+    here = update(homes).where(homes.c.key == home.key)
+    tx.execute(here.values(looked_at=at, version=home.version, owed_since=None, failures=0, trouble=None))
+    since = here.where(homes.c.opened_at <= at)
+    tx.execute(since.values(digest=home.digest, hash=home.hash, due_at=at + pause if again else None))
+
+
+def _behind(tx: Tx) -> tuple[ColumnElement[bool], ...] | None:
+    last: float | None = tx.execute(select(func.max(ledger.c.at))).scalar_one_or_none()
+    if last is None:
+        return None
+    at = tx.now()
+    return (homes.c.opened_at > at - KEPT_FOR, homes.c.due_at.is_(None), homes.c.looked_at < last + _STRAGGLERS)
+
+
+def behind(tx: Tx) -> bool:
+    """Whether a tab that somebody looks at may show what is not so any more."""
+    found = _behind(tx)
+    return found is not None and tx.execute(select(homes.c.key).where(*found).limit(1)).first() is not None
+
+
+def stir(tx: Tx, pause: float) -> None:
+    found = _behind(tx)
+    if found is not None:
+        tx.execute(update(homes).where(*found).values(due_at=homes.c.looked_at + pause, parked_at=None))
+        tx.notify(HOMES)

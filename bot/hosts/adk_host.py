@@ -1,0 +1,291 @@
+"""The host for agents that are not ours: ADK's own sessions, on a server or in this process.
+
+ADK keeps no record of what was sent, and runs a tool twice when an approval reaches it twice. So nothing is sent before
+the session was read and found without it, and after a cut only once the first sending can't arrive any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
+from bot.hosts import reading
+from bot.hosts.events import event_from, said_in
+from bot.hosts.host import (
+    Altered,
+    Capabilities,
+    Cut,
+    Failed,
+    HostAnswer,
+    Look,
+    Lost,
+    Piece,
+    Refused,
+    Said,
+    Unreachable,
+    Words,
+)
+from bot.hosts.reading import Asking, Reading, Standing
+from bot.hosts.server import Server
+from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, broken_off, denied, found_out
+from runtime.adk.signing import MARK
+from runtime.confirming import Answer
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject, same
+from runtime.wire import Blob, Content, Part
+
+WORDS_WAIT = 30.0
+"""Words that got lost are said again after so many seconds at most: to hear them twice is worse for nobody."""
+
+SLACK_OF_CLOCKS = 1.0
+"""By so much the server's clock may be behind ours when words are looked for by their time."""
+
+
+class ForeignHost:
+    def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
+        self.server, self._signer = server, Signer(server.app, secret)
+        self._clock = clock or time.time
+        self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
+        self._running: dict[SessionKey, dict[str, int]] = {}
+
+    @property
+    def app(self) -> str:
+        return self.server.app
+
+    async def capabilities(self) -> Capabilities:
+        about = await self.server.about()
+        ours = about.settle is not None
+        return Capabilities(
+            name=about.name,
+            exactly_once=ours,
+            edits=ours,
+            siblings_together=not about.resumable,
+            patience=self.server.patience,
+            notes=about.notes,
+        )
+
+    async def close(self) -> None:
+        await self.server.close()
+
+    async def look(self, session: SessionKey) -> Look:
+        about = await self.server.about()
+        before = self._running.get(session, {})
+        found = await self._read(session)
+        # What ran when this was asked for may have ended by now, and what was read is from before that, or from after.
+        return found.look({**self._running.get(session, {}), **before}, about.schemas)
+
+    # Words
+
+    async def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]:
+        parts = [Part(text=words.text)] if words.text else []
+        parts += [
+            Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
+        ]
+        async for said in self._tell(session, Content(role="user", parts=parts), words.mark, words.since):
+            yield said
+
+    async def _tell(
+        self, session: SessionKey, message: Content, mark: str, since: float | None
+    ) -> AsyncIterator[Said | Piece]:
+        """Words that go to the agent once: what stands in the session already is not said again."""
+        before = await self._read(session)
+        if not before.exists:
+            await self.server.create(session)
+        since = None if since is None else since - SLACK_OF_CLOCKS
+        if (heard := before.heard(mark, message.text, since)) is not None:
+            if not heard.replied:
+                yield broken_off(heard.event)
+            return
+        self._wait_out(mark, None, min(WORDS_WAIT, self.server.patience))
+        began = self._clock()
+        try:
+            async for said in self._run(session, message, mark):
+                yield said
+        except Refused as refused:
+            yield Said(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
+        except Cut as cut:
+            self._sent[mark] = began
+            heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
+            if heard is None:
+                raise Cut(str(cut), min(WORDS_WAIT, self.server.patience)) from cut
+            if not heard.replied:
+                yield broken_off(heard.event, str(cut))
+
+    # Answers
+
+    async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+        before = await self._read(session)
+        standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
+        if Standing.GONE in standing.values():
+            raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
+        left = [answer for answer in answers if standing[answer.request_id] is Standing.ABSENT]
+        for answer in left:
+            asking = before.asking(answer.request_id)
+            if _is_another(asking, answer):
+                raise Altered(ANOTHER)
+            if self._signer.lacks_secret(asking):
+                raise Refused(NOT_SIGNED, MENDED_BY_PEOPLE)
+            self._wait_out(answer.mark, answer.since, self.server.patience)
+        if left:
+            parts = [self._signer.part(session, before.asking(a.request_id), _word(a)) for a in left]
+            marks = [answer.mark for answer in left]
+            async for said in self._give(session, before, parts, [a.request_id for a in left], marks):
+                yield said
+        for answer in answers:
+            async for said in self._explain(session, before.asking(answer.request_id), answer):
+                yield said
+
+    async def settle(
+        self,
+        session: SessionKey,
+        request_id: str,
+        call_id: str,
+        word: Word,
+        attempt: int,
+        again: HostAnswer | None = None,
+    ) -> AsyncIterator[Said | Piece]:
+        before = await self._read(session)
+        asking = before.asking(request_id)
+        if asking is None:
+            raise Lost(GONE)
+        if again is not None and _is_another(asking, again):
+            raise Altered(ANOTHER)
+        if (settle := (await self.server.about()).settle) is not None:
+            if word is not Word.NOBODY_KNOWS:  # that it says by itself, after a day
+                with self._on_its_way(session, {request_id: len(asking.given) - 1}):
+                    async for raw in settle(session, asking.call_id, word, attempt):
+                        for heard in _heard(raw):
+                            yield heard
+            return
+        mark = f"settled:{call_id}:{attempt}:{word}"
+        if word is not Word.RUN_AGAIN:
+            text = Content.of_text(found_out(asking, word))
+            async for said in self._tell(session, text, mark, 0.0):
+                yield said
+            return
+        if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
+            return  # its result came after all, or it was sent before
+        self._wait_out(mark, None, self.server.patience)
+        if again is None:
+            return
+        parts = [self._signer.part(session, asking, _word(again))]
+        async for said in self._give(session, before, parts, [request_id], [mark]):
+            yield said
+
+    async def _give(
+        self, session: SessionKey, before: Reading, parts: list[Part], requests: list[str], marks: list[str]
+    ) -> AsyncIterator[Said | Piece]:
+        given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
+        asking = before.asking(requests[0])
+        resumable = before.resumable or (await self.server.about()).resumable
+        invocation = asking.request.invocation_id if asking is not None and resumable else None
+        message, began = Content(role="user", parts=parts), self._clock()
+        try:
+            with self._on_its_way(session, given):
+                async for said in self._run(session, message, marks[0], invocation):
+                    yield said
+        except Cut as cut:
+            self._sent.update(dict.fromkeys(marks, began))
+            if not await self._arrived(cut, session, given):
+                if was_refused(cut):
+                    self._forget(marks)
+                    raise Refused(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
+                raise Cut(str(cut), self.server.patience) from cut
+            if isinstance(cut, Failed):
+                yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
+        else:
+            if not await self._arrived(Cut(NOT_KEPT), session, given):
+                self._sent.update(dict.fromkeys(marks, began))
+                raise Cut(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
+
+    async def _arrived(self, cut: Cut, session: SessionKey, given: Mapping[str, int]) -> bool:
+        """Whether all the answers stand in the session, of which so many were `given` before. What the session says
+        counts, also of a run that ended well."""
+        after = await self._after(cut, session)
+        now = {key: after.asking(key) for key in given}
+        if None in now.values():
+            raise Lost(GONE, may_have_run=True) from cut
+        return all(one is not None and len(one.given) > given[key] for key, one in now.items())
+
+    async def _explain(
+        self, session: SessionKey, asking: Asking | None, answer: HostAnswer
+    ) -> AsyncIterator[Said | Piece]:
+        """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
+        if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
+            return
+        text = Content.of_text(denied(asking, answer.reason))
+        async for said in self._tell(session, text, f"{answer.mark}:reason", 0.0):
+            yield said
+
+    # The server
+
+    async def _read(self, session: SessionKey) -> Reading:
+        return reading.read(await self.server.events(session))
+
+    async def _after(self, cut: Cut, session: SessionKey) -> Reading:
+        """What the session says now. If it can't be asked, it may have got there, and may still."""
+        try:
+            return await self._read(session)
+        except Unreachable as error:
+            raise Cut(str(cut), error.again_after) from error
+
+    def _forget(self, marks: list[str]) -> None:
+        """What was refused can't arrive later."""
+        for mark in marks:
+            self._sent.pop(mark, None)
+
+    def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
+        """Nothing is sent while the same, sent before, may still arrive."""
+        last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
+        rest = 0.0 if last is None else last + limit - self._clock()
+        if rest > 0:
+            raise Cut("It was sent before, and may still arrive.", rest)
+        self._sent.pop(mark, None)
+
+    async def _run(
+        self, session: SessionKey, message: Content, mark: str, invocation: str | None = None
+    ) -> AsyncIterator[Said | Piece]:
+        about = await self.server.about()
+        extra: JsonObject = {}
+        if about.metadata:
+            extra["customMetadata"] = {MARK: mark}
+        if about.invocation and invocation:
+            extra["invocationId"] = invocation
+        async for raw in self.server.run(session, message, extra):
+            for heard in _heard(raw):
+                yield heard
+
+    @contextmanager
+    def _on_its_way(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:
+        self._running[session] = given
+        try:
+            yield
+        finally:
+            self._running.pop(session, None)
+
+
+def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
+    try:
+        event = event_from(raw)
+    except Invalid:
+        return  # the session tells of it, once it is read
+    if event.partial:
+        if event.text:
+            yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
+    elif raw.get("id") and (said := said_in(event)) is not None:
+        yield said
+
+
+def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
+    """Whether the session has by now another call under the request that was decided."""
+    if asking is None or not answer.confirmed or answer.arguments is None:
+        return False
+    return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
+
+
+def _word(answer: HostAnswer) -> Answer:
+    return Answer(answer.request_id, answer.confirmed, answer.payload, answer.reason)

@@ -1,0 +1,135 @@
+"""What follows an ack and is stored nowhere: forms that open, lists, words to one person.
+
+Slack gives no second chance for these, so whoever waits for one hears it when it failed, and the log has the reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Self
+
+from blocks.verdict import notice_message
+from bot.cards.forms import with_target
+from bot.home.query import Reader
+from bot.inbound.payloads import Body, at_of, beside, person_of
+from bot.slack.answers import text
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
+from runtime.errors import ConfirmError, StoreError, reason
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+AGAIN = (1.0, 2.0, 4.0, 8.0)
+"""The pauses before somebody is told once more what Slack did not take."""
+
+
+@dataclass(frozen=True)
+class Addressee:
+    """Where one person looks: `target` as `Sender.whisper` takes it, and the response URL, if there is one."""
+
+    target: JsonObject
+    url: str = ""
+
+    @classmethod
+    def of(cls, body: Body) -> Self:
+        """Whoever clicked or used a shortcut."""
+        return cls(beside(body, person_of(body)), text(body.get("response_url")))
+
+    @classmethod
+    def reader(cls, reader: Reader, channel: str, url: str) -> Self:
+        at = reader.at
+        target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": reader.person.user}
+        return cls({**target, "channel": channel}, url)
+
+
+class Errands:
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = asyncio.Event()
+
+    def begin(self, what: str, work: Coroutine[Any, Any, object], told: Addressee | None = None) -> None:
+        """Does it in the background; `what` it is stands in the log, and in what is `told` if it fails."""
+        task = asyncio.create_task(self._done(what, work, told), name="adk-confirm-errand")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def tell(self, sentence: str, to: Addressee) -> None:
+        self.begin("a notice", self._tell(sentence, to))
+
+    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+        self.begin("the form", self._opened(body, compose), Addressee.of(body))
+
+    async def drain(self) -> None:
+        """Lets what was begun end. Nothing is tried again any more."""
+        self._stopping.set()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _done(self, what: str, work: Coroutine[Any, Any, object], told: Addressee | None) -> None:
+        try:
+            await work
+            return
+        except ConfirmError as error:
+            failed: Exception = error
+            log.warning("%s failed: %s", what, _for_the_log(error))
+        except Exception as error:
+            failed = error
+            log.error("%s failed: %s", what, reason(error), exc_info=error)
+        if told is not None:
+            self.tell(why_not(what, failed), told)
+
+    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+        view = with_target(await compose(), beside(body, person_of(body)))
+        await self._sender.open_view(at_of(body), body["trigger_id"], view)
+
+    async def _tell(self, sentence: str, to: Addressee) -> None:
+        message = notice_message(sentence)
+        if to.url and await self._sender.respond(to.url, message, thread_ts=text(to.target.get("thread_ts"))):
+            return
+        for pause in AGAIN:
+            try:
+                await self._sender.whisper(to.target, message)
+                return
+            except Later as later:
+                if later.after > AGAIN[-1] or await self._stopped_within(max(pause, later.after)):
+                    raise
+        await self._sender.whisper(to.target, message)
+
+    async def _stopped_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._stopping.wait()
+        except TimeoutError:
+            return False
+
+
+def why_not(what: str, error: Exception) -> str:
+    """To whoever waits for it: what happened, and what to do."""
+    match error:
+        case Later(limited=True, after=after):
+            seconds = math.ceil(after)
+            return f"Slack does not show {what} now: too much was asked of it. Try again in {seconds} s."
+        case Later():
+            return f"Slack failed, and did not show {what}. Try again."
+        case Unsure():
+            return f"Slack did not say whether it shows {what}. If you don't see it, try again."
+        case Gone():
+            return str(error)
+        case SlackTrouble():
+            return f"Slack refused to show {what} ({error.code}). Tell whoever runs this app: its log has the reason."
+        case StoreError():
+            return f"The store did not answer, so {what} can't be shown. Try again in a minute."
+        case ConfirmError():
+            return str(error)
+    return f"Something went wrong here, so {what} can't be shown. Tell whoever runs this app: its log has the reason."
+
+
+def _for_the_log(error: ConfirmError) -> str:
+    """Nothing of this is tried again by itself, whatever the error's own sentence says."""
+    return f"{error.method}: {error.code}" if isinstance(error, Later) else reason(error)

@@ -1,0 +1,234 @@
+"""Slack in: each listener reads what came, does one transaction, and acks; all else is the worker's.
+
+A click that was acknowledged is never delivered again, so the ack comes after the vote is stored. What raises here
+before its ack answers 500, and whoever clicked sees that it did not go through.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from blocks import verdict
+from blocks.ids import Action, Callback, Ref, parse_id
+from bot.cards import forms
+from bot.cards.forms import Wrong
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
+from bot.home.approvals_list import Lists
+from bot.home.query import Reader
+from bot.inbound.after_ack import Addressee, Errands
+from bot.inbound.home_and_commands import ASIDE_ACTIONS, BATCHES
+from bot.inbound.message_events import overhear
+from bot.inbound.payloads import Body, at_of, beside, once, person_of, read_click
+from bot.leasing.backpressure import Precedence
+from bot.policy.approvers import Person
+from bot.policy.model import Policies
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.client import Sender
+from bot.store.incoming_words import hear, overheard
+from bot.store.repository import read_confirmation
+from bot.store.transactions import Ballot, Known, nothing_known
+from bot.telemetry.tracing import followed_cast, following
+from runtime.errors import ConfirmError, StoreError
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
+from runtime.telemetry import tracing
+from runtime.telemetry.logs import about
+
+VOTES: dict[str, VoteKind] = {
+    Action.APPROVE: VoteKind.APPROVE,
+    Action.WITHDRAW: VoteKind.WITHDRAW,
+    Action.HAPPENED: VoteKind.HAPPENED,
+    Action.NOT_HAPPENED: VoteKind.DID_NOT,
+    Action.RUN_AGAIN: VoteKind.RUN_AGAIN,
+    Action.REVOKE: VoteKind.REVOKE,
+}
+OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
+    Action.APPROVE_OPEN: forms.approve_view,
+    Action.DENY: forms.deny_view,
+    Action.EDIT: forms.edit_view,
+    Action.SEE: forms.everything_view,
+    Action.RUN_AGAIN_OPEN: forms.run_again_view,
+}
+
+FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN)
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What a submitted form says."""
+
+    kind: VoteKind
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
+
+
+class Listeners:
+    def __init__(
+        self,
+        database: Database,
+        sender: Sender,
+        directory: Directory,
+        rules: Rules,
+        lists: Lists,
+        clicks: Precedence,
+        app_name: str,
+    ) -> None:
+        self._clicks = clicks
+        self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
+        self._directory, self._lists = directory, lists
+        self._errands = Errands(sender)
+
+    def register(self, app: AsyncApp) -> None:
+        """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
+        app.action(_but(r"adk_confirm_\w+", ASIDE_ACTIONS))(self.click)
+        app.view(_but(r"adk_confirm_\w+_view", BATCHES))(self.submit)
+        app.event("app_mention")(self.message)
+        app.event("message")(self.message)
+
+    async def drain(self) -> None:
+        """Lets views that are being opened be opened."""
+        await self._errands.drain()
+
+    # Words
+
+    async def message(self, body: Body, context: Body, ack: AsyncAck) -> None:
+        found = overhear(body, self._app_name, str(context.get("bot_user_id") or ""))
+        if found is not None:
+            with following("mention", session=found.heard.session) as span:
+                heard = replace(found.heard, trace=tracing.carried())
+                new = await self._database.run(hear if found.by_name else overheard, heard)
+                span.forgotten = not new  # one mention arrives as two events
+        await ack()
+
+    # Clicks
+
+    async def click(self, body: Body, ack: AsyncAck) -> None:
+        action, ref, voter = read_click(body)
+        meant = action["action_id"]
+        if meant == Action.REVOKE and (grant := parse_id(action.get("value"))):
+            ref = Ref(grant, 1)  # a grant has its confirmation's id
+        if ref is not None and meant in VOTES:
+            await self._vote(body, action, ref, voter)
+        await ack()
+        if ref is not None and meant in OPENS:
+            # Nothing was said yet; the trigger lives for three seconds.
+            self._errands.open_form(body, partial(self._form, OPENS[meant], ref))
+
+    async def _vote(self, body: Body, action: Body, ref: Ref, voter: Person) -> None:
+        target, url = _without_address(beside(body, voter))
+        ballot = Ballot(
+            id=once(voter, action.get("action_ts") or body["trigger_id"], action["action_id"], ref.encode()),
+            confirmation=ref.id,
+            revision=ref.revision,
+            kind=VOTES[action["action_id"]],
+            voter=voter,
+            target=target,
+        )
+        wrong = await self._cast(ballot, nothing_known if self._clicks.many else self._known)
+        if wrong is not None:
+            self._errands.tell(str(wrong), Addressee(target))
+        self._redraw(body, ballot, url)
+
+    def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
+        return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
+
+    def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
+        """The list in which it was decided, if it was in one."""
+        if url:
+            reader = Reader(person=ballot.voter, at=at_of(body))
+            channel = str((ballot.target or {}).get("channel") or "")
+            counted = {ballot.confirmation: ballot.id}
+            self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
+
+    async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> ConfirmError | None:
+        """What is wrong with a vote that could not be stored, if that is why."""
+        with about(confirmation=ballot.confirmation):
+            try:
+                await followed_cast(self._database, ballot, self._rules, known)
+            except StoreError:
+                raise
+            except ConfirmError as error:
+                return error
+        return None
+
+    async def _form(self, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref) -> JsonObject:
+        row = await self._database.read(read_confirmation, ref.id)
+        return verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
+
+    # Forms
+
+    async def submit(self, body: Body, ack: AsyncAck) -> None:
+        """Checks the fields against the row, stores the vote, and says "Counting…" within the three seconds."""
+        view = body["view"]
+        ref, target = forms.read_metadata(view.get("private_metadata"))
+        target, url = _without_address(target)
+        if view["callback_id"] not in FORMS:
+            await ack()
+            return
+        row = None if ref is None else await self._database.read(read_confirmation, ref.id)
+        if ref is None or row is None:
+            await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
+            return
+        submitted = _read(Callback(view["callback_id"]), ref, row, view["state"]["values"], self._rules.policies)
+        if isinstance(submitted, Wrong):
+            await ack(response_action="errors", errors=submitted.errors)
+            return
+        voter, at = person_of(body), at_of(body)
+        form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
+        where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        ballot = Ballot(
+            id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
+            confirmation=ref.id,
+            revision=ref.revision,
+            kind=submitted.kind,
+            voter=voter,
+            reason=submitted.reason,
+            edit=submitted.edit,
+            grant=submitted.grant,
+            way="form",
+            target={**target, **where},
+        )
+        wrong = await self._cast(ballot)
+        self._redraw(body, ballot, url)
+        shown = verdict.counting(ref) if wrong is None else verdict.notice_modal(str(wrong))
+        await ack(response_action="update", view=shown)
+
+
+def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
+    """All of ours, except what `Asides` answers."""
+    return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
+
+
+_SAYS = {Callback.DENY: VoteKind.DENY, Callback.RUN_AGAIN: VoteKind.RUN_AGAIN}
+
+
+def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | Wrong:
+    """What can't count any more is not read: the fields may be another call's, and the desk says why it is too late."""
+    if ref.revision != row.revision.number or row.state is not State.WAITING:
+        return Submitted(_SAYS.get(callback, VoteKind.APPROVE))
+    match callback:
+        case Callback.DENY:
+            denial = forms.read_denial(row, values)
+            return denial if isinstance(denial, Wrong) else Submitted(VoteKind.DENY, reason=denial.reason)
+        case Callback.EDIT:
+            edit = forms.read_edit(row, values, policies)
+            return edit if isinstance(edit, Wrong) else Submitted(VoteKind.APPROVE, edit=edit)
+        case _:
+            approval = forms.read_approval(row, values, policies)
+            if isinstance(approval, Wrong):
+                return approval
+            return Submitted(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
+
+
+def _without_address(target: JsonObject) -> tuple[JsonObject, str]:
+    """The address of a list lets whoever has it write to that person: it is not stored."""
+    url = target.get("list")
+    return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")

@@ -1,0 +1,111 @@
+"""The bot's HTTP side: Slack's signed requests, and whether it is alive. Bad input is a clean 4xx, never a 500.
+
+Anybody can send bytes here. Until their signature has been checked they are only counted and hashed: nothing is
+decoded, unpacked or parsed for a stranger.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import time
+from http import HTTPStatus
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from slack_bolt.adapter.aiohttp import to_aiohttp_response
+from slack_bolt.async_app import AsyncApp
+from slack_bolt.request.async_request import AsyncBoltRequest
+
+from bot.inbound.shapes import misshapen
+from runtime.jsontypes import JsonObject
+from runtime.rest.listening import NOT_ENCODED, headers_of, is_encoded
+
+MOST_BYTES = 3 * 1024 * 1024
+MOST_FIELDS = 100
+"""Of a form: a slash command has about twenty, everything else one."""
+
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
+_OLDEST = 300.0
+"""So many seconds old may a request be, as Slack recommends: nobody can send a recorded one again later."""
+
+
+def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Application:
+    """`app` is None in Socket Mode alone: then nothing of Slack's is served here. With one there is a secret."""
+    site = web.Application(client_max_size=MOST_BYTES)
+    if app is not None:
+        assert signing_secret
+        slack, secret = app, signing_secret.encode()
+
+        async def events(request: web.Request) -> web.StreamResponse:
+            return await _events(slack, secret, request)
+
+        site.router.add_post("/slack/events", events)
+    site.router.add_get("/healthz", _alive)
+    return site
+
+
+async def _alive(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohttp's handlers take one)
+    return web.Response(text="ok\n")
+
+
+async def _events(app: AsyncApp, secret: bytes, request: web.Request) -> web.StreamResponse:
+    """Bolt answers 500 to JSON that is none or not Slack's: that ends here."""
+    if is_encoded(request):
+        return _refused(NOT_ENCODED)
+    if not _TIMESTAMP.fullmatch(timestamp := request.headers.get("X-Slack-Request-Timestamp", "")):
+        return _refused("X-Slack-Request-Timestamp is missing or no number.")
+    if not _SIGNATURE.fullmatch(signature := request.headers.get("X-Slack-Signature", "")):
+        return _refused("X-Slack-Signature is missing or none.", HTTPStatus.UNAUTHORIZED)
+    if abs(time.time() - int(timestamp)) > _OLDEST:
+        return _refused("X-Slack-Request-Timestamp is not of the last five minutes.", HTTPStatus.UNAUTHORIZED)
+    body = await request.read()
+    if not hmac.compare_digest(_signed(secret, timestamp, body), signature):
+        return _refused("X-Slack-Signature is not that of this body.", HTTPStatus.UNAUTHORIZED)
+    try:
+        text = body.decode()  # whatever charset the sender names: Slack sends UTF-8
+    except UnicodeDecodeError:
+        return _refused("The body is not UTF-8.")
+    parsed = _read(text, request.content_type)
+    if isinstance(parsed, str):
+        return _refused(parsed)
+    return await to_aiohttp_response(await app.async_dispatch(_asked(request, text, parsed)))
+
+
+def _signed(secret: bytes, timestamp: str, body: bytes) -> str:
+    return f"v0={hmac.new(secret, b'v0:' + timestamp.encode() + b':' + body, hashlib.sha256).hexdigest()}"
+
+
+def _asked(request: web.Request, body: str, parsed: JsonObject) -> AsyncBoltRequest:
+    """Bolt's request with the body as it was read already: reading it is much of what a click costs."""
+    asked = AsyncBoltRequest(body=parsed, query=request.query_string, headers=headers_of(request), mode="socket_mode")
+    asked.raw_body, asked.mode = body, "http"  # from here on as if it had read it itself
+    return asked
+
+
+def _read(body: str, content_type: str) -> JsonObject | str:
+    """What Slack says, or what is wrong with it."""
+    text = body
+    if content_type == "application/x-www-form-urlencoded":
+        try:
+            fields: JsonObject = dict(parse_qsl(body, keep_blank_values=True, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            return f"The form has more than {MOST_FIELDS} fields."
+        payload = fields.get("payload")
+        if not isinstance(payload, str):
+            return fields  # a slash command, which carries plain fields
+        text = payload
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return "The body is no JSON."
+    if not isinstance(parsed, dict):
+        return "The body must be a JSON object."
+    return misshapen(parsed) or parsed
+
+
+def _refused(sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST) -> web.Response:
+    return web.json_response({"error": sentence}, status=status)

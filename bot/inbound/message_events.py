@@ -1,0 +1,74 @@
+"""Which of Slack's messages are words to the agent. Pure: from an event's body to what was heard, or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bot.inbound.payloads import told_at
+from bot.policy.approvers import Person
+from bot.store.incoming_words import Heard
+from runtime.jsontypes import Json, JsonObject
+
+_TAKEN = (None, "thread_broadcast", "file_share")
+_FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
+
+
+@dataclass(frozen=True)
+class Overheard:
+    """A message, and how it reached the agent: by name (a mention, a direct message), or as a plain reply."""
+
+    heard: Heard
+    by_name: bool
+
+
+def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | None:
+    """One mention arrives as two events; both come to the same `Heard`. Bots and edits are not heard."""
+    event = body.get("event")
+    if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
+        return None
+    at = told_at(body)
+    channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
+    if not (at.team and channel and ts and user):
+        return None
+    text = _text(event.get("text"))
+    mentioned = f"<@{bot_user}>" in text
+    direct = event.get("channel_type") == "im" or channel.startswith("D")
+    thread_ts = _text(event.get("thread_ts"))
+    if not (mentioned or direct or thread_ts):
+        return None
+    heard = Heard(
+        app=app,
+        team=at.team,
+        enterprise=at.enterprise,
+        channel=channel,
+        thread_ts=thread_ts or ts,
+        ts=ts,
+        person=Person(_workspace_of(event) or at.team, user),
+        text=without_mention(text, bot_user),
+        files=tuple(_files(event.get("files"))),
+    )
+    return Overheard(heard, by_name=mentioned or direct)
+
+
+def _workspace_of(event: Mapping[str, Json]) -> str:
+    """The author's own. Of somebody in an organisation Slack may tell that instead, and a click never does."""
+    told = (_text(event.get("user_team")), _text(event.get("team")))
+    return next((team for team in told if team and not team.startswith("E")), "")
+
+
+def without_mention(text: str, bot_user: str) -> str:
+    """The words as a person meant them: without our name, entities as characters, links as they read."""
+    text = text.replace(f"<@{bot_user}>", "")
+    text = re.sub(r"<(https?://[^>|]+|mailto:[^>|]+)(?:\|([^>]*))?>", lambda m: m[2] or m[1], text)
+    return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()
+
+
+def _files(files: Json) -> list[JsonObject]:
+    listed = files if isinstance(files, list) else []
+    return [{name: file.get(name) for name in _FILE_FIELDS} for file in listed if isinstance(file, dict)]
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""

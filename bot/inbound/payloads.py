@@ -1,0 +1,81 @@
+"""What Slack's interactions say: who acted, through which installation, where they look. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from blocks.ids import Ref, parse_ref
+from bot.policy.approvers import Person
+from bot.slack.outbound.calls import Workspace
+from runtime.jsontypes import JsonObject
+
+Body = dict[str, Any]  # Slack's own JSON; what is taken from it is checked where it is taken
+
+
+def read_click(body: Body) -> tuple[Body, Ref | None, Person]:
+    action: Body = body["actions"][0]
+    return action, parse_ref(action.get("value")), person_of(body)
+
+
+def person_of(body: Body) -> Person:
+    """Of their own workspace; an organisation is none, and its people are known by the one in which they act."""
+    user = body["user"]
+    own = str(user.get("team_id") or "")
+    return Person(own if own and not own.startswith("E") else team_of(body), str(user["id"]))
+
+
+def team_of(body: Body) -> str:
+    """The workspace that the app was installed in, which is not always the one of who clicked; where an organisation
+    installed it, theirs."""
+    team, installed = body.get("team") or {}, _installed(body)
+    own = "" if installed.startswith("E") else installed
+    return str(own or team.get("id") or body["user"].get("team_id") or "")
+
+
+def at_of(body: Body) -> Workspace:
+    """The same, with the organisation that it belongs to, if any."""
+    enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed(body)
+    everywhere = installed if installed.startswith("E") else ""
+    named = enterprise.get("id") or team.get("enterprise_id") or everywhere
+    return Workspace(team_of(body), str(named) if named else None)
+
+
+def _installed(body: Body) -> str:
+    """A view says where the app was installed: the id of a workspace, or of an organisation."""
+    return str((body.get("view") or {}).get("app_installed_team_id") or "")
+
+
+def told_at(body: Mapping[str, Any]) -> Workspace:
+    """Where an event or a command comes from; each names it in its own fields. The context of a channel that companies
+    share may be another one's, so it is the last to be asked."""
+    authorized: Mapping[str, Any] | None = next(iter(body.get("authorizations") or ()), None)
+    context = body.get("context_enterprise_id") if authorized is None else authorized.get("enterprise_id")
+    named = (body.get("enterprise_id"), context)
+    return Workspace(str(body.get("team_id") or ""), next((str(one) for one in named if one), None))
+
+
+def beside(body: Body, voter: Person) -> JsonObject:
+    """Where somebody who clicked looks: the view, or the channel and thread of the card. A list that only they see is
+    known by the address at which it can be changed."""
+    container = body.get("container") or {}
+    at = at_of(body)
+    target: JsonObject = {"team": at.team, "user": voter.user}
+    if at.enterprise:
+        target["enterprise"] = at.enterprise
+    for name in ("channel_id", "message_ts", "thread_ts"):
+        if container.get(name):
+            target[name.removesuffix("_id") if name == "channel_id" else name] = str(container[name])
+    message = body.get("message") or {}
+    if message.get("thread_ts"):
+        target["thread_ts"] = str(message["thread_ts"])
+    if container.get("is_ephemeral"):
+        target.pop("message_ts", None)  # no card: it does not change by itself
+        target["list"] = str(body.get("response_url") or "")
+    return target
+
+
+def once(voter: Person, *parts: str) -> str:
+    """A name for one click or one submit: the same when Slack delivers it again."""
+    return hashlib.sha256("\n".join((voter.team, voter.user, *map(str, parts))).encode()).hexdigest()[:40]

@@ -1,0 +1,317 @@
+"""Attending to what is due: rows are claimed by lease, one task each, and left with a lease's return.
+
+What is owed is derived from state, so there is nothing to queue and nothing to lose: a restart runs the same loop.
+A row that fails is tried again later and later; after twenty times it is parked, visibly, and blocks no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from sqlalchemy import Column, ColumnElement, Table, and_, func, select, update
+
+from bot.leasing.backpressure import Precedence
+from bot.leasing.put_off import PutAside, PutOff
+from runtime.errors import ConfirmError, StoreError
+from runtime.store.database import Database, Tx, Waiter, for_update
+from runtime.store.lease import TERM, Lease, LeaseLost, free
+from runtime.store.lease import claim as claim_row
+
+log = logging.getLogger(__name__)
+
+MOST_FAILURES = 20
+LONGEST_PAUSE = 300.0
+POLL = 5.0
+SKIPPED = 0.05
+AGAIN = 1.0
+WHILE_PEOPLE_CLICK = 4
+URGENT = 4
+_LOOKED_AT = 1000
+"""Of so many rows that are due it is found out whose turn it is."""
+
+_NOBODY: Mapping[str, str] = {}
+
+
+class NotNow(ConfirmError, PutOff):
+    """It can't be done now, through no fault of the row: it comes up again after so many seconds."""
+
+    def __init__(self, after: float, why: str) -> None:
+        super().__init__(why)
+        self.after = after
+
+
+ForGood = Callable[[Tx, PutAside], bool]
+"""Whether what put a row aside lasts until somebody changes it."""
+
+
+def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Attendant` takes by default)
+    return False
+
+
+def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.deadline` is, by default)
+    return None
+
+
+def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `Kind.about` is, by default)
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A row that is ours for a while, when it was due, and whose turn it is."""
+
+    token: str
+    due_at: float
+    turn: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
+
+    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn`: whose a row is.
+    Those of one take turns with those of others, and have half of the slots at most: whoever has hundreds of rows keeps
+    nobody else waiting. `overtaken` makes work for whoever holds a row now that was lost here: what was sent last may
+    have landed after what they sent. What is `urgent` does not stand back for clicks, but leaves them some room.
+    """
+
+    table: Table
+    key: Column[str] | Column[int]
+    topic: str
+    attend: Callable[[str, Lease], Awaitable[None]]
+    at_once: int = 64
+    deadline: Callable[[Tx, str], float | None] = _never
+    about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
+    turn: Column[str] | Column[str | None] | None = None
+    overtaken: Callable[[Tx, str], None] | None = None
+    urgent: bool = False
+
+    @property
+    def most_each(self) -> int:
+        return max(1, self.at_once // 2)
+
+
+class Attendant:
+    """Attends the rows of one kind until it is stopped. `for_good` asks the store whether a row is to be left alone."""
+
+    def __init__(
+        self,
+        database: Database,
+        kind: Kind,
+        *,
+        poll: float = POLL,
+        term: float = TERM,
+        clicks: Precedence | None = None,
+        for_good: ForGood = _not_for_good,
+    ) -> None:
+        self._database, self._kind, self._poll, self._term = database, kind, poll, term
+        self._for_good = for_good
+        self._clicks = clicks or Precedence()
+        self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Returns when it was told to stop and its rows are done with. Cancelled, it leaves them as they are."""
+        try:
+            with self._database.waiter(self._kind.topic) as waiter:
+                while not self._stopping.is_set():
+                    await self._begin(waiter)
+            if self._tasks:
+                await asyncio.wait(self._tasks)
+        except asyncio.CancelledError:
+            for task in self._tasks:
+                task.cancel()
+            if self._tasks:
+                await asyncio.wait(self._tasks)  # each gives its lease back
+            raise
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    @property
+    def name(self) -> str:
+        return self._kind.table.name.removeprefix("bot_")
+
+    @property
+    def at_work(self) -> list[str]:
+        """The rows that are attended just now."""
+        return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
+
+    async def _begin(self, waiter: Waiter) -> None:
+        urgent = self._kind.urgent
+        quiet = self._clicks.quiet if urgent else await self._clicks.stand_back()
+        most = WHILE_PEOPLE_CLICK * (URGENT if urgent else 1)
+        room = self._kind.at_once - len(self._tasks)
+        claimed, pause = await self._claim(room if quiet else min(room, most))
+        for key, claim in claimed:
+            task = asyncio.create_task(self._attend(key, claim))
+            self._tasks[task] = key, claim.turn
+            task.add_done_callback(self._tasks.pop)
+            task.add_done_callback(lambda _: waiter.wake())
+        if not claimed:
+            await self._pause(waiter.wait(pause))
+
+    async def _claim(self, room: int) -> tuple[list[tuple[str, Claim]], float]:
+        """Due rows, ours from now on; and how long to wait for the next one."""
+        if room <= 0:
+            return [], self._poll
+        try:
+            at_work = dict(self._tasks.values())
+            claimed, next_due = await self._database.run(claim_due, self._kind, room, self._term, at_work)
+        except StoreError as error:
+            log.warning("the store did not answer: %s", error)
+            return [], min(self._poll, AGAIN)
+        return claimed, self._poll if next_due is None else min(self._poll, next_due)
+
+    async def _pause(self, waiting: Awaitable[bool]) -> None:
+        stopping = asyncio.ensure_future(self._stopping.wait())
+        woken = asyncio.ensure_future(waiting)
+        await asyncio.wait({stopping, woken}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, woken):
+            task.cancel()
+
+    async def _attend(self, key: str, claim: Claim) -> None:
+        kind = self._kind
+        where = kind.key == key
+        lease = Lease(self._database, kind.table, where, claim.token, term=self._term, topic=kind.topic)
+        with kind.about(key):
+            try:
+                async with lease:
+                    await self._once(key, claim, lease)
+            except LeaseLost:
+                log.info("%s %s was taken over by another process; nothing more was written here", kind.table.name, key)
+                await self._overtaken(key)
+            except StoreError as error:
+                log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
+
+    async def _overtaken(self, key: str) -> None:
+        if self._kind.overtaken is None:
+            return
+        try:
+            await self._database.run(self._kind.overtaken, key)
+        except ConfirmError as error:
+            log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
+
+    async def _once(self, key: str, claim: Claim, lease: Lease) -> None:
+        try:
+            await self._kind.attend(key, lease)
+        except (StoreError, LeaseLost):
+            raise
+        except Exception as error:  # noqa: BLE001  (the outermost boundary of one row's work: the other rows go on)
+            try:
+                await self._put_off(key, claim, lease, error)
+            except (StoreError, LeaseLost):
+                raise
+            except Exception:
+                lease.stop()  # given back, it would come up again at once, and for ever
+                log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
+
+    async def _put_off(self, key: str, claim: Claim, lease: Lease, error: Exception) -> None:
+        if isinstance(error, PutOff):
+            first = await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
+            level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
+            log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
+        elif isinstance(error, PutAside):
+            await lease.run(put_aside, self._kind, key, claim.due_at, error, self._for_good)
+        else:
+            expected = isinstance(error, ConfirmError)
+            log.log(
+                logging.WARNING if expected else logging.ERROR,
+                "%s %s will be tried again: %s",
+                self._kind.table.name,
+                key,
+                error if expected else type(error).__name__,
+                exc_info=not expected and error,
+            )
+            await lease.run(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
+
+
+def claim_due(
+    tx: Tx, kind: Kind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
+) -> tuple[list[tuple[str, Claim]], float | None]:
+    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed.
+
+    What is `at_work` here, by key and by whose turn it is, is left alone: after a process stood still for longer than
+    its leases they may have lapsed, and it goes on where it was.
+    """
+    table, now = kind.table, tx.now()
+    others = kind.key.not_in([*at_work])
+    is_due = and_(table.c.due_at <= now, free(table, now), others)
+    turns = _turns(tx, kind, is_due, room, at_work)
+    due = select(kind.key, table.c.due_at).where(is_due).order_by(table.c.due_at).limit(room)
+    if turns is not None:
+        due = due.where(kind.key.in_([*turns]))
+    claimed: list[tuple[str, Claim]] = []
+    for key, due_at in tx.execute(for_update(due, skip_locked=True)).all():
+        token = claim_row(tx, table, kind.key == key, term=term)
+        if token is not None:
+            claimed.append((str(key), Claim(token, due_at, "" if turns is None else turns[str(key)])))
+    if claimed:
+        return claimed, 0.0
+    next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
+    next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
+    times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
+    if not times:
+        return [], None
+    # A row that is due but could not be claimed is locked by a transaction right now: it is free in a moment.
+    return [], max(min(times) - now, SKIPPED)
+
+
+def _turns(
+    tx: Tx, kind: Kind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
+) -> dict[str, str] | None:
+    """The rows whose turn it is, and whose that is: the first of each before the second of any. None: all may go."""
+    if kind.turn is None:
+        return None
+    due = select(kind.key, kind.turn).where(is_due).order_by(kind.table.c.due_at).limit(_LOOKED_AT)
+    count = Counter(at_work.values())
+    ranked: list[tuple[int, int, str, str]] = []
+    for place, (key, whose) in enumerate(tx.execute(due).all()):
+        turn = whose or f" {key}"  # nobody's in particular
+        if count[turn] < kind.most_each:
+            ranked.append((count[turn], place, str(key), turn))
+        count[turn] += 1
+    return {key: turn for _, _, key, turn in sorted(ranked)[:room]}
+
+
+def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
+    """Parked at once where the store says that it is `for_good`; otherwise it counts as any other failure."""
+    postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
+
+
+def postpone(
+    tx: Tx, kind: Kind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
+) -> bool:
+    """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
+    happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has
+    happened since, and is not put off with the rest.
+
+    Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
+    Returns whether this is the first time.
+    """
+    table = kind.table
+    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(kind.key == key)
+    row = tx.execute(for_update(found)).one()
+    if row.due_at != due_at:
+        return False
+    failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
+    now = tx.now()
+    parked = failures >= MOST_FAILURES
+    pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
+    deadline = kind.deadline(tx, key)
+    again = deadline if parked else min(now + pause, deadline or math.inf)
+    since = due_at if row.owed_since is None else row.owed_since
+    values = {"due_at": again, "failures": failures, "trouble": why[:500]}
+    values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
+    tx.execute(update(table).where(kind.key == key).values(values))
+    return row.owed_since is None
+
+
+def _words(error: Exception) -> str:
+    return str(error) if isinstance(error, ConfirmError) else f"{type(error).__name__}: {error}"

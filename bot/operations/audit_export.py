@@ -1,0 +1,89 @@
+"""The ledger as `audit export` writes it: a JSON object or a CSV row per line, safe to open in a spreadsheet. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+from bot.audit.ledger import Line, stamp
+from runtime.jsontypes import Json, JsonObject
+
+COLUMNS = (
+    *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
+)
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+
+
+def export_object(line: Line) -> JsonObject:
+    """Everything, `content` as JSON; `null` once it is purged."""
+    return {
+        "at": stamp(line.at),
+        "session": line.chain,
+        "seq": line.seq,
+        "kind": str(line.kind),
+        "confirmation": line.confirmation,
+        "tool": line.tool,
+        "content": _content(line),
+        "digest": line.digest,
+        "previous": line.previous,
+        "hash": line.hash,
+        "sealed": line.sealed,
+    }
+
+
+def jsonl_row(line: Line) -> str:
+    return json.dumps(export_object(line), allow_nan=False)
+
+
+def csv_header() -> str:
+    return _row(COLUMNS)
+
+
+def csv_row(line: Line) -> str:
+    content = _content(line)
+    said = content if isinstance(content, dict) else {}
+    who = said.get("who")
+    cells: dict[str, Json] = {
+        **export_object(line),
+        "who": f"{who.get('team')}/{who.get('user')}" if isinstance(who, dict) else None,
+        "revision": said.get("revision", 1) if said else None,
+        "reason": said.get("reason"),
+        "text": said.get("text"),
+        "content": line.content,
+    }
+    return _row(tuple(_cell(cells[column]) for column in COLUMNS))
+
+
+def defused(cell: str) -> str:
+    """A cell that a spreadsheet would run as a formula becomes text.
+
+    >>> defused("=HYPERLINK(1)"), defused(" @x"), defused("2.4.1")
+    ("'=HYPERLINK(1)", "' @x", '2.4.1')
+    """
+    begins = cell.lstrip()
+    risky = begins.startswith(_FORMULA) or cell[:1] in ("\t", "\r", "\n", "\0")
+    return f"'{cell}" if risky else cell
+
+
+def _cell(value: Json) -> str:
+    match value:
+        case None:
+            return ""
+        case str():  # half a character can't be written to a file
+            return defused(value.encode("utf-8", "backslashreplace").decode())
+        case _:
+            return defused(json.dumps(value))
+
+
+def _content(line: Line) -> Json:
+    if line.content is None:
+        return None
+    content: Json = json.loads(line.content)
+    return content
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    out = io.StringIO()
+    csv.writer(out).writerow(cells)
+    return out.getvalue()

@@ -1,0 +1,60 @@
+"""What `adk-confirm check` asks a PostgreSQL store: does it keep what it acknowledged, also after a failover?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import text
+
+from bot.operations.check_slack import Finding
+from runtime.store.database import Tx
+
+_RISKS = {
+    "fsync": "a crash of the server can lose or damage what was stored",
+    "full_page_writes": "a crash of the server can damage what was stored",
+    "synchronous_commit": (
+        "a crash of the server forgets what it acknowledged last: clicks, and that a tool began, which then runs twice"
+    ),
+}
+_SETTINGS = text("SELECT name, setting FROM pg_settings WHERE name = ANY (:names)")
+_IN_RECOVERY = text("SELECT pg_is_in_recovery()")
+_FOLLOWERS = text(
+    # A logical subscriber is not promoted, and a base backup is nobody who follows.
+    "SELECT application_name AS name, sync_state FROM pg_stat_replication"
+    " WHERE coalesce(state, '') <> 'backup' AND pid NOT IN"
+    " (SELECT active_pid FROM pg_replication_slots WHERE slot_type = 'logical' AND active_pid IS NOT NULL)"
+)
+
+
+def durability(tx: Tx) -> list[Finding]:
+    """Nothing where all is well."""
+    return [*_settings(tx), *_standbys(tx)]
+
+
+def _settings(tx: Tx) -> Iterator[Finding]:
+    found = tx.execute(_SETTINGS, {"names": list(_RISKS)})
+    for name, setting in sorted((row.name, row.setting) for row in found):
+        if setting == "off":
+            yield _warning(name, f"is off: {_RISKS[name]}. Set {name} = on")
+
+
+def _standbys(tx: Tx) -> Iterator[Finding]:
+    if tx.execute(_IN_RECOVERY).scalar_one():
+        said = "this server is a standby, and takes no writes: name the primary in the store's URL, or all hosts"
+        yield Finding("standby", ok=False, said=said)
+        return
+    for row in tx.execute(_FOLLOWERS):
+        if row.sync_state is None:
+            said = "one follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
+            yield _warning("standby", said)
+        elif row.sync_state in ("async", "potential"):
+            said = (
+                f"{row.name or 'one'} follows asynchronously: where it is promoted it can have forgotten a "
+                "decision, or that a tool began, which then runs twice. Set synchronous_standby_names, or never "
+                "promote it"
+            )
+            yield _warning("standby", said)
+
+
+def _warning(what: str, said: str) -> Finding:
+    return Finding(what, ok=True, said=f"warning: {said}", note=True)

@@ -1,0 +1,177 @@
+"""What `adk-confirm check` asks Slack: is the token good, has it all scopes, are people and channels there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.config.environment import Environment
+from bot.config.settings import Settings
+from bot.policy.approvers import ApproverKind
+from bot.policy.model import Policy
+from bot.slack.scopes import SCOPES
+from bot.slack.workspaces.oauth_pages import MEND, MEND_ANY
+
+UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; where it is not `ok`, it is said how to mend it. `note`: nothing to mend, and to be
+    known all the same."""
+
+    what: str
+    ok: bool
+    said: str
+    note: bool = False
+
+    @property
+    def mark(self) -> str:
+        return "note" if self.note else "ok  " if self.ok else "MEND"
+
+
+Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]
+
+
+async def check_app_token(environment: Environment) -> Finding:
+    """Asks for an address to connect to, which is of no use once it is not connected to."""
+    assert environment.app_token is not None
+    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
+    token = environment.app_token.get_secret_value()
+    return await _asked("SLACK_APP_TOKEN", lambda: client.apps_connections_open(app_token=token), _connects, _APP_TOKEN)
+
+
+async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
+    """Slack looks at who asks before it looks at the code, which is none."""
+    if environment.client_id is None or environment.client_secret is None:
+        return  # the settings' own problems say so
+    client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
+    secret = environment.client_secret.get_secret_value()
+    try:
+        await client.oauth_v2_access(client_id=environment.client_id, client_secret=secret, code="none")
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        known = code == "invalid_code"
+        said = "Slack knows this client id and secret" if known else MEND.get(code, f"{MEND_ANY}: Slack says {code}")
+        yield Finding("credentials", ok=known, said=said)
+    except UNREACHABLE as error:
+        said = f"Slack could not be asked ({type(error).__name__}): run this again"
+        yield Finding("credentials", ok=False, said=said)
+
+
+async def check_workspace(
+    client: AsyncWebClient, settings: Settings, team: str | None = None
+) -> AsyncIterator[Finding]:
+    """`team`: the one of several that the token belongs to; policies of others are not asked about there."""
+    try:
+        answer = await client.auth_test()
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        yield Finding("Slack", ok=False, said=f"the bot's token was not accepted ({code}): install the app again")
+        return
+    except UNREACHABLE as error:
+        said = f"{client.base_url} could not be reached ({type(error).__name__}): check the network, and SLACK_API_URL"
+        yield Finding("Slack", ok=False, said=said)
+        return
+    yield Finding("Slack", ok=True, said=f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
+    granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
+    missing = sorted(SCOPES - granted)
+    if granted and missing:
+        yield Finding("scopes", ok=False, said=f"missing: {', '.join(missing)}; add them, and install the app again")
+    elif granted:
+        yield Finding("scopes", ok=True, said="all there")
+    policies = [policy for policy in settings.policies.entries if team is None or policy.team in (None, team)]
+    for what, ask, judge in _questions(client, settings, policies, team):
+        yield await _asked(what, ask, judge, _MENDING)
+
+
+def _questions(
+    client: AsyncWebClient, settings: Settings, policies: list[Policy], team: str | None
+) -> Iterator[tuple[str, Callable[[], Awaitable[AsyncSlackResponse]], Judge]]:
+    named = {entry for one in policies for entry in (*one.approvers, *one.escalate_to, *one.barred)}
+    for entry in sorted(named):
+        match entry.kind:
+            case ApproverKind.GROUP if team is not None and team.startswith("E"):
+                pass  # in which of an organisation's workspaces it is, is known with the call
+            case ApproverKind.GROUP:
+                yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), _members
+            case ApproverKind.EMAIL:
+                yield str(entry), partial(client.users_lookupByEmail, email=entry.value), _account
+            case ApproverKind.USER:
+                yield str(entry), partial(client.users_info, user=entry.value), _account
+            case ApproverKind.PYTHON:
+                pass
+    channels = {policy.channel for policy in policies if policy.channel}
+    if settings.audit.channel is not None and (team is None or settings.audit.team == team):
+        channels.add(settings.audit.channel)
+    for channel in sorted(channels):
+        yield channel, partial(client.conversations_info, channel=channel), _joined
+
+
+async def _asked(
+    what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Judge, mending: dict[str, str]
+) -> Finding:
+    try:
+        answer = await ask()
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        return Finding(what, ok=False, said=mending.get(code, f"Slack says {code}"))
+    except UNREACHABLE as error:
+        return Finding(what, ok=False, said=f"Slack could not be asked ({type(error).__name__}): run this again")
+    ok, said = judge(answer)
+    return Finding(what, ok=ok, said=said)
+
+
+_MENDING = {
+    "no_such_subteam": "there is no such user group, or it is switched off: take the id from the group's own page",
+    "users_not_found": "no account has this address: correct it in the policy",
+    "user_not_found": "there is no such account here: take the id from the person's profile",
+    "user_not_visible": "the app can't see this account: name somebody of this workspace",
+    "channel_not_found": "the app can't see this channel: invite it with /invite",
+    "missing_scope": "a scope is missing: add it and install the app again",
+    "ratelimited": "Slack wants to be asked less often: run this again in a minute",
+}
+
+_APP_TOKEN = {
+    "invalid_auth": "was not accepted: make an app-level token with connections:write, under Basic Information",
+    "not_allowed_token_type": "is no app-level token: it begins with xapp-, and is made under Basic Information",
+    "missing_scope": "lacks connections:write: make a new one with it, under Basic Information",
+    "socket_mode_not_enabled": "Socket Mode is switched off: turn it on in the app's settings",
+}
+
+
+def _connects(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    return bool(answer.get("url")), "Socket Mode can connect"
+
+
+def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    count = len(answer.get("users") or [])
+    return (True, f"{count} members") if count else (False, "nobody is in this group: nobody could decide")
+
+
+def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    """Those whom `authorise` would refuse anyway."""
+    user = answer.get("user") or {}
+    said = f"is {user.get('id')}"
+    if user.get("deleted"):
+        return False, f"{said}, who is deactivated and can't decide: name somebody else"
+    if user.get("is_bot"):
+        return False, f"{said}, which is a bot and can't decide: name a person"
+    if user.get("is_restricted") or user.get("is_ultra_restricted") or user.get("is_stranger"):
+        return False, f"{said}, who is a guest and can't decide: name a member"
+    return True, said
+
+
+def _joined(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    channel = answer.get("channel") or {}
+    if channel.get("is_archived"):
+        return False, "this channel is archived: unarchive it, or name another"
+    if not channel.get("is_member"):
+        return False, "the app is not in this channel: invite it with /invite"
+    return True, "the app is in it"

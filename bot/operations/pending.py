@@ -1,0 +1,178 @@
+"""`adk-confirm pending`: what waits, since when, for whom, until when; and what stopped being tried."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
+
+from bot.audit.ledger import stamp
+from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
+from bot.confirmation.stored_json import row_from_json
+from bot.operations.pause import PAUSED
+from bot.policy.model import may_decide
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
+from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.tables import cards, confirmations, homes, replies, sessions, switches, threads
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+
+PAGE = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """A confirmation that waits for people, masked. `what` is "approval", or "outcome": did the call happen?"""
+
+    id: str
+    what: str
+    tool: str
+    arguments: JsonObject
+    hidden: int
+    session: str
+    asked_by: str
+    since: datetime
+    until: datetime
+    approvers: tuple[str, ...]
+    votes: tuple[str, ...]
+    quorum: int
+    revision: int
+
+    def to_json(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "waits_for": self.what,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "hidden": self.hidden,
+            "session": self.session,
+            "asked_by": self.asked_by,
+            "since": stamp(self.since),
+            "until": stamp(self.until),
+            "approvers": list(self.approvers),
+            "votes": list(self.votes),
+            "quorum": self.quorum,
+            "revision": self.revision,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parked:
+    """A row that failed so often that it is not tried any more, or one that this version can't read."""
+
+    kind: str
+    name: str
+    since: datetime | None
+    trouble: str
+
+    def to_json(self) -> JsonObject:
+        since = None if self.since is None else stamp(self.since)
+        return {"kind": self.kind, "name": self.name, "since": since, "trouble": self.trouble}
+
+
+async def pending(database: Database) -> AsyncIterator[Pending | Parked]:
+    """Oldest first. A confirmation that a newer version wrote is told as what it is here: out of reach."""
+    after: tuple[float, str] | None = None
+    while True:
+        page = await database.read(read_pending, after)
+        for row in page:
+            yield _pending(row)
+        if len(page) < PAGE:
+            return
+        after = page[-1].created, page[-1].id
+
+
+def read_pending(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple[Any, ...]]]:
+    place = (confirmations.c.created, confirmations.c.id)
+    waits = or_(confirmations.c.state == State.WAITING, confirmations.c.outcome == OutcomeKind.UNKNOWN)
+    found = select(*place, confirmations.c.body).where(waits).order_by(*place).limit(PAGE)
+    if after is not None:
+        found = found.where(tuple_(*place) > after)
+    return tx.execute(found).all()
+
+
+def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | Parked:
+    try:
+        return _shown(row_from_json(stored.body))
+    except (NewerVersion, Unreadable) as error:
+        return Parked(kind="confirmation", name=stored.id, since=None, trouble=str(error))
+
+
+def _shown(row: Confirmation) -> Pending:
+    arguments, hidden = row.redactor.mask_object(row.revision.arguments)
+    unknown = row.unknown and row.outcome is not None
+    votes = row.standing(VoteKind.RUN_AGAIN if unknown else VoteKind.APPROVE)
+    return Pending(
+        id=row.id,
+        what="outcome" if unknown else "approval",
+        tool=row.redactor.mask_text(row.asked.tool),
+        arguments=arguments,
+        hidden=hidden,
+        session=row.asked.session.id,
+        asked_by=row.asked.asked_by.user,
+        since=row.outcome.at if unknown and row.outcome else row.asked_at,
+        until=row.unknown_until or row.deadline if unknown else row.deadline,
+        approvers=tuple(map(str, may_decide(row.policy, row.escalated))),
+        votes=tuple(dict.fromkeys(vote.voter.user for vote in votes)),
+        quorum=row.policy.quorum,
+        revision=row.revision.number,
+    )
+
+
+_ATTENDED: Mapping[str, tuple[Table, Column[str]]] = {
+    "session": (sessions, sessions.c.key),
+    "confirmation": (confirmations, confirmations.c.id),
+    "card": (cards, cards.c.confirmation),
+    "thread": (threads, threads.c.session),
+    "reply": (replies, replies.c.vote),
+    "home": (homes, homes.c.key),
+}
+
+
+_TOPICS = {
+    "session": SESSIONS,
+    "confirmation": CONFIRMATIONS,
+    "card": CARDS,
+    "thread": THREADS,
+    "reply": REPLIES,
+    "home": HOMES,
+}
+
+
+def read_parked(tx: Tx) -> list[Parked]:
+    return [
+        Parked(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
+        for kind, (table, key) in _ATTENDED.items()
+        for row in tx.execute(
+            select(key.label("name"), table.c.parked_at, table.c.trouble)
+            .where(table.c.parked_at.is_not(None))
+            .order_by(table.c.parked_at)
+        )
+    ]
+
+
+def unpark(tx: Tx, name: str | None) -> list[Parked]:
+    """Tried again from now on, as if nothing had failed yet: what begins like that, or all of it."""
+    found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
+    again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
+    for one in found:
+        table, key = _ATTENDED[one.kind]
+        tx.execute(update(table).where(key == one.name).values(again))
+        tx.notify(_TOPICS[one.kind])
+    return found
+
+
+def read_paused(tx: Tx) -> datetime | None:
+    """Since when runs are paused."""
+    value = tx.execute(select(switches.c.value).where(switches.c.name == PAUSED)).scalar_one_or_none()
+    if value is None:
+        return None
+    try:
+        return datetime.fromisoformat(json.loads(value)["at"])
+    except (ValueError, KeyError, TypeError):  # it is paused, whoever wrote how
+        return now(tx)

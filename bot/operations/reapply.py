@@ -1,0 +1,225 @@
+"""`adk-confirm reapply`: waiting confirmations come under the policies as the file has them now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+from sqlalchemy import select, tuple_
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation import words
+from bot.confirmation.authorise import Facts, Reason, Refusal, Verdict, authorise
+from bot.confirmation.decision import deny, told
+from bot.confirmation.model import Confirmation, State, Vote
+from bot.confirmation.states import Change, Event, Illegal, changed
+from bot.confirmation.stored_json import row_from_json
+from bot.confirmation.unsealed import checked, under
+from bot.confirmation.votes import claim_of, fall, or_approved
+from bot.policy.approvers import Unresolved
+from bot.policy.model import Governs, Policies
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save
+from bot.store.tables import confirmations
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+
+if TYPE_CHECKING:
+    from bot.worker.worker import Asking
+
+PAGE = 200
+_TIMES = 5
+_TURNS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reapplied:
+    """What became, or would become, of one confirmation. With `trouble` nothing was changed."""
+
+    id: str
+    tool: str
+    state: State
+    quorum: int
+    fell: tuple[str, ...] = ()  # whose votes
+    why: str | None = None  # no policy is left for it
+    trouble: str | None = None
+
+    def to_json(self) -> JsonObject:
+        shown: JsonObject = _ADAPTER.dump_python(self, mode="json")
+        return shown
+
+    @staticmethod
+    def from_json(told: JsonObject) -> Reapplied:
+        return _ADAPTER.validate_python(told)
+
+
+_ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)
+
+
+async def reapply_all(
+    database: Database, people: Asking, rules: Rules, *, dry_run: bool = False
+) -> AsyncIterator[Reapplied]:
+    """Each waiting confirmation that the policies of `rules` would treat otherwise."""
+    after: tuple[float, str] | None = None
+    while True:
+        page = await database.read(read_waiting, after)
+        for confirmation, _, body in page:
+            done = await _reapply_one(database, people, rules, confirmation, body, dry_run=dry_run)
+            if done is not None:
+                yield done
+        if len(page) < PAGE:
+            return
+        after = page[-1][1], page[-1][0]
+
+
+def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, float, str]]:
+    """The next page, oldest first: id, when it was asked, the row as stored."""
+    place = (confirmations.c.created, confirmations.c.id)
+    found = select(confirmations.c.id, confirmations.c.created, confirmations.c.body).order_by(*place).limit(PAGE)
+    found = found.where(confirmations.c.state == str(State.WAITING))
+    if after is not None:
+        found = found.where(tuple_(*place) > after)
+    return [(row.id, row.created, row.body) for row in tx.execute(found)]
+
+
+async def _reapply_one(
+    database: Database, people: Asking, rules: Rules, confirmation: str, body: str, *, dry_run: bool
+) -> Reapplied | None:
+    try:
+        row = row_from_json(body)
+        if not _concerned(row, rules.policies):
+            return None
+        for _ in range(_TIMES):
+            facts = await _facts_in_turn(people, row, rules.policies)
+            unknown = _unknown(facts)
+            if unknown is not None:
+                return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
+            if dry_run:
+                return _told(await database.read(would_reapply, row, facts, rules))
+            found = await database.run(reapply_row, confirmation, facts, rules)
+            if not isinstance(found, Confirmation):
+                return _told(found) if found is not None else None
+            row = found  # somebody voted meanwhile, who has to be looked up as well
+    except (NewerVersion, Unreadable) as error:
+        return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
+    return _left(row, "people vote on it right now")
+
+
+def _concerned(row: Confirmation, policies: Policies) -> bool:
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    return not isinstance(found, Governs) or found.policy.fingerprint != row.policy.fingerprint
+
+
+async def _facts(people: Asking, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+    """Of whoever has approved, under the policy that it comes under."""
+    found = policies.resolve(row.asked.facts(row.revision.arguments))
+    if not isinstance(found, Governs):
+        return {}
+    after = found.policy.escalate_after
+    under = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
+    return {vote.id: await people.facts(under, vote, policies) for vote in row.approvals}
+
+
+async def _facts_in_turn(people: Asking, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+    """The same, however long it takes until it is our turn to ask Slack."""
+    for _ in range(_TURNS):
+        facts = await _facts(people, row, policies)
+        pauses = [one.after for one in facts.values() if one.after is not None]
+        if not pauses:
+            break
+        await asyncio.sleep(min(pauses))
+    return facts
+
+
+def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
+    """Somebody's vote falls because they may not decide, never because Slack gave no answer just now."""
+    answers = (answer for one in facts.values() for answer in (one.account, *one.members.values()))
+    return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
+
+
+def reapply_row(tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules) -> Change | Confirmation | None:
+    """The change that was made; the row, when it has votes that nobody was asked about; None: it waits no more."""
+    session, row = lock_confirmation(tx, confirmation)
+    if row.state is not State.WAITING:
+        return None
+    if any(vote.id not in facts for vote in _asked_about(row, rules.policies)):
+        return row
+    change = reapply(row, _in_session(facts, session), now(tx), rules)
+    if change.row is row:
+        return None
+    save(tx, session, change)
+    return change
+
+
+def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Change:
+    """The same, and nothing is written."""
+    session = find_session(tx, chain_of(row.asked.session))
+    return reapply(row, _in_session(facts, session), now(tx), rules)
+
+
+def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
+    governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), Governs)
+    return row.approvals if governed else ()
+
+
+def _in_session(facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
+    """Who has spoken to the agent by now is in the session's row."""
+    speakers = session.speakers if session is not None else frozenset()
+    return {vote: replace(one, speakers=one.speakers | speakers) for vote, one in facts.items()}
+
+
+def _told(change: Change) -> Reapplied:
+    row = change.row
+    fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
+    ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
+    return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, fell=fell, why=ungoverned)
+
+
+def _left(row: Confirmation, trouble: str) -> Reapplied:
+    return Reapplied(id=row.id, tool=_tool(row), state=row.state, quorum=row.policy.quorum, trouble=trouble)
+
+
+def _tool(row: Confirmation) -> str:
+    return row.redactor.mask_text(row.asked.tool)
+
+
+# What follows from it. Pure.
+
+
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+    """A waiting confirmation comes under the file as `rules` have it.
+
+    `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
+    whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
+    """
+    if row.state is not State.WAITING:
+        raise Illegal(row, Event.REAPPLY)
+    sound = checked(row, now, rules.policies, rules.seal)
+    return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
+
+
+def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+    found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
+    if not isinstance(found, Governs):
+        step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
+        return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
+    if found.policy.fingerprint == row.policy.fingerprint:
+        return Change(row=row)
+    row = changed(under(row, found, rules.seal), now)
+    verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
+    lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
+    step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
+    row, fallen = fall(row, lost, now)
+    in_time = now < row.deadline  # the file as it is now may say that it is too late already
+    return (or_approved(row, now, rules) if in_time else Change(row=row)).after(step, *fallen)
+
+
+def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Verdict:
+    if facts is None:
+        return Refusal(reason=Reason.CANNOT_ASK)
+    return authorise(row.policy, claim_of(row, vote), facts)

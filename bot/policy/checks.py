@@ -1,0 +1,142 @@
+"""What is wrong with policies that are each well-formed: contradictions, what can't happen or never matches. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import timedelta
+from fnmatch import fnmatchcase
+
+from bot.policy.approvers import ApproverKind
+from bot.policy.durations import spell_duration
+from bot.policy.model import Policy, may_decide
+from bot.policy.problems import Problem, shown
+from bot.policy.redaction import Redactor
+from bot.policy.when import check_expression
+from runtime.errors import Invalid
+
+_LISTS = ("tools", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
+
+
+def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
+    return tuple(
+        Problem(f"policy[{index}].{key}", what) for index, policy in enumerate(policies) for key, what in _wrong(policy)
+    )
+
+
+def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
+    """What starts all the same, and is hardly meant."""
+    if not policies:
+        return (Problem("policy", "there is none: every call that needs a confirmation is refused"),)
+    return tuple(
+        Problem(f"policy[{index}]", what) for index, _ in enumerate(policies) for what in _odd(policies, index)
+    )
+
+
+def team_problems(policies: Sequence[Policy], installed: Collection[str]) -> tuple[Problem, ...]:
+    """Once it is known which workspaces are installed: with several of them, each policy says whose it is.
+
+    Which workspaces an organisation has that installed the app for all of them, is not known here.
+    """
+    everywhere = any(one.startswith("E") for one in installed)
+    teams = ", ".join(sorted(installed))
+    problems: list[Problem] = []
+    for index, policy in enumerate(policies):
+        if policy.team is None and len(installed) > 1:
+            problems.append(Problem(f"policy[{index}].team", f"is missing; several workspaces are installed: {teams}"))
+        elif policy.team is not None and installed and policy.team not in installed and not everywhere:
+            what = f"{policy.team} is not installed; installed: {teams}"
+            problems.append(Problem(f"policy[{index}].team", what))
+    return tuple(problems)
+
+
+_Finding = tuple[str, str]
+
+
+def _wrong(policy: Policy) -> Iterator[_Finding]:
+    yield from _shapes(policy)
+    yield from _times(policy)
+    yield from _people(policy)
+    yield from _names(policy)
+    if policy.when is not None:
+        try:
+            check_expression(policy.when)
+        except Invalid as error:
+            yield "when", str(error)
+
+
+def _shapes(policy: Policy) -> Iterator[_Finding]:
+    if policy.team is not None and not re.fullmatch(r"[TE][A-Z0-9_]+", policy.team):
+        yield "team", f'must be the workspace\'s id, such as "T0ACME", not {shown(policy.team)}'
+    if policy.channel is not None and not re.fullmatch(r"[CGD][A-Z0-9_]+", policy.channel):
+        yield "channel", f'must be the channel\'s id, such as "C0DEPLOYS", not {shown(policy.channel)}'
+    for index, pattern in enumerate(policy.tools):
+        if not pattern.strip():
+            yield f"tools[{index}]", 'must be a tool\'s name or a shell pattern, such as "deploy*"; "*" is every tool'
+    for key in _LISTS:
+        value = getattr(policy, key)
+        for twice in _repeated(value if isinstance(value, tuple) else ()):
+            yield key, f"names {twice} twice; once is enough"
+
+
+def _times(policy: Policy) -> Iterator[_Finding]:
+    expires = spell_duration(policy.expires_after)
+    for key in ("remind_after", "escalate_after"):
+        after: timedelta | None = getattr(policy, key)
+        if after is not None and after >= policy.expires_after:
+            yield key, f"must be shorter than expires_after ({expires}), not {spell_duration(after)}"
+    if policy.escalate_after is not None and not policy.escalate_to:
+        yield "escalate_to", 'is missing; escalate_after needs people to escalate to, such as ["group:S0LEADS"]'
+    if policy.escalate_to and policy.escalate_after is None:
+        yield "escalate_after", 'is missing; escalate_to needs a time, such as "20m"'
+
+
+def _people(policy: Policy) -> Iterator[_Finding]:
+    """A quorum that these entries can't ever make up; a group or a function may hold any number of people."""
+    entries = set(may_decide(policy, escalated=True))
+    if not policy.approvers or any(entry.kind in (ApproverKind.GROUP, ApproverKind.PYTHON) for entry in entries):
+        return
+    able = len(entries - set(policy.barred))
+    if policy.quorum > able:
+        people = "1 person" if able == 1 else f"{able} people"
+        yield "quorum", f"must be at most {able}, since only {people} may decide, not {policy.quorum}"
+
+
+def _names(policy: Policy) -> Iterator[_Finding]:
+    redactor = Redactor(policy.redact)
+    if isinstance(policy.edit, tuple):
+        for name in policy.edit:
+            if redactor.hides(name):
+                yield "edit", f"names {name}, which redact hides; what is hidden can't be edited"
+    if policy.grant_on is not None and policy.grant is None:
+        yield "grant", 'is missing; grant_on needs a length, such as grant = "30m" or "session"'
+
+
+def _odd(policies: Sequence[Policy], index: int) -> Iterator[str]:
+    policy = policies[index]
+    if not policy.approvers:
+        yield "names no approvers: every call that it covers is refused"
+    both = [str(entry) for entry in policy.escalate_to if entry in policy.approvers]
+    if both:
+        yield f"escalates to {', '.join(both)}, who may decide from the start"
+    for earlier, other in enumerate(policies[:index]):
+        if other.when is None and other.team in (None, policy.team) and _covers(other.tools, policy.tools):
+            yield f"is never reached: policy[{earlier}] comes first and covers the same tools"
+            return
+
+
+def _covers(wide: Sequence[str], narrow: Sequence[str]) -> bool:
+    return all(any(_pattern_covers(one, other) for one in wide) for other in narrow)
+
+
+def _pattern_covers(wide: str, narrow: str) -> bool:
+    """Whether every name that `narrow` matches is matched by `wide`; says no where that is not plain to see."""
+    if wide in ("*", narrow):
+        return True
+    plain = "?" not in wide and "[" not in wide and "[" not in narrow
+    return plain and fnmatchcase(narrow, wide)
+
+
+def _repeated(values: Iterable[object]) -> list[str]:
+    return [str(value) for value, times in Counter(map(str, values)).items() if times > 1]

@@ -1,0 +1,280 @@
+"""Policies as data, and which one governs a call. Pure; who may decide under one is `authorise.py`.
+
+A policy is read from the file, matched against a call, and frozen into the confirmation's row: from then on the row
+follows its own copy, until somebody runs `reapply`. Reading a frozen copy checks shapes only, never the rules of the
+file, so that a row outlives the deployment that wrote it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
+
+from bot.policy.approvers import Approver, ApproverField
+from bot.policy.durations import Duration, parse_duration, spell_duration
+from bot.policy.redaction import Redactor
+from bot.policy.versioned import Reader, tagged, untagged
+from bot.policy.when import ExpressionFailed, holds
+from runtime.jsontypes import Json, JsonObject, canonical
+
+DENIALS_WINDOW = timedelta(minutes=10)
+
+
+def _edit(value: object) -> bool | tuple[str, ...]:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return tuple(str(name) for name in value)
+    raise ValueError(f'must be true, false, or names such as ["version"], not {value!r}')
+
+
+def _spell_edit(value: bool | tuple[str, ...]) -> bool | list[str]:
+    return value if isinstance(value, bool) else list(value)
+
+
+def _allow_requester(value: object) -> bool | Literal["speakers"]:
+    if isinstance(value, bool):
+        return value
+    if value == "speakers":
+        return "speakers"
+    raise ValueError(f'must be true, false, or "speakers", not {value!r}')
+
+
+def _deny_reason(value: object) -> Literal["optional", "required"]:
+    if value == "required":
+        return "required"
+    if value == "optional":
+        return "optional"
+    raise ValueError(f'must be "required" or "optional", not {value!r}')
+
+
+def _grant(value: object) -> timedelta | Literal["session"]:
+    return "session" if value == "session" else parse_duration(value)
+
+
+def _spell_grant(value: timedelta | Literal["session"]) -> str:
+    return "session" if value == "session" else spell_duration(value)
+
+
+class Policy(BaseModel):
+    """One `[[policy]]` of the file; the names are the file's own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    when: StrictStr | None = None
+    team: StrictStr | None = None
+    approvers: tuple[ApproverField, ...] = ()
+    quorum: Annotated[StrictInt, Field(ge=1)] = 1
+    allow_requester: Annotated[bool | Literal["speakers"], PlainValidator(_allow_requester)] = False
+    channel: StrictStr | None = None
+    remind_after: Duration | None = None
+    escalate_after: Duration | None = None
+    escalate_to: tuple[ApproverField, ...] = ()
+    expires_after: Duration = timedelta(hours=24)
+    start_within: Duration = timedelta(hours=1)
+    edit: Annotated[bool | tuple[str, ...], PlainValidator(_edit), PlainSerializer(_spell_edit)] = True
+    deny_reason: Annotated[Literal["optional", "required"], PlainValidator(_deny_reason)] = "optional"
+    confirm_dialog: StrictBool = False
+    redact: tuple[StrictStr, ...] = ()
+    max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
+    barred: tuple[ApproverField, ...] = ()
+    shared_channels: StrictBool = False
+    grant: (
+        Annotated[
+            timedelta | Literal["session"], PlainValidator(_grant), PlainSerializer(_spell_grant, return_type=str)
+        ]
+        | None
+    ) = None
+    grant_on: tuple[StrictStr, ...] | None = None
+
+    VERSION: ClassVar[int] = 1
+    READERS: ClassVar[dict[int, Reader]] = {}
+
+    def governs(self, call: CallFacts) -> bool:
+        """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""
+        if self.team not in (None, call.team, call.enterprise):
+            return False
+        if not any(fnmatchcase(call.tool, pattern) for pattern in self.tools):
+            return False
+        return self.when is None or holds(self.when, call.names())
+
+    def freeze(self) -> JsonObject:
+        return dict(self._frozen)
+
+    @classmethod
+    def thaw(cls, frozen: object) -> Policy:
+        """A frozen policy as it was, whichever version of this program froze it."""
+        if isinstance(frozen, Policy):
+            return frozen
+        part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
+        return _thawed(canonical(part))
+
+    @cached_property
+    def _frozen(self) -> JsonObject:
+        return tagged(self.VERSION, self.model_dump(mode="json"))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for the same rules, wherever in the file they stand. A key that is at its default adds nothing: a
+        policy is still the same to a version that knows one key more."""
+        rules: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
+        return hashlib.sha256(canonical(rules).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=256)
+def _thawed(part: str) -> Policy:
+    """A row carries its policy, and every click reads its row: of thousands of rows most carry one of a few."""
+    return Policy.model_validate(json.loads(part))
+
+
+FrozenPolicy = Annotated[Policy, PlainValidator(Policy.thaw), PlainSerializer(Policy.freeze)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallFacts:
+    """What a policy can ask of a call: `asker` is the user id of the turn's author, `session` the session's id."""
+
+    tool: str
+    args: JsonObject
+    session: str = ""
+    asker: str = ""
+    team: str = ""
+    channel: str = ""
+    agent: str = ""
+    app: str = ""
+    enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
+
+    def names(self) -> dict[str, Json]:
+        """As a `when` sees it; a `python:` approver gets the first four of them."""
+        return {
+            "tool": self.tool,
+            "args": self.args,
+            "session": self.session,
+            "asker": self.asker,
+            "team": self.team,
+            "channel": self.channel,
+            "agent": self.agent,
+            "app": self.app,
+        }
+
+    def for_python(self) -> JsonObject:
+        """The argument of a `python:` approver."""
+        return {"tool": self.tool, "args": self.args, "session": self.session, "asker": self.asker}
+
+
+@dataclass(frozen=True)
+class Governs:
+    """The first policy that matched, and where it stands in the file."""
+
+    policy: Policy
+    index: int
+
+
+class Unfit(StrEnum):
+    """Why no person is asked: the call is refused to the agent at once, and the thread says why."""
+
+    NO_POLICY = "no policy"
+    NO_APPROVERS = "no approvers"
+    WHEN_FAILED = "when failed"
+    TOO_MANY_DENIALS = "too many denials"
+    SHARED_CHANNEL = "shared channel"
+    CHANNEL_UNKNOWN = "channel unknown"
+    NOBODY_TO_WRITE_TO = "nobody to write to"
+    WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
+    REMOVED = "removed"  # the workspace removed the app
+    NOT_TO_BE_SHOWN = "not to be shown"  # nobody can approve what no card can hold
+
+
+@dataclass(frozen=True)
+class Ungoverned:
+    """`index` and `detail` say which policy, and what it was about it."""
+
+    why: Unfit
+    index: int | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Policies:
+    """The file's policies, in its order.
+
+    >>> file = Policies.of(Policy(tools=("deploy*",), approvers=("user:U0LEAD",)))
+    >>> file.resolve(CallFacts(tool="deploy_api", args={})).index
+    0
+    >>> file.resolve(CallFacts(tool="refund", args={})).why
+    <Unfit.NO_POLICY: 'no policy'>
+    """
+
+    entries: tuple[Policy, ...] = field(default=())
+
+    @classmethod
+    def of(cls, *entries: Policy) -> Policies:
+        return cls(entries)
+
+    def resolve(self, call: CallFacts) -> Governs | Ungoverned:
+        """First match wins. What can't be answered is a refusal, never the next policy in line."""
+        for index, policy in enumerate(self.entries):
+            try:
+                matched = policy.governs(call)
+            except ExpressionFailed as error:
+                detail = Redactor(policy.redact, call.args).mask_text(str(error))  # it may quote a value
+                return Ungoverned(Unfit.WHEN_FAILED, index, detail)
+            if matched and not policy.approvers:
+                return Ungoverned(Unfit.NO_APPROVERS, index)
+            if matched:
+                return Governs(policy, index)
+        return Ungoverned(Unfit.NO_POLICY)
+
+    def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
+        """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""
+        before, after = self.resolve(call), self.resolve(edited)
+        return isinstance(before, Governs) and isinstance(after, Governs) and before.index == after.index
+
+    def barred(self, call: CallFacts) -> tuple[Approver, ...]:
+        """Who may not touch this tool's confirmations *now*, waiting ones included.
+
+        Every policy for the tool counts, whatever its `when` says of this call: being barred must not depend on it.
+        """
+        return tuple(dict.fromkeys(approver for policy in self._about(call) for approver in policy.barred))
+
+    def redactor(self, call: CallFacts, *more: Json) -> Redactor:
+        """Hides what any policy for this tool hides of a call that was not put under one of them yet."""
+        return Redactor((name for policy in self._about(call) for name in policy.redact), call.args, *more)
+
+    def _about(self, call: CallFacts) -> Iterator[Policy]:
+        """Those for the tool, whatever their `when` says of this call."""
+        for policy in self.entries:
+            here = policy.team in (None, call.team, call.enterprise)
+            if here and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools):
+                yield policy
+
+
+def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:
+    """`max_denials`: `denied_at` says when people denied this tool in this session, whatever its arguments."""
+    if policy.max_denials is None:
+        return False
+    return sum(now - DENIALS_WINDOW < at <= now for at in denied_at) >= policy.max_denials
+
+
+def may_show_in(policy: Policy, shared_with_others: bool | None) -> Unfit | None:
+    """Whether a card may stand in a channel; `None` for a channel whose sharing Slack did not tell."""
+    if policy.shared_channels:
+        return None
+    if shared_with_others is None:
+        return Unfit.CHANNEL_UNKNOWN
+    return Unfit.SHARED_CHANNEL if shared_with_others else None
+
+
+def may_decide(policy: Policy, escalated: bool) -> tuple[Approver, ...]:
+    """The entries that name who may decide: after `escalate_after` those of `escalate_to` as well."""
+    return policy.approvers + (policy.escalate_to if escalated else ())

@@ -1,0 +1,90 @@
+"""`python:` approvers: a function of the call, of the user's own, asked in a thread and with a time limit.
+
+Whatever it does wrong names nobody, and says why; a thread that hangs is left behind, and only so many may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from inspect import isawaitable
+
+from bot.policy.approvers import Unresolved
+from bot.policy.model import CallFacts
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject, canonical
+from runtime.target import load_object
+
+log = logging.getLogger(__name__)
+
+TIME_LIMIT = 10.0
+_MOST_AT_ONCE = 16
+_USER = re.compile(r"[UW][A-Z0-9_]+")
+
+
+class Rota:
+    def __init__(self, *, time_limit: float = TIME_LIMIT) -> None:
+        self._time_limit = time_limit
+        self._running = threading.Semaphore(_MOST_AT_ONCE)
+
+    async def ask(self, target: str, call: CallFacts) -> frozenset[str] | Unresolved:
+        """The user ids that the function at `module:name` names for this call."""
+        what = f"python:{target}"
+        try:
+            async with asyncio.timeout(self._time_limit):
+                answer = await self._answer(target, json.loads(canonical(call.for_python())))
+        except TimeoutError:
+            return Unresolved(what, f"it did not answer within {self._time_limit:g} s")
+        except ConfirmError as error:
+            return Unresolved(what, str(error))
+        except Exception as error:
+            # Somebody else's code: whatever it raises means that it named nobody.
+            log.exception("%s failed", what)
+            return Unresolved(what, f"it raised {type(error).__name__}")
+        return _checked(what, answer)
+
+    async def _answer(self, target: str, call: JsonObject) -> object:
+        if not self._running.acquire(blocking=False):
+            raise ConfirmError("too many earlier calls of such functions still hang")
+        answer = await _in_thread(lambda: _call(target, call), self._running.release)
+        return await answer if isawaitable(answer) else answer
+
+
+def _call(target: str, call: JsonObject) -> object:
+    function = load_object(target)
+    if not callable(function):
+        raise ConfirmError("it is no function")
+    answer: object = function(call)
+    return answer
+
+
+def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitable[object]:
+    """In a thread of its own, which keeps no process from ending."""
+    future: Future[object] = Future()
+
+    def run() -> None:
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - it goes to whoever awaits the future
+            future.set_exception(error)
+        finally:
+            done()
+
+    threading.Thread(target=run, name="adk-confirm-rota", daemon=True).start()
+    return asyncio.wrap_future(future)
+
+
+def _checked(what: str, answer: object) -> frozenset[str] | Unresolved:
+    if not isinstance(answer, (list, tuple, set, frozenset)):
+        kind = type(answer).__name__
+        return Unresolved(what, f'it returned {kind}; a list of user ids is needed, such as ["U0LEAD"]')
+    odd = [item for item in answer if not isinstance(item, str) or not _USER.fullmatch(item)]
+    if odd:
+        return Unresolved(what, f'it returned {odd[0]!r:.40} among its user ids; those look like "U0LEAD"')
+    return frozenset(answer)

@@ -1,0 +1,196 @@
+"""`redact`: values that no output may show, found by name at any depth, and where they turn up again in other texts.
+
+Pure. A card, a form, a file, a log line, the ledger, an export: each shows what came out of here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from bot.policy.text_masking import MASK, SHORTEST, Hidden
+from runtime.jsontypes import Json, JsonObject
+
+__all__ = ["MASK", "Masked", "Redactor"]
+
+_LONGEST_KNOWN = 200
+_CLASS = re.compile(r"(\[!?\]?[^]]*\])")
+_BETWEEN = str.maketrans(dict.fromkeys("-_"))
+
+
+@dataclass(frozen=True)
+class Masked:
+    """What may be shown, and how many values it hides."""
+
+    value: Json
+    hidden: int
+
+
+class Redactor:
+    """
+    >>> Redactor(["token"]).mask({"url": "https://x/?t=s3cr3t-1", "auth": {"Token": "s3cr3t-1"}})
+    Masked(value={'url': 'https://x/?t=••••', 'auth': {'Token': '••••'}}, hidden=2)
+    """
+
+    def __init__(self, names: Iterable[str], *known: Json) -> None:
+        """`known`: what else the call holds; the hidden values in it are masked wherever they turn up."""
+        self._names = tuple(map(_pattern, names))
+        self._secrets = frozenset(secret for value in known if self._names for secret in self._find(value))
+
+    def hides(self, name: str) -> bool:
+        """Names are matched as shell patterns, however they are written: `API-Token` is `api_token`."""
+        plain = _plain(name)
+        return any(fnmatchcase(plain, pattern) for pattern in self._names)
+
+    def hides_inside(self, value: Json) -> bool:
+        """Whether a value holds something hidden, however deep."""
+        return self.mask(value).hidden > 0
+
+    def mask(self, value: Json) -> Masked:
+        if not self._names:
+            return Masked(value, 0)
+        return self._mask(value, Hidden(self._secrets.union(self._find(value))))
+
+    def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
+        """The same for the arguments of a call, which stay an object."""
+        if not self._names:
+            return value, 0
+        return self._mask_object(value, Hidden(self._secrets.union(self._find(value))))
+
+    def mask_text(self, text: str) -> str:
+        """A hint, a reason, a result, an error: the hidden values of the `known` are blackened in it, and if it is
+        JSON, what has a hidden name there."""
+        if not self._names:
+            return text
+        return self._mask_string(text, Hidden(self._secrets.union(self._find(text))))[0]
+
+    def _mask(self, value: Json, secrets: Hidden) -> Masked:
+        match value:
+            case dict():
+                return Masked(*self._mask_object(value, secrets))
+            case list():
+                inner = [self._mask(item, secrets) for item in value]
+                return Masked([item.value for item in inner], sum(item.hidden for item in inner))
+            case str():
+                return Masked(*self._mask_string(value, secrets))
+            case bool() | None:
+                return Masked(value, 0)
+            case int() | float():
+                return Masked(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else Masked(value, 0)
+
+    def _mask_string(self, text: str, secrets: Hidden) -> tuple[str, int]:
+        try:
+            inside = _inside(text)
+            found = self._mask(inside, secrets) if inside is not None else None
+        except RecursionError:  # nobody can look into it
+            return MASK, 1
+        if found is None or not found.hidden:
+            return secrets.blacken(text)
+        return json.dumps(found.value, ensure_ascii=False), found.hidden
+
+    def _mask_object(self, value: JsonObject, secrets: Hidden) -> tuple[JsonObject, int]:
+        shown: JsonObject = {}
+        hidden = 0
+        for name, item in value.items():
+            key = secrets.blacken(name)[0]
+            while key in shown:  # two names that differ only in what is hidden: neither may vanish
+                key += "·"
+            if self.hides(name):
+                shown[key], hidden = MASK, hidden + 1
+            else:
+                inner = self._mask(item, secrets)
+                shown[key], hidden = inner.value, hidden + inner.hidden
+        return shown, hidden
+
+    def _find(self, value: Json) -> Iterator[str]:
+        """The hidden values, as the texts in which they would turn up elsewhere."""
+        match value:
+            case dict():
+                for name, item in value.items():
+                    yield from _texts(item) if self.hides(name) else self._find(item)
+            case list():
+                for item in value:
+                    yield from self._find(item)
+            case str():
+                try:
+                    yield from tuple(self._find(_inside(value)))
+                except RecursionError:
+                    return  # `_mask_string` hides the whole of it
+            case _:
+                return
+
+
+def _inside(text: str) -> Json:
+    """What a text holds that is an object or a list spelled out; else nothing."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        inside: Json = json.loads(text)
+    except ValueError:
+        return None
+    return inside
+
+
+def _texts(value: Json) -> Iterator[str]:
+    match value:
+        case dict():
+            for item in value.values():
+                yield from _texts(item)
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case bool() | None:
+            return
+        case str():
+            if len(secret := value.strip()) >= SHORTEST:
+                yield secret
+            try:
+                yield from tuple(_texts(_inside(value)))
+            except RecursionError:
+                return  # as a whole it is one already
+        case int() | float():
+            if abs(value) >= _LARGEST or len(repr(value)) >= SHORTEST:
+                yield from _numerals(value)
+
+
+def _numerals(value: int | float) -> set[str]:
+    """A number as it may stand elsewhere: 1234567 is 1234567.0 in another program."""
+    if isinstance(value, float) and not value.is_integer():
+        return {repr(value)}
+    if abs(value) >= _LARGEST:
+        return set()
+    return {f"{int(value)}", f"{int(value)}.0"}
+
+
+_LARGEST = 10**100
+"""Numbers beyond this are hidden by name alone: Python writes none of thousands of digits."""
+
+
+def _folded(name: str) -> str:
+    """Without case, width, blanks and what can't be seen."""
+    seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
+    return unicodedata.normalize("NFKC", "".join(seen).casefold())
+
+
+_UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
+
+
+def _plain(name: str) -> str:
+    """A name as it is compared."""
+    return _known(name) if len(name) <= _LONGEST_KNOWN else _folded(name).translate(_BETWEEN)
+
+
+@lru_cache(maxsize=4096)
+def _known(name: str) -> str:
+    return _folded(name).translate(_BETWEEN)
+
+
+def _pattern(name: str) -> str:
+    """The same of a pattern; what stands in brackets keeps its dashes."""
+    parts = _CLASS.split(_folded(name))
+    return "".join(part if number % 2 else part.translate(_BETWEEN) for number, part in enumerate(parts))

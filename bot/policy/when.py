@@ -1,0 +1,103 @@
+"""`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call.
+
+A function of its input alone; what it costs is limited by `bounded`. `cel` is imported with the first expression.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.errors import ConfirmError, Invalid
+from runtime.jsontypes import Json
+
+if TYPE_CHECKING:
+    import cel
+
+NAMES = ("tool", "args", "session", "asker", "team", "channel", "agent", "app")
+"""What an expression can speak of."""
+
+_CONVERSIONS = {"bool", "bytes", "double", "int", "string", "uint"}
+_FUNCTIONS = _CONVERSIONS - {"bool"} | {
+    *("contains", "dyn", "duration", "endsWith", "has", "matches", "size", "startsWith", "timestamp", "type"),
+    *("getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours", "getMilliseconds"),
+    *("getMinutes", "getMonth", "getSeconds"),
+}
+_TYPES = _CONVERSIONS | {"list", "map", "null_type", "type"}
+_TEXT = re.compile(r"[rRbB]{0,2}(?:\"{3}.*?\"{3}|'{3}.*?'{3}|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')", re.DOTALL)
+_BOUND = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|map|filter)\s*\(\s*([A-Za-z_]\w*)\s*,")
+_NAMED = re.compile(r"[A-Za-z]\w*")
+
+
+class ExpressionFailed(ConfirmError):
+    """The expression gave no yes and no no for this call."""
+
+
+_EVALUATED = Bounded(Path(__file__).with_name("expression_checks.py"))
+
+
+@lru_cache(maxsize=512)
+def _compiled(expression: str) -> cel.Program:
+    from bot.policy.expression_checks import compiled
+
+    return compiled(expression)
+
+
+def check_expression(expression: str) -> None:
+    """Raises `Invalid`, saying what is wrong, unless the expression can be asked of a call.
+
+    >>> check_expression("args.env == 'prod' && agrs.size > 2")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    runtime.errors.Invalid: there is no `agrs`; an expression can use tool, args, session, asker...
+    """
+    try:
+        program = _compiled(expression)
+    except ValueError as error:
+        raise Invalid(f"is no CEL expression: {_syntax(str(error))}") from error
+    bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
+    for name in program.variables():
+        if name not in bound and name not in NAMES and name not in _TYPES:
+            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}")
+    for name in program.functions():
+        if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
+            raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
+    _check_kind(program, expression)
+    _EVALUATED.start()
+
+
+def holds(expression: str, facts: Mapping[str, Json]) -> bool:
+    """Whether the expression is true of the call; `ExpressionFailed` when it can't say, or not cheaply.
+
+    The arguments are the agent's, and CEL's loops can be nested: so it is not asked in this process.
+    """
+    try:
+        answer = _EVALUATED(expression, dict(facts))
+    except (TooCostly, CheckBroke) as error:
+        raise ExpressionFailed(str(error)) from error
+    assert isinstance(answer, dict)
+    if "failed" in answer:
+        raise ExpressionFailed(str(answer["failed"]))
+    return answer["holds"] is True
+
+
+def _check_kind(program: cel.Program, expression: str) -> None:
+    """A probe with an empty call: what gives a text or a number there will never give a yes or a no."""
+    probe: dict[str, Json] = dict.fromkeys(NAMES, "")
+    try:
+        answer: object = program.execute({**probe, "args": {}})
+    except Exception:  # noqa: BLE001 – an empty call lacks what the expression asks for; that says nothing about it
+        return
+    if not isinstance(answer, bool):
+        raise Invalid(f"must be true or false of a call; `{expression}` gives {type(answer).__name__}")
+
+
+def _syntax(message: str) -> str:
+    found = re.search(r"ERROR: <input>:(\d+):(\d+): (?:Syntax error: )?([^\n]+)", message)
+    if found is None:
+        return " ".join(message.split())[:200]
+    line, column, what = found.groups()
+    return f"line {line}, column {column}: {what[:160]}"

@@ -1,0 +1,88 @@
+"""The limits on whole messages, metadata and views, refused with Slack's own codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+
+from bot.sandbox.blockkit.blocks import Surface, complaints
+from bot.sandbox.blockkit.schema import Check, Shape, anything, boolean, choice, string, text
+from bot.sandbox.reading import as_object, as_text, objects
+from bot.sandbox.refusals import Refused
+from runtime.jsontypes import Json, JsonObject
+
+LONGEST_TEXT = 40_000
+LONGEST_UPDATE = 4_000
+LONGEST_MARKDOWN = 12_000
+LONGEST_RICH_TEXT = 24_000
+LARGEST_METADATA = 8_000
+LARGEST_VIEW = 250_000
+
+_METADATA = Shape({"event_type": string(255), "event_payload": anything}, {"entities": anything})
+_VIEW: dict[str, Check] = {
+    "private_metadata": string(3000, 0),
+    "callback_id": string(255, 0),
+    "external_id": string(255, 0),
+    "clear_on_close": boolean,
+    "notify_on_close": boolean,
+    "submit_disabled": boolean,
+}
+_MODAL = Shape(
+    {"type": choice("modal"), "title": text(24), "blocks": anything},
+    {"submit": text(24), "close": text(24), **_VIEW},
+)
+_HOME = Shape({"type": choice("home"), "blocks": anything}, _VIEW)
+
+
+def check_text(message: str, *, updating: bool) -> str:
+    """The text as Slack keeps it: a post is cut, an update that is too long is refused."""
+    if updating and len(message) > LONGEST_UPDATE:
+        raise Refused("msg_too_long")
+    return message[:LONGEST_TEXT]
+
+
+def check_blocks(blocks: Json, surface: Surface = "message") -> list[JsonObject]:
+    found = list(complaints(blocks, surface))
+    if found:
+        raise Refused("invalid_blocks", messages=found, extra={"errors": list(found)})
+    kept = objects(blocks)
+    markdown = sum(len(as_text(block.get("text"))) for block in kept if block.get("type") == "markdown")
+    rich = sum(len(part) for block in kept if block.get("type") == "rich_text" for part in _words(block))
+    if markdown > LONGEST_MARKDOWN or rich > LONGEST_RICH_TEXT:
+        raise Refused("msg_blocks_too_long")
+    return kept
+
+
+def _words(element: JsonObject) -> Iterator[str]:
+    yield as_text(element.get("text"))
+    for inner in objects(element.get("elements")):
+        yield from _words(inner)
+
+
+def check_metadata(metadata: Json) -> JsonObject:
+    found = as_object(metadata)
+    if not found or list(_METADATA(found, "/metadata")):
+        raise Refused("invalid_metadata_format", messages=list(_METADATA(metadata, "/metadata")))
+    if not isinstance(found["event_payload"], dict):
+        raise Refused("invalid_metadata_schema")
+    if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_METADATA:
+        raise Refused("metadata_too_large")
+    return found
+
+
+def check_view(view: Json, surface: Surface) -> JsonObject:
+    """A view that Slack would take; the state that a person entered is not part of it."""
+    found = as_object(view)
+    if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_VIEW:
+        raise Refused("view_too_large")
+    shape = _MODAL if surface == "modal" else _HOME
+    wrong = [*shape(view, "/view"), *complaints(found.get("blocks"), surface, "/view/blocks")]
+    if surface == "modal" and "submit" not in found and _asks(objects(found.get("blocks"))):
+        wrong.append("[ERROR] missing required field: submit, as the view has an input [json-pointer:/view]")
+    if wrong:
+        raise Refused("invalid_arguments", messages=wrong)
+    return found
+
+
+def _asks(blocks: Sequence[JsonObject]) -> bool:
+    return any(block.get("type") == "input" for block in blocks)

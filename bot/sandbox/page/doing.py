@@ -1,0 +1,269 @@
+"""What the page asks for on a person's behalf. Each gesture is checked as it comes in, and does what a client does."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, JsonValue
+
+from bot.sandbox.blockkit.elements import every_option, interactive
+from bot.sandbox.page.screen import seen_channel, seen_message
+from bot.sandbox.people import forms, state
+from bot.sandbox.people.people import Person
+from bot.sandbox.reading import as_object, as_text, label, objects
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import User, View
+from runtime.errors import Forbidden, Invalid, NotFound
+from runtime.jsontypes import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """The person at the page, and what their gestures reach."""
+
+    slack: FakeSlack
+    user: User
+
+    @property
+    def person(self) -> Person:
+        return Person(self.user.id, self.slack.workspace, self.slack.gestures, self.slack.until)
+
+    def view(self, view_id: str) -> View:
+        found = self.slack.workspace.views.find(view_id)
+        if found.user != self.user.id:
+            raise Forbidden("This view is somebody else's.")
+        return found
+
+
+class Gesture(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @abstractmethod
+    async def perform(self, hands: Hands) -> JsonObject:
+        """Does it; what it answers, beside what the page sees happen."""
+
+
+class Attached(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    name: str
+    content: Base64Bytes
+
+
+class Say(Gesture):
+    channel: str
+    text: str
+    thread_ts: str = ""
+    broadcast: bool = False
+    files: tuple[Attached, ...] = ()
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        if not self.text.strip() and not self.files:
+            raise Invalid("There is nothing to send yet.")
+        seen_channel(hands.slack.workspace, hands.user, self.channel)
+        files = {each.name: each.content for each in self.files}
+        said = await hands.person.says(
+            self.text, self.channel, thread=self.thread_ts or None, also_to_channel=self.broadcast, files=files
+        )
+        return {"ts": said.ts}
+
+
+class Edit(Gesture):
+    channel: str
+    ts: str
+    text: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        if not self.text.strip():
+            raise Invalid("A message can't become empty. Delete it instead.")
+        seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+        [seen] = [each for each in hands.person.messages(self.channel) if each.ts == self.ts]
+        await hands.person.edits(seen, self.text)
+        return {}
+
+
+class Delete(Gesture):
+    channel: str
+    ts: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+        if message.only_for:  # Slack's "Dismiss message"
+            hands.slack.workspace.messages.delete(hands.slack.workspace.directory.channel(self.channel), message)
+        else:
+            hands.slack.gestures.delete(hands.user, message)
+        return {}
+
+
+class Act(Gesture):
+    channel: str
+    ts: str
+    block_id: str
+    action_id: str
+    value: JsonValue = None
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+        element = _element(message.blocks, self.block_id, self.action_id)
+        value = picked(element, self.value)
+        await hands.slack.gestures.act(hands.user, message, self.block_id, self.action_id, value)
+        return {}
+
+
+class ActInView(Gesture):
+    view: str
+    block_id: str
+    action_id: str
+    value: JsonValue = None
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        view = hands.view(self.view)
+        element = _element(objects(view.body.get("blocks")), self.block_id, self.action_id)
+        value = picked(element, self.value)
+        await hands.slack.gestures.act_in_view(hands.user, view, self.block_id, self.action_id, value)
+        return {}
+
+
+class Enter(Gesture):
+    view: str
+    block_id: str
+    value: JsonValue = None
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        view = hands.view(self.view)
+        element = as_object(_input(view, self.block_id).get("element"))
+        await hands.slack.gestures.enter(hands.user, view, self.block_id, picked(element, self.value))
+        return {}
+
+
+class Submit(Gesture):
+    view: str
+    values: Mapping[str, JsonValue] = {}
+    """What stands in the fields: the person may not have left the last one yet."""
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        view = hands.view(self.view)
+        for block_id, value in self.values.items():
+            block = _input(view, block_id)
+            element = as_object(block.get("element"))
+            entered = picked(element, value)
+            if forms.entered_in(view, block) != state.entry(element, entered):
+                await hands.slack.gestures.enter(hands.user, view, block_id, entered)
+        made = await hands.slack.gestures.submit(hands.user, view)
+        return {"sent": made is not None}
+
+
+class Close(Gesture):
+    view: str
+    everything: bool = False
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.slack.gestures.close(hands.user, hands.view(self.view), everything=self.everything)
+        return {}
+
+
+class Suggest(Gesture):
+    view: str
+    block_id: str
+    action_id: str
+    typed: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        view = hands.view(self.view)
+        found = await hands.slack.gestures.suggest(hands.user, view, self.block_id, self.action_id, self.typed)
+        return {"options": [*found]}
+
+
+class Command(Gesture):
+    channel: str
+    command: str
+    text: str = ""
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
+        await hands.slack.gestures.command(hands.user, channel, self.command, self.text)
+        return {}
+
+
+class GlobalShortcut(Gesture):
+    callback_id: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.slack.gestures.shortcut(hands.user, self.callback_id)
+        return {}
+
+
+class MessageShortcut(Gesture):
+    channel: str
+    ts: str
+    callback_id: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        message = seen_message(hands.slack.workspace, hands.user, self.channel, self.ts)
+        await hands.slack.gestures.message_shortcut(hands.user, message, self.callback_id)
+        return {}
+
+
+class OpenHome(Gesture):
+    async def perform(self, hands: Hands) -> JsonObject:
+        hands.slack.gestures.open_home(hands.user)
+        return {}
+
+
+class Read(Gesture):
+    channel: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        workspace = hands.slack.workspace
+        channel = seen_channel(workspace, hands.user, self.channel)
+        if workspace.unread(hands.user.id, channel):
+            workspace.mark_read(hands.user.id, channel)
+        return {}
+
+
+class Join(Gesture):
+    channel: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
+        hands.slack.workspace.directory.set_members(channel.id, add=(hands.user.id,))
+        return {}
+
+
+GESTURES: dict[str, type[Gesture]] = {
+    "say": Say, "edit": Edit, "delete": Delete, "act": Act, "act_in_view": ActInView, "enter": Enter, "submit": Submit,
+    "close": Close, "suggest": Suggest, "command": Command, "shortcut": GlobalShortcut,
+    "message_shortcut": MessageShortcut, "open_home": OpenHome, "read": Read, "join": Join,
+}  # fmt: skip
+
+
+def picked(element: JsonObject, value: Json) -> Json:
+    """What a payload tells of a choice: the whole option, which the page names by its value."""
+    options = every_option(element)
+    if not options:
+        return value
+    by_value = {as_text(option.get("value")): option for option in options}
+    names = value if isinstance(value, list) else [] if value in (None, "") else [value]
+    unknown = [name for name in names if as_text(name) not in by_value]
+    if unknown:
+        raise NotFound(f"{unknown[0]!r} is not among the options of “{label(element.get('placeholder'))}”.")
+    chosen: list[Json] = [by_value[as_text(name)] for name in names]
+    if isinstance(value, list):
+        return chosen
+    return chosen[0] if chosen else None
+
+
+def _element(blocks: list[JsonObject], block_id: str, action_id: str) -> JsonObject:
+    for block in blocks:
+        for element in interactive(block):
+            if (block.get("block_id"), element.get("action_id")) == (block_id, action_id):
+                return element
+    raise NotFound("This has just changed, and what you clicked is gone. Look at it as it is now.")
+
+
+def _input(view: View, block_id: str) -> JsonObject:
+    for block in objects(view.body.get("blocks")):
+        if block.get("block_id") == block_id and block.get("type") == "input":
+            return block
+    raise NotFound("This form has just changed, and the field is gone. Look at it as it is now.")

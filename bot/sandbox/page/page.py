@@ -1,0 +1,227 @@
+"""The local Slack with its page: a chat in the browser, in which a visitor can be everybody in turn.
+
+    async with Sandbox(port=3030, stage=Stage(roles={...}), observed=...) as slack:
+        ...                                # `slack.base` is what to open
+
+It is a `FakeSlack` in every other respect. It listens on loopback only, and is not for production.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from bot.sandbox.page.doing import GESTURES, Hands
+from bot.sandbox.page.guard import HEADERS, guarded
+from bot.sandbox.page.panel import Observed, Travels
+from bot.sandbox.page.screen import Screen, Stage, sees
+from bot.sandbox.refusals import Refused
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import User
+from bot.sandbox.workspace.registration import App
+from runtime.errors import ConfirmError, Forbidden, Invalid, NotFound
+from runtime.jsontypes import Json, JsonObject
+
+_FOLDER = Path(__file__).parent / "assets"
+_TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_STATUS: dict[type[ConfirmError], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, Refused: 409}
+_HEARTBEAT = 15.0
+"""A browser that went away is noticed by the next thing that is written to it."""
+_COME_BACK_AFTER = 500
+"""Milliseconds after which a browser tries again that has lost us."""
+_log = logging.getLogger(__name__)
+
+
+class Sandbox(FakeSlack):
+    """The local Slack, and its page under the same address."""
+
+    def __init__(
+        self,
+        app: App | None = None,
+        *,
+        team: str = "Acme",
+        port: int = 0,
+        stage: Stage | None = None,
+        observed: Observed | None = None,
+    ) -> None:
+        super().__init__(app, team=team, port=port)
+        self.page = Page(self, observed, stage)
+
+    def routes(self) -> web.Application:
+        served = super().routes()
+        self.page.add_to(served)
+        return served
+
+
+class Page:
+    def __init__(self, slack: FakeSlack, observed: Observed | None = None, stage: Stage | None = None) -> None:
+        self._slack = slack
+        self._observed = observed
+        self.stage = stage or Stage()
+        """May be set anew once people and channels have their ids; the page sees it when it is loaded."""
+        self.travels = Travels(slack.workspace.changes, slack.calls, slack.deliveries)
+        self._watching: set[asyncio.Task[None]] = set()
+        self._files = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
+
+    def add_to(self, served: web.Application) -> None:
+        """Adds the page to what an app talks to."""
+        served.cleanup_ctx.append(self._open)
+        for path in ("/", "/archives/{channel}/{message}"):
+            served.router.add_get(path, guarded(self._index))
+        served.router.add_get("/page/{file:.+}", guarded(self._file))
+        served.router.add_get("/sandbox/feed", guarded(self._feed))
+        served.router.add_get("/sandbox/travels/{number:[0-9]{1,9}}", guarded(self._travelled))
+        served.router.add_get("/sandbox/files/{id}", guarded(self._download))
+        served.router.add_post("/sandbox/do/{gesture}", guarded(self._do))
+
+    def watch(self, observed: Observed) -> asyncio.Task[None]:
+        """Shows this agent's side as well, from now on: for whoever builds it after the sandbox has started."""
+        return self._start(self.travels.watch(observed))
+
+    async def _open(self, _: web.Application) -> AsyncIterator[None]:
+        _log.warning(
+            "The sandbox is a local stand-in for Slack: whoever opens its page can act as anybody. Not for production."
+        )
+        self._start(self.travels.watch_slack())
+        if self._observed is not None:
+            self.watch(self._observed)
+        yield
+        for task in self._watching:
+            task.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+
+    def _start(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._watching.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._watching.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("The panel can't follow any more; what travels is not shown from here on.", exc_info=error)
+
+    # The page itself
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return self._static("index.html")
+
+    async def _file(self, request: web.Request) -> web.Response:
+        return self._static(request.match_info["file"])
+
+    def _static(self, name: str) -> web.Response:
+        path = self._files.get(name)
+        if path is None or path.suffix not in _TYPES:
+            raise web.HTTPNotFound
+        return web.Response(body=path.read_bytes(), content_type=_TYPES[path.suffix], charset="utf-8")
+
+    # What it shows
+
+    async def _feed(self, request: web.Request) -> web.StreamResponse:
+        """The whole screen of one person, then every change of it, as server-sent events.
+
+        A browser may remember somebody of an earlier sandbox: it gets the first person there is.
+        """
+        people = [each for each in self._slack.workspace.directory.users.values() if _may_be(each)]
+        if not people:
+            return _refused(404, "Nobody is here yet.")
+        user = next((each for each in people if each.id == request.query.get("as")), people[0])
+        response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        with contextlib.suppress(ConnectionResetError):  # the browser went away, which is how every feed ends
+            await self._tell(response, Screen(self._slack.workspace, user, self.stage))
+        return response
+
+    async def _tell(self, response: web.StreamResponse, screen: Screen) -> None:
+        changes, travels = self._slack.workspace.changes, self.travels
+        number, version, told = changes.number, travels.version, screen.whole()
+        told["travels"] = [*travels.since(0)]
+        await response.write(f"retry: {_COME_BACK_AFTER}\n\n".encode())
+        event = "screen"
+        while True:
+            if told:
+                await response.write(f"event: {event}\ndata: {json.dumps(told)}\n\n".encode())
+            elif not await _either(changes.after(number), travels.changes.after(version)):
+                await response.write(b": still here\n\n")
+            fresh, event = changes.since(number), "patch"
+            if fresh and fresh[0].number > number + 1:  # more has happened than is kept
+                told, event = screen.whole(), "screen"
+            else:
+                told = screen.after(fresh)
+            if travels.version > version:
+                told["travels"] = [*travels.since(version)]
+            number, version = changes.number, travels.version
+
+    async def _travelled(self, request: web.Request) -> web.Response:
+        found = self.travels.whole(int(request.match_info["number"]))
+        if found is None:
+            return _refused(404, "This is too long ago: the panel has forgotten it.")
+        return web.json_response(found)
+
+    async def _download(self, request: web.Request) -> web.Response:
+        try:
+            user = self._who(request.query.get("as", ""))
+        except ConfirmError as error:
+            return _refused(403, str(error))
+        workspace = self._slack.workspace
+        file = workspace.files.get(request.match_info["id"])
+        channels = [workspace.directory.channel(each) for each in file.channels] if file else []
+        if file is None or file.content is None or not any(sees(user, channel) for channel in channels):
+            return _refused(404, "There is no such file, or it was not shared with you.")
+        return web.Response(body=file.content, content_type="text/plain", charset="utf-8")
+
+    # What is done with it
+
+    async def _do(self, request: web.Request) -> web.Response:
+        gesture = GESTURES.get(request.match_info["gesture"])
+        if gesture is None:
+            return _refused(404, "The page knows no such gesture.")
+        try:
+            asked: Json = await request.json()
+            if not isinstance(asked, dict):
+                raise Invalid("A gesture is a JSON object.")
+            hands = Hands(self._slack, self._who(asked.pop("as", None)))
+            return web.json_response(await gesture.model_validate(asked).perform(hands))
+        except json.JSONDecodeError:
+            return _refused(400, "This is not JSON.")
+        except ValidationError as error:
+            wrong = error.errors(include_url=False)[0]
+            return _refused(400, f"{'.'.join(map(str, wrong['loc'])) or 'It'}: {wrong['msg']}.")
+        except ConfirmError as error:
+            return _refused(_STATUS.get(type(error), 400), str(error))
+
+    def _who(self, user_id: Json) -> User:
+        """The person whom the visitor is being: nobody can be a bot."""
+        people = self._slack.workspace.directory.users
+        user = people.get(user_id) if isinstance(user_id, str) else None
+        if user is None or not _may_be(user):
+            raise NotFound("Nobody by this id is here to be.")
+        return user
+
+
+def _may_be(user: User) -> bool:
+    return not user.is_bot and not user.deleted
+
+
+async def _either(*waits: Coroutine[None, None, None]) -> bool:
+    """True once one of them is done, False when nothing happened for the time of a heartbeat."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _refused(status: int, sentence: str) -> web.Response:
+    body: JsonObject = {"error": sentence}
+    return web.json_response(body, status=status)

@@ -1,0 +1,223 @@
+"""What travels, for the panel beside the chat: newcomers learn the protocol by watching it.
+
+Slack's side is read off the server's own records. The agent's side and the ledger are told by an `Observed`, which
+whoever puts a demo together provides: it follows the runtime's events and the ledger, and tells of each as an `Item`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, Protocol
+
+from bot.audit.ledger import Line
+from bot.sandbox.methods.call import Made
+from bot.sandbox.page import explained
+from bot.sandbox.reading import as_object, as_text, label, objects
+from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.workspace.changes import Changes
+from runtime.jsontypes import Json, JsonObject
+
+Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
+_KEPT = 2000
+_PENDING = "…"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One thing that went over a wire, or was written down. `note` explains it in one sentence."""
+
+    kind: Kind
+    title: str
+    note: str
+    body: JsonObject
+    at: float
+    """Seconds since 1970."""
+    reply: Json = None
+    """What came back, if something did."""
+    status: str = ""
+    trouble: bool = False
+
+
+class Observed(Protocol):
+    """The agent's side of a demo and its ledger."""
+
+    def follow(self) -> AsyncIterator[Item]:
+        """What happened so far, oldest first, then everything else as it happens."""
+        ...
+
+
+# -- what an `Observed` tells
+
+
+def request_event(event: JsonObject, at: float) -> Item:
+    """An event of a session with one or more requests in it, in either dialect."""
+    parts = objects(as_object(event.get("content")).get("parts"))
+    told = [as_object(as_object(part.get("functionCall")).get("args")) for part in parts]
+    told += [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
+    names = [as_text(as_object(each.get("originalFunctionCall")).get("name")) for each in told]
+    calls = ", ".join(name for name in names if name)
+    title = f"{calls} needs a word" if calls else "A call needs a word"
+    return Item(kind="request", title=title, note=explained.REQUEST, body=event, at=at)
+
+
+def answer_message(message: JsonObject, at: float) -> Item:
+    """The message with the answer, as it goes to the session."""
+    parts = objects(as_object(message.get("newMessage") or message).get("parts"))
+    answers = [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
+    words = ", ".join("confirmed" if each.get("confirmed") is True else "not confirmed" for each in answers)
+    return Item(kind="answer", title=words or "An answer", note=explained.ANSWER, body=message, at=at)
+
+
+def ledger_line(line: Line) -> Item:
+    content: Json = json.loads(line.content) if line.content is not None else "purged"
+    body: JsonObject = {
+        "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,
+        "confirmation": line.confirmation, "tool": line.tool, "content": content, "digest": line.digest,
+        "previous": line.previous, "hash": line.hash,
+    }  # fmt: skip
+    title = f"{line.kind.value}: {line.tool}" if line.tool else line.kind.value
+    return Item(
+        kind="ledger",
+        title=title,
+        note=explained.LINES.get(line.kind, explained.LEDGER),
+        body=body,
+        at=line.at.timestamp(),
+    )
+
+
+# -- what the server itself saw
+
+
+def delivered(made: Delivery) -> Item:
+    """A request to the app, and how it was answered."""
+    return Item(
+        kind="event" if made.kind == "events_api" else "click",
+        title=_what_was_done(made),
+        note=explained.DELIVERIES.get(made.what, explained.COMMAND if made.what[:1] == "/" else explained.EVENT),
+        body=made.body,
+        at=made.at,
+        reply=made.json or made.answer or None,
+        status=_how_it_was_taken(made),
+        trouble=bool(made.reason) and not made.acked,
+    )
+
+
+def called(made: Made) -> Item:
+    """A call of the Web API, and its answer."""
+    return Item(
+        kind="call",
+        title=made.method,
+        note=explained.CALLS.get(made.method, explained.CALL),
+        body=made.args,
+        at=made.at,
+        reply=made.answer or None,
+        status=made.error or made.fault or (str(made.status) if made.status else _PENDING),
+        trouble=bool(made.error or made.fault),
+    )
+
+
+def _what_was_done(made: Delivery) -> str:
+    body = made.body
+    who = as_text(as_object(body.get("user")).get("name")) or as_text(body.get("user_name"))
+    by = f" by {who}" if who else ""
+    again = f" (attempt {made.attempt + 1})" if made.attempt else ""
+    action = next(iter(objects(body.get("actions"))), {})
+    if action:
+        named = label(action.get("text")) or label(as_object(action.get("selected_option")).get("text"))
+        return f"“{named or as_text(action.get('type'))}”{by}{again}"
+    title = label(as_object(body.get("view")).get("title")) or as_text(body.get("callback_id"))
+    done = {"view_submission": " submitted", "view_closed": " closed"}.get(made.what, "")
+    return f"{f'“{title}”{done}' if title else made.what}{by}{again}"
+
+
+def _how_it_was_taken(made: Delivery) -> str:
+    if made.acked:  # how long it took is told a moment after what was answered
+        return _PENDING if made.acked_after is None else f"{made.status} in {made.acked_after * 1000:.0f} ms"
+    if made.status is not None:
+        return str(made.status)
+    return made.reason.replace("_", " ") if made.reason else _PENDING
+
+
+@dataclass(slots=True)
+class _Kept:
+    number: int
+    version: int
+    item: Item
+    source: Callable[[], Item] | None = None
+    """While the item can still change: how to look at it again."""
+
+
+class Travels:
+    """Everything that travelled, numbered in its order; `version` grows with each item and each change of one."""
+
+    def __init__(self, slack: Changes, calls: Sequence[Made], deliveries: Sequence[Delivery]) -> None:
+        self.changes = Changes()
+        self._slack = slack
+        self._calls = calls
+        self._deliveries = deliveries
+        self._read_calls = self._read_deliveries = 0
+        self._numbers = itertools.count(1)
+        self._kept: dict[int, _Kept] = {}
+        self._unfinished: list[_Kept] = []
+
+    @property
+    def version(self) -> int:
+        return self.changes.number
+
+    def since(self, version: int) -> list[JsonObject]:
+        """What is new or different, in short; `whole` has the rest."""
+        return [
+            {
+                "number": kept.number, "kind": kept.item.kind, "title": kept.item.title, "note": kept.item.note,
+                "at": kept.item.at, "status": kept.item.status, "trouble": kept.item.trouble,
+            }
+            for kept in self._kept.values()
+            if kept.version > version
+        ]  # fmt: skip
+
+    def whole(self, number: int) -> JsonObject | None:
+        kept = self._kept.get(number)
+        return {"body": kept.item.body, "reply": kept.item.reply} if kept else None
+
+    async def watch_slack(self) -> None:
+        while True:
+            seen = self._slack.number
+            self.collect()
+            await self._slack.after(seen)
+
+    async def watch(self, observed: Observed) -> None:
+        async for item in observed.follow():
+            self.collect()
+            self._keep(item)
+
+    def collect(self) -> None:
+        """Reads what the server has recorded since, in the order in which it happened."""
+        self._unfinished = [kept for kept in self._unfinished if not self._finished(kept)]
+        fresh: list[Callable[[], Item]] = [
+            partial(delivered, each) for each in self._deliveries[self._read_deliveries :]
+        ]
+        fresh += [partial(called, each) for each in self._calls[self._read_calls :]]
+        self._read_deliveries, self._read_calls = len(self._deliveries), len(self._calls)
+        for source in sorted(fresh, key=lambda each: each().at):
+            self._keep(source(), source)
+
+    def _keep(self, item: Item, source: Callable[[], Item] | None = None) -> None:
+        self.changes.tell("delivery")
+        number = next(self._numbers)
+        kept = self._kept[number] = _Kept(number, self.version, item)
+        self._kept.pop(number - _KEPT, None)
+        if source is not None and item.status == _PENDING:
+            kept.source = source
+            self._unfinished.append(kept)
+
+    def _finished(self, kept: _Kept) -> bool:
+        """Looks at it again."""
+        item = kept.source() if kept.source is not None else kept.item
+        if item != kept.item:
+            self.changes.tell("delivery")
+            kept.item, kept.version = item, self.version
+        return item.status != _PENDING

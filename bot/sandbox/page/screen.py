@@ -1,0 +1,200 @@
+"""One person's screen as JSON: all of it, or what a row of changes makes different. Both have the same shape, so that
+the page merges the one as it merges the other: a name that maps to null is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from bot.sandbox.reading import as_text
+from bot.sandbox.workspace.changes import Change
+from bot.sandbox.workspace.records import Channel, Install, Message, User, View
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.errors import Forbidden, NotFound
+from runtime.jsontypes import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcut:
+    """An entry of the app's manifest that a person finds in a message's menu, or beside the message box."""
+
+    name: str
+    callback_id: str
+    where: Literal["message", "global"] = "message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """What the page says beyond what the workspace holds."""
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """User id → what this person is in the story, in a few words."""
+    shortcuts: tuple[Shortcut, ...] = ()
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """Command → what it does, in a few words."""
+    tries: tuple[str, ...] = ()
+    """What a newcomer could say to the app."""
+    start: str = ""
+    """The id of the channel to begin in."""
+
+
+class Screen:
+    def __init__(self, workspace: Workspace, user: User, stage: Stage) -> None:
+        self._workspace = workspace
+        self._user = user
+        self._stage = stage
+
+    def whole(self) -> JsonObject:
+        install = self._own_install()
+        direct = ""
+        if install is not None:
+            direct = self._workspace.directory.direct(self._user.team_id, self._user.id, install.bot_user_id).id
+        channels = [each for each in self._workspace.directory.channels.values() if self._sees(each)]
+        return {
+            "me": self._user.id,
+            "now": self._workspace.clock.now(),
+            "team": self._team(),
+            "app": {"name": self._workspace.app.name, "bot": install.bot_user_id if install else "", "direct": direct},
+            "stage": self._staged(),
+            "people": self._people(),
+            "groups": self._groups(),
+            "channels": {each.id: self._channel(each) for each in channels},
+            "messages": {each.id: self._messages(each) for each in channels},
+            **self._views(),
+            "home": self._home(),
+        }
+
+    def after(self, changes: Sequence[Change]) -> JsonObject:
+        """What is different on this screen now."""
+        told: JsonObject = {}
+        channels: JsonObject = {}
+        messages: dict[str, JsonObject] = {}
+        for change in changes:
+            channel = self._workspace.directory.channels.get(change.channel)
+            if channel is not None and (change.kind != "channel" or change.user in ("", self._user.id)):
+                channels[channel.id] = self._channel(channel)
+                if self._sees(channel):
+                    self._told_of_messages(messages.setdefault(channel.id, {}), channel, change)
+            if change.kind in ("person", "install"):
+                told["people"] = self._people()
+            elif change.kind == "group":
+                told["groups"] = self._groups()
+            elif change.kind == "view" and change.user == self._user.id:
+                told |= self._views()
+            elif change.kind == "home" and change.user == self._user.id:
+                told["home"] = self._home()
+        if channels:
+            told |= {"channels": channels, "messages": {**messages}}
+        return told
+
+    def _told_of_messages(self, messages: JsonObject, channel: Channel, change: Change) -> None:
+        if change.ts:
+            messages[change.ts] = self._message(channel, change.ts)
+        elif change.kind == "channel" and not change.user:
+            messages |= self._messages(channel)
+
+    def _sees(self, channel: Channel) -> bool:
+        return sees(self._user, channel)
+
+    def _channel(self, channel: Channel) -> Json:
+        if not self._sees(channel):
+            return None
+        others = sorted(channel.members - {self._user.id})
+        return {
+            "id": channel.id, "kind": channel.kind, "name": channel.name or channel.id,
+            "with": (others[0] if others else self._user.id) if channel.kind == "im" else "",
+            "member": self._user.id in channel.members, "members": [*sorted(channel.members)],
+            "shared": channel.is_ext_shared, "archived": channel.is_archived, "statuses": {**channel.statuses},
+            "read": channel.read.get(self._user.id, ""), "unread": self._workspace.unread(self._user.id, channel),
+        }  # fmt: skip
+
+    def _messages(self, channel: Channel) -> JsonObject:
+        mine = [each.ts for each in channel.ephemerals if each.only_for == self._user.id]
+        return {ts: self._message(channel, ts) for ts in [*channel.messages, *mine]}
+
+    def _message(self, channel: Channel, ts: str) -> Json:
+        message = channel.messages.get(ts) or next((each for each in channel.ephemerals if each.ts == ts), None)
+        if message is None or message.only_for not in ("", self._user.id):
+            return None
+        return _shown(message)
+
+    def _views(self) -> JsonObject:
+        top = self._workspace.views.top(self._user.id)
+        return {
+            "modal": None if top is None else {**self._view(top), "errors": {**top.errors}},
+            "notices": [*self._workspace.notices.get(self._user.id, [])],
+        }
+
+    def _home(self) -> Json:
+        home = self._workspace.views.home(self._user.team_id, self._user.id)
+        return None if home is None else self._view(home)
+
+    def _view(self, view: View) -> JsonObject:
+        install = self._own_install() or next(iter(self._workspace.directory.installs.values()))
+        return self._workspace.views.to_json(view, install)
+
+    def _own_install(self) -> Install | None:
+        return self._workspace.directory.installed_in(self._user.team_id)
+
+    def _team(self) -> JsonObject:
+        team = self._workspace.directory.team(self._user.team_id)
+        return {"id": team.id, "name": team.name, "domain": team.domain}
+
+    def _people(self) -> JsonObject:
+        return {user.id: self._person(user) for user in self._workspace.directory.users.values()}
+
+    def _person(self, user: User) -> JsonObject:
+        return {
+            "id": user.id, "name": user.name, "real_name": user.real_name, "tz": user.tz, "bot": user.is_bot,
+            "deleted": user.deleted, "guest": user.is_restricted or user.is_ultra_restricted,
+            "elsewhere": user.is_stranger or user.team_id != self._user.team_id,
+            "role": self._stage.roles.get(user.id, ""),
+        }  # fmt: skip
+
+    def _groups(self) -> JsonObject:
+        groups = self._workspace.directory.groups.values()
+        return {each.id: {"handle": each.handle, "members": [*each.members]} for each in groups if not each.disabled}
+
+    def _staged(self) -> JsonObject:
+        commands = sorted(self._workspace.app.commands)
+        return {
+            "commands": [{"name": name, "hint": self._stage.commands.get(name, "")} for name in commands],
+            "shortcuts": [
+                {"name": each.name, "callback_id": each.callback_id, "where": each.where}
+                for each in self._stage.shortcuts
+            ],
+            "tries": [*self._stage.tries],
+            "start": self._stage.start,
+        }
+
+
+def sees(user: User, channel: Channel) -> bool:
+    """Whether a channel can be read by this person: as a member, or since it is their workspace's and public."""
+    return user.id in channel.members or (channel.kind == "public" and user.team_id in channel.teams)
+
+
+def seen_channel(workspace: Workspace, user: User, channel_id: str) -> Channel:
+    """The channel, for somebody who can read it."""
+    channel = workspace.directory.channel(channel_id)
+    if not sees(user, channel):
+        raise Forbidden(f"{user.name} is not in this channel and cannot see it.")
+    return channel
+
+
+def seen_message(workspace: Workspace, user: User, channel_id: str, ts: str) -> Message:
+    message = workspace.messages.find(seen_channel(workspace, user, channel_id).id, ts)
+    if message.only_for not in ("", user.id):
+        raise NotFound(f"There is no message {ts} that {user.name} could see.")
+    return message
+
+
+def _shown(message: Message) -> JsonObject:
+    told = message.to_json()
+    told["streaming"] = message.streaming_since is not None
+    told["files"] = [
+        {"id": as_text(file.get("id")), "title": as_text(file.get("title")), "size": file.get("size")}
+        for file in message.files
+    ]
+    return told

@@ -1,0 +1,295 @@
+"""What Slack's client does for a person: sending, clicking, filling in, submitting, and what becomes of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from bot.sandbox.blockkit.elements import OPTION, interactive
+from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
+from bot.sandbox.blockkit.schema import array
+from bot.sandbox.people import forms, state
+from bot.sandbox.reading import as_object, as_text, objects
+from bot.sandbox.refusals import Refused
+from bot.sandbox.server.delivery import Delivery, Outbox
+from bot.sandbox.server.payloads import Payloads
+from bot.sandbox.workspace.records import Channel, Install, Message, User, View
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.errors import Forbidden, Invalid, NotFound
+from runtime.jsontypes import Json, JsonObject
+
+_MENTION = re.compile(r"(<@\w+>)")
+TROUBLE = "We had some trouble connecting. Try again?"
+
+
+class Gestures:
+    def __init__(self, workspace: Workspace, payloads: Payloads, outbox: Outbox) -> None:
+        self._workspace = workspace
+        self._payloads = payloads
+        self._outbox = outbox
+        self.base = ""
+        self.takes_answers = asyncio.Event()
+        """While it is not set, Slack is slow to do what apps answer to a submission."""
+        self.takes_answers.set()
+        self._entered: dict[tuple[str, str], dict[tuple[str, str], JsonObject]] = {}
+
+    def say(
+        self,
+        user: User,
+        channel: Channel,
+        text: str,
+        *,
+        thread_ts: str = "",
+        broadcast: bool = False,
+        files: Mapping[str, bytes] | None = None,
+    ) -> Message:
+        if user.id not in channel.members:
+            raise Forbidden(f"{user.name} is not in {channel.name or channel.id} and cannot write there.")
+        blocks: list[JsonObject] = [_as_typed(text)] if text else []
+        subtype = "thread_broadcast" if broadcast and thread_ts else "file_share" if files else ""
+        told = [self._workspace.keep_file(user, channel, name, data) for name, data in (files or {}).items()]
+        attached = [file.to_json(self.base, self._workspace.clock.now()) for file in told]
+        return self._workspace.messages.post(
+            channel, user.id, thread_ts=thread_ts, text=text, blocks=blocks, subtype=subtype, files=attached
+        )
+
+    def edit(self, user: User, message: Message, text: str) -> None:
+        channel, found = self._own(user, message)
+        self._workspace.messages.edit(channel, found, user.id, text=text, blocks=[_as_typed(text)])
+
+    def delete(self, user: User, message: Message) -> None:
+        channel, found = self._own(user, message)
+        self._workspace.messages.delete(channel, found)
+
+    async def act(self, user: User, message: Message, block_id: str, action_id: str, value: Json = None) -> Delivery:
+        """A click or a choice in a message, as this copy of it shows it."""
+        channel = self._workspace.directory.channel(message.channel_id)
+        self._may_be_in(user, channel)
+        if message.only_for not in ("", user.id):
+            raise Forbidden(f"{user.name} cannot see this message: only {message.only_for} can.")
+        install = self._install(channel, user)
+        element = _element(message.blocks, block_id, action_id)
+        entered = self._entered.setdefault((user.id, message.ts), {})
+        new = _entry(element, value)
+        if new is not None:
+            entered[block_id, action_id] = new
+        told = self._payloads.on_message("block_actions", user, install, channel, message)
+        hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id, message.ts, message.thread_ts)
+        told |= {
+            "state": {"values": state.values(message.blocks, entered)},
+            "response_url": f"{self.base}/actions/{hook.secret}",
+            "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
+            "actions": [self._payloads.action(element, block_id, new)],
+        }
+        return await self._interact(user, told, "This action could not be completed.")
+
+    async def act_in_view(self, user: User, view: View, block_id: str, action_id: str, value: Json = None) -> Delivery:
+        element = _element(objects(view.body.get("blocks")), block_id, action_id)
+        new = _entry(element, value)
+        if new is not None:
+            self._workspace.views.enter(view, block_id, action_id, new)
+        install = self._app_for(user)
+        told = self._payloads.on_view("block_actions", user, install, view)
+        told["trigger_id"] = self._workspace.tickets.trigger(
+            user.team_id, user.id, view.id if view.kind == "modal" else ""
+        )
+        told["actions"] = [self._payloads.action(element, block_id, new)]
+        return await self._interact(user, told, TROUBLE)
+
+    async def suggest(self, user: User, view: View, block_id: str, action_id: str, typed: str) -> list[JsonObject]:
+        """The options that the app offers for what was typed into a select of its own."""
+        told = self._payloads.on_view("block_suggestion", user, self._app_for(user), view)
+        told |= {"block_id": block_id, "action_id": action_id, "value": typed}
+        made = await self._outbox.deliver("interactive", told)
+        options = objects(made.json.get("options"))
+        if not made.acked or any(True for _ in array(OPTION, 100, 0)([*options], "/options")):
+            self._workspace.notice(user.id, TROUBLE)
+            return []
+        return options
+
+    async def enter(self, user: User, view: View, block_id: str, value: Json) -> Delivery | None:
+        """Fills in one input; the app hears of it only if the block asks for that."""
+        block = next(each for each in objects(view.body.get("blocks")) if each.get("block_id") == block_id)
+        element = as_object(block.get("element"))
+        action_id = as_text(element.get("action_id"))
+        if block.get("dispatch_action") is True:
+            return await self.act_in_view(user, view, block_id, action_id, value)
+        self._workspace.views.enter(view, block_id, action_id, state.entry(element, value))
+        return None
+
+    async def submit(self, user: User, view: View) -> Delivery | None:
+        """None when the client itself found something wrong: then the app never hears of it."""
+        if "submit" not in view.body:
+            raise Invalid("This modal has no button to submit it with.")
+        wrong = forms.problems(view)
+        self._workspace.views.show_errors(view, wrong)
+        if wrong:
+            return None
+        install = self._app_for(user)
+        told = self._payloads.on_view("view_submission", user, install, view)
+        told |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id, view.id), "response_urls": []}
+        made = await self._interact(user, told, TROUBLE)
+        if made.acked:
+            await self.takes_answers.wait()
+            self._follow(user, view, made)
+        return made
+
+    async def close(self, user: User, view: View, *, everything: bool = False) -> Delivery | None:
+        cleared = everything or view.body.get("clear_on_close") is True
+        told = self._payloads.on_view("view_closed", user, self._app_for(user), view)
+        if cleared:
+            self._workspace.views.clear(user.id)
+        else:
+            self._workspace.views.close(view)
+        if view.body.get("notify_on_close") is not True:
+            return None
+        told.pop("trigger_id", None)
+        return await self._outbox.deliver("interactive", {**told, "is_cleared": cleared})
+
+    async def command(self, user: User, channel: Channel, command: str, text: str) -> Delivery:
+        if command not in self._workspace.app.commands:
+            raise NotFound(f"{command} is not a valid command.")
+        install = self._install(channel, user)
+        hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id)
+        form: JsonObject = {
+            **self._payloads.command(user, install, channel, command, text),
+            "response_url": f"{self.base}/commands/{hook.secret}",
+            "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
+        }
+        made = await self._outbox.deliver("slash_commands", form)
+        if not made.acked:
+            why = "operation_timeout" if made.reason == "http_timeout" else "dispatch_failed"
+            self._workspace.notice(user.id, f'{command} failed with the error "{why}"')
+        elif made.answer:
+            self.respond(hook.channel_id, user.id, made.json or {"text": made.answer})
+        return made
+
+    async def shortcut(self, user: User, callback_id: str) -> Delivery:
+        told = self._payloads.global_shortcut(user, self._app_for(user), callback_id)
+        told["trigger_id"] = self._workspace.tickets.trigger(user.team_id, user.id)
+        return await self._interact(user, told, TROUBLE)
+
+    async def message_shortcut(self, user: User, message: Message, callback_id: str) -> Delivery:
+        channel = self._workspace.directory.channel(message.channel_id)
+        self._may_be_in(user, channel)
+        install = self._install(channel, user)
+        told = self._payloads.on_message("message_action", user, install, channel, message)
+        hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id, "", message.thread_ts)
+        told |= {
+            "callback_id": callback_id,
+            "message_ts": message.ts,
+            "action_ts": self._workspace.messages.next_ts(),
+            "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
+            "response_url": f"{self.base}/app/{hook.secret}",
+        }
+        return await self._interact(user, told, TROUBLE)
+
+    def open_home(self, user: User) -> None:
+        install = self._app_for(user)
+        direct = self._workspace.directory.direct(user.team_id, user.id, install.bot_user_id)
+        event: JsonObject = {"type": "app_home_opened", "user": user.id, "channel": direct.id, "tab": "home"}
+        view = self._workspace.views.home(user.team_id, user.id)
+        if view is not None:
+            event["view"] = self._workspace.views.to_json(view, install)
+        self._outbox.event(install, event)
+
+    def respond(self, channel_id: str, user_id: str, body: JsonObject, thread_ts: str = "") -> Message:
+        """What the app says through an ack or a response URL: for this person alone, unless `in_channel`."""
+        channel = self._workspace.directory.channel(channel_id)
+        text = check_text(as_text(body.get("text")), updating=False)
+        blocks = check_blocks(body.get("blocks") or [])
+        if not text and not blocks:
+            raise Refused("no_text", status=400)
+        install = self._install(channel, self._workspace.directory.user(user_id))
+        only_for = "" if body.get("response_type") == "in_channel" else user_id
+        return self._workspace.messages.post(
+            channel, install.bot_user_id, thread_ts=thread_ts, only_for=only_for, by=install, text=text, blocks=blocks
+        )
+
+    async def _interact(self, user: User, told: JsonObject, trouble: str) -> Delivery:
+        made = await self._outbox.deliver("interactive", told)
+        if not made.acked:
+            self._workspace.notice(user.id, trouble)
+        return made
+
+    def _follow(self, user: User, view: View, made: Delivery) -> None:
+        """Does what the answer to a submission asks for."""
+        answer, views = made.json, self._workspace.views
+        try:
+            match answer.get("response_action"):
+                case None if not answer:
+                    views.close(view)
+                case "clear":
+                    views.clear(user.id)
+                case "update":
+                    views.update(view, check_view(answer.get("view"), "modal"))
+                case "push":
+                    views.push(view.team_id, user.id, check_view(answer.get("view"), "modal"))
+                case "errors":
+                    views.show_errors(view, _errors(view, as_object(answer.get("errors"))))
+                case other:
+                    raise Refused("invalid_response_action", messages=[json.dumps(other)])
+        except Refused as refused:
+            made.reason = str(refused)
+            self._workspace.notice(user.id, TROUBLE)
+
+    def _own(self, user: User, message: Message) -> tuple[Channel, Message]:
+        found = self._workspace.messages.find(message.channel_id, message.ts)
+        if found.user != user.id:
+            raise Forbidden("People can change their own messages only.")
+        return self._workspace.directory.channel(message.channel_id), found
+
+    def _may_be_in(self, user: User, channel: Channel) -> None:
+        if user.id not in channel.members and channel.kind != "public":
+            raise Forbidden(f"{user.name} is not in {channel.name or channel.id} and cannot see it.")
+
+    def _app_for(self, user: User) -> Install:
+        found = self._workspace.directory.installed_in(user.team_id)
+        if found is not None:
+            return found
+        shared = [each for each in self._workspace.directory.channels.values() if user.id in each.members]
+        return self._install(next((each for each in shared if each.is_ext_shared), None), user)
+
+    def _install(self, channel: Channel | None, user: User) -> Install:
+        """The installation that serves a channel: of the person's own workspace, else of one it is shared with."""
+        for team_id in (user.team_id, *sorted(channel.teams if channel else ())):
+            found = self._workspace.directory.installed_in(team_id)
+            if found is not None:
+                return found
+        raise NotFound(f"{self._workspace.app.name} is not installed where {user.name} is.")
+
+
+def _as_typed(text: str) -> JsonObject:
+    """Slack's composer sends rich text next to the message's own text: mentions apart, the rest unescaped."""
+    leaves: list[Json] = []
+    for piece in _MENTION.split(text):
+        if piece.startswith("<@"):
+            leaves.append({"type": "user", "user_id": piece[2:-1]})
+        elif piece:
+            leaves.append({"type": "text", "text": html.unescape(piece)})
+    return {"type": "rich_text", "elements": [{"type": "rich_text_section", "elements": leaves}]}
+
+
+def _element(blocks: Sequence[JsonObject], block_id: str, action_id: str) -> JsonObject:
+    for block in blocks:
+        for element in interactive(block):
+            if block.get("block_id") == block_id and element.get("action_id") == action_id:
+                return element
+    raise NotFound(f"There is nothing to click under {block_id}/{action_id}.")
+
+
+def _entry(element: JsonObject, value: Json) -> JsonObject | None:
+    kind = as_text(element.get("type"))
+    if kind == "overflow":
+        return {"type": kind, "selected_option": value}
+    return state.entry(element, value) if kind in state.SLOTS else None
+
+
+def _errors(view: View, errors: JsonObject) -> dict[str, str]:
+    inputs = {each.get("block_id") for each in objects(view.body.get("blocks")) if each.get("type") == "input"}
+    if not errors or not set(errors) <= inputs:
+        raise Refused("invalid_errors", messages=[f"no input block is called {sorted(set(errors) - inputs)}"])
+    return {name: as_text(text) for name, text in errors.items()}

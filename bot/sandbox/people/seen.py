@@ -1,0 +1,205 @@
+"""What stands before a person: messages as they last saw them, modals to fill in, a Home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bot.sandbox.blockkit.elements import element_label, every_option, interactive
+from bot.sandbox.people.forms import entered_in
+from bot.sandbox.people.gestures import Gestures
+from bot.sandbox.people.plain import Reader, entered_text
+from bot.sandbox.reading import as_object, as_text, label, objects
+from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.workspace.records import Message, View
+from runtime.errors import NotFound
+from runtime.jsontypes import Json, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A message as one person saw it at one moment; it does not change when the message does."""
+
+    author: str
+    text: str
+    message: Message
+
+    @property
+    def ts(self) -> str:
+        return self.message.ts
+
+    @property
+    def thread(self) -> str:
+        return self.message.thread_ts or self.message.ts
+
+    @property
+    def channel(self) -> str:
+        return self.message.channel_id
+
+    @property
+    def fallback(self) -> str:
+        """What notifications and screen readers read instead of the blocks."""
+        return self.message.text
+
+    @property
+    def ephemeral(self) -> bool:
+        return bool(self.message.only_for)
+
+    @property
+    def buttons(self) -> tuple[str, ...]:
+        return tuple(element_label(element) for _, element in controls(self.message.blocks))
+
+    def __contains__(self, words: str) -> bool:
+        return words in self.text
+
+    def __str__(self) -> str:
+        return f"{self.author}: {self.text}"
+
+
+def controls(blocks: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
+    return [(as_text(block.get("block_id")), element) for block in blocks for element in interactive(block)]
+
+
+def find_control(blocks: Sequence[JsonObject], name: str) -> tuple[str, JsonObject]:
+    """By what it says, by its action_id, or by its accessible name."""
+    for block_id, element in controls(blocks):
+        names = (element_label(element), element.get("action_id"), element.get("accessibility_label"))
+        if name in names:
+            return block_id, element
+    there = [element_label(element) for _, element in controls(blocks)]
+    raise NotFound(f"There is no “{name}” to click here, only {there}.")
+
+
+def chosen(element: JsonObject, value: Json) -> Json:
+    """A person picks options by their labels; the payload carries the options themselves."""
+    options = every_option(element)
+    if element.get("type") == "number_input" and value is not None:
+        return str(value)
+    if not options:
+        return value
+    if isinstance(value, list):
+        return [_option(options, as_text(each)) for each in value]
+    return None if value is None else _option(options, as_text(value))
+
+
+def _option(options: Sequence[JsonObject], name: str) -> JsonObject:
+    for option in options:
+        if name in (label(option.get("text")), option.get("value")):
+            return option
+    raise NotFound(f"“{name}” is not among the options: {[label(each.get('text')) for each in options]}.")
+
+
+class Surface:
+    """A view that one person can read and use."""
+
+    def __init__(self, view: View, reader: Reader, gestures: Gestures) -> None:
+        self._view = view
+        self._reader = reader
+        self._gestures = gestures
+
+    @property
+    def view(self) -> View:
+        return self._view
+
+    @property
+    def text(self) -> str:
+        return self._reader.blocks(self._blocks, lambda block, _: entered_text(entered_in(self._view, block)))
+
+    @property
+    def buttons(self) -> tuple[str, ...]:
+        return tuple(element_label(element) for _, element in controls(self._blocks) if element.get("type") == "button")
+
+    def __contains__(self, words: str) -> bool:
+        return words in str(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    async def clicks(self, button: str, value: Json = None) -> Delivery:
+        block_id, element = find_control(self._blocks, button)
+        return await self._gestures.act_in_view(
+            self._reader.user, self._view, block_id, as_text(element.get("action_id")), chosen(element, value)
+        )
+
+    async def ticks(self, option: str) -> list[Delivery]:
+        """Ticks every box that offers this."""
+        boxes = [(block_id, box) for block_id, box in controls(self._blocks) if box.get("type") == "checkboxes"]
+        return [
+            await self._gestures.act_in_view(
+                self._reader.user, self._view, block_id, as_text(box.get("action_id")), chosen(box, [option])
+            )
+            for block_id, box in boxes
+            if option in [label(one.get("text")) for one in every_option(box)]
+        ]
+
+    @property
+    def _blocks(self) -> list[JsonObject]:
+        return objects(self._view.body.get("blocks"))
+
+
+class Home(Surface):
+    """The app's Home tab of one person."""
+
+
+class Modal(Surface):
+    """The modal before a person: fields by their labels, errors under them."""
+
+    @property
+    def title(self) -> str:
+        return label(self._view.body.get("title"))
+
+    def is_open(self) -> bool:
+        return not self._view.closed
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """What each field shows, by its label."""
+        return {label(each.get("label")): entered_text(entered_in(self._view, each)) for each in self._inputs}
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """What is wrong, by the label of the field."""
+        names = {as_text(each.get("block_id")): label(each.get("label")) for each in self._inputs}
+        return {names[block_id]: text for block_id, text in self._view.errors.items()}
+
+    def __str__(self) -> str:
+        wrong = [f"{name}: {text}" for name, text in self.errors.items()]
+        submit = label(self._view.body.get("submit"))
+        return "\n".join([self.title, self.text, *wrong, *([f"[{submit}]"] if submit else [])])
+
+    async def fill(self, values: Mapping[str, Json]) -> None:
+        """Fields by label, action_id or block_id; options by what they say; None empties a field."""
+        for name, value in values.items():
+            block = self._field(name)
+            element = as_object(block.get("element"))
+            await self._gestures.enter(
+                self._reader.user, self._view, as_text(block.get("block_id")), chosen(element, value)
+            )
+
+    async def looks_up(self, field: str, typed: str) -> list[str]:
+        """The options that the app offers for what is typed into a field."""
+        block = self._field(field)
+        element = as_object(block.get("element"))
+        offered = await self._gestures.suggest(
+            self._reader.user, self._view, as_text(block.get("block_id")), as_text(element.get("action_id")), typed
+        )
+        return [label(option.get("text")) for option in offered]
+
+    async def submits(self, values: Mapping[str, Json] | None = None) -> Delivery | None:
+        """None when the client found something wrong by itself; look at `errors`."""
+        await self.fill(values or {})
+        return await self._gestures.submit(self._reader.user, self._view)
+
+    async def closes(self) -> Delivery | None:
+        return await self._gestures.close(self._reader.user, self._view)
+
+    def _field(self, name: str) -> JsonObject:
+        for block in self._inputs:
+            element = as_object(block.get("element"))
+            if name in (label(block.get("label")), element.get("action_id"), block.get("block_id")):
+                return block
+        raise NotFound(f"There is no field “{name}” in “{self.title}”, only {list(self.fields)}.")
+
+    @property
+    def _inputs(self) -> list[JsonObject]:
+        return [block for block in self._blocks if block.get("type") == "input"]

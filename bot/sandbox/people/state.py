@@ -1,0 +1,77 @@
+"""What a person has entered into elements, in the shape in which payloads tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from bot.sandbox.blockkit.elements import interactive
+from bot.sandbox.reading import as_text
+from runtime.jsontypes import Json, JsonObject
+
+
+class Slot(NamedTuple):
+    """Where an element's state keeps its value, and which field it starts from."""
+
+    key: str
+    initial: str
+    several: bool = False
+
+
+SLOTS: dict[str, Slot] = {
+    "plain_text_input": Slot("value", "initial_value"),
+    "number_input": Slot("value", "initial_value"),
+    "email_text_input": Slot("value", "initial_value"),
+    "url_text_input": Slot("value", "initial_value"),
+    "rich_text_input": Slot("rich_text_value", "initial_value"),
+    "static_select": Slot("selected_option", "initial_option"),
+    "external_select": Slot("selected_option", "initial_option"),
+    "radio_buttons": Slot("selected_option", "initial_option"),
+    "checkboxes": Slot("selected_options", "initial_options", True),
+    "multi_static_select": Slot("selected_options", "initial_options", True),
+    "multi_external_select": Slot("selected_options", "initial_options", True),
+    "users_select": Slot("selected_user", "initial_user"),
+    "multi_users_select": Slot("selected_users", "initial_users", True),
+    "channels_select": Slot("selected_channel", "initial_channel"),
+    "multi_channels_select": Slot("selected_channels", "initial_channels", True),
+    "conversations_select": Slot("selected_conversation", "initial_conversation"),
+    "multi_conversations_select": Slot("selected_conversations", "initial_conversations", True),
+    "datepicker": Slot("selected_date", "initial_date"),
+    "timepicker": Slot("selected_time", "initial_time"),
+    "datetimepicker": Slot("selected_date_time", "initial_date_time"),
+    "file_input": Slot("files", "initial_files", True),
+}
+
+Entered = Mapping[tuple[str, str], JsonObject]
+
+
+def state_of(element: JsonObject) -> JsonObject | None:
+    """The state before anybody touched it; None for what has none, such as a button."""
+    kind = as_text(element.get("type"))
+    slot = SLOTS.get(kind)
+    if slot is None:
+        return None
+    empty: Json = [] if slot.several else None
+    return {"type": kind, slot.key: element.get(slot.initial) or empty}
+
+
+def entry(element: JsonObject, value: Json) -> JsonObject:
+    """The state after a person entered this value."""
+    slot = SLOTS[as_text(element.get("type"))]
+    return {"type": element["type"], slot.key: value if value != "" else None}
+
+
+def values(blocks: Sequence[JsonObject], entered: Entered) -> JsonObject:
+    """`state.values`: block by block, element by element."""
+    found: JsonObject = {}
+    for block in blocks:
+        block_id = as_text(block.get("block_id"))
+        inside: JsonObject = {}
+        for element in interactive(block):
+            initial = state_of(element)
+            action_id = as_text(element.get("action_id"))
+            if initial is not None:
+                inside[action_id] = entered.get((block_id, action_id), initial)
+        if inside:
+            found[block_id] = inside
+    return found

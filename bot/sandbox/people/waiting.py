@@ -1,0 +1,74 @@
+"""Waiting for what people should see: woken by every change, never by a clock; in vain, it tells what there is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from bot.sandbox.methods.call import Made
+from bot.sandbox.people.plain import Reader
+from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.workspace.records import User
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.errors import ConfirmError, NotFound
+
+T = TypeVar("T")
+PATIENCE = 20.0
+"""What is awaited comes at once, or not at all; a busy machine may take its time over it."""
+
+_NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
+
+
+class WaitedInVain(ConfirmError, AssertionError):
+    """It did not come to pass in time; the message shows every conversation as it stands."""
+
+
+async def until(
+    workspace: Workspace, look: Callable[[], T | None], *, timeout: float, what: str, scene: Callable[[], str]
+) -> T:
+    """What `look` finds, as soon as it finds something; NotFound and LookupError mean: not yet."""
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                seen = workspace.changes.number
+                found = _try(look)
+                if found:
+                    return found
+                await workspace.changes.after(seen)
+    except TimeoutError as error:
+        raise WaitedInVain(f"Waited {timeout:g} s in vain for {what}. This is what there is:\n{scene()}") from error
+
+
+def _try(look: Callable[[], T | None]) -> T | None:
+    try:
+        return look()
+    except (NotFound, LookupError):
+        return None
+
+
+def scene(workspace: Workspace, calls: list[Made], deliveries: list[Delivery]) -> str:
+    """All conversations, modals, and what went wrong on the wire."""
+    reader, lines = Reader(workspace.directory, _NOBODY), []
+    for channel in workspace.directory.channels.values():
+        messages = sorted([*channel.messages.values(), *channel.ephemerals], key=lambda each: each.ts)
+        lines += [f"— #{channel.name or channel.id}"] if messages else []
+        for message in messages:
+            author = workspace.directory.user(message.user).name
+            only = f" (only for {workspace.directory.user(message.only_for).name})" if message.only_for else ""
+            indent = "    " if message.is_reply else "  "
+            body = reader.message(message).replace("\n", f"\n{indent}  ")
+            lines.append(f"{indent}{author}{only}: {body}")
+    for user in workspace.directory.users.values():
+        view = workspace.views.top(user.id)
+        lines += [f"— {user.name} has a modal open: {view.body.get('title')}"] if view else []
+    lines += [f"— {name} was told: {texts}" for name, texts in workspace.notices.items()]
+    lines += [
+        f"— {made.method} got {made.status} {made.error} {made.fault}"
+        for made in calls
+        if made.status != 200 or made.error
+    ]
+    lines += [
+        f"— {made.what} was not acknowledged: {made.status} {made.reason}" for made in deliveries if not made.acked
+    ]
+    return "\n".join(lines) or "nothing at all"

@@ -1,0 +1,202 @@
+"""What goes to the app: signed HTTP requests or Socket Mode envelopes, three seconds for each, events again."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+from urllib.parse import urlencode
+
+import aiohttp
+
+from bot.sandbox.reading import as_object
+from bot.sandbox.server.payloads import Payloads, name_of
+from bot.sandbox.server.sockets import ConnectionLost, SocketMode
+from bot.sandbox.workspace.messages import Happening
+from bot.sandbox.workspace.records import Install, User
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.jsontypes import Json, JsonObject
+
+Kind = Literal["events_api", "interactive", "slash_commands"]
+ACK_WITHIN = 3.0
+RETRIES_AFTER = (0.0, 60.0, 300.0)
+_ROBOT = "Slackbot 1.0 (+https://api.slack.com/robots)"
+
+
+def sign(secret: str, timestamp: str, body: str) -> str:
+    digest = hmac.new(secret.encode(), f"v0:{timestamp}:{body}".encode(), hashlib.sha256).hexdigest()
+    return f"v0={digest}"
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One attempt to tell the app something, and what it answered."""
+
+    kind: Kind
+    what: str
+    body: JsonObject
+    at: float
+    attempt: int = 0
+    reason: str = ""
+    status: int | None = None
+    answer: str = ""
+    acked_after: float | None = None
+    no_retry: bool = False
+    """The app asked not to be told again (`X-Slack-No-Retry`)."""
+
+    @property
+    def acked(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+    @property
+    def json(self) -> JsonObject:
+        try:
+            parsed: Json = json.loads(self.answer)
+        except ValueError:
+            return {}
+        return as_object(parsed)
+
+
+class Reply(NamedTuple):
+    status: int
+    text: str
+    no_retry: bool
+
+
+class Outbox:
+    def __init__(self, workspace: Workspace, payloads: Payloads, socket: SocketMode) -> None:
+        self._workspace = workspace
+        self.payloads = payloads
+        self._socket = socket
+        self._session: aiohttp.ClientSession | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._working: set[asyncio.Task[None] | None] = set()
+        self.request_url = ""
+        self.retries_after: tuple[float, ...] = RETRIES_AFTER
+        self.deliveries: list[Delivery] = []
+        workspace.messages.listeners.append(self._happened)
+        workspace.directory.listeners.append(self._user_changed)
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    def event(self, install: Install, event: JsonObject) -> None:
+        """An event for one installation, if the app subscribed to it; delivered until it is acknowledged."""
+        if event["type"] in self._workspace.app.events:
+            self._start(self._until_acked(self.payloads.envelope(install, event)))
+
+    async def deliver(self, kind: Kind, body: JsonObject, *, attempt: int = 0, reason: str = "") -> Delivery:
+        """One attempt. Clicks, views and commands get no other; `body` of a command is its form."""
+        made = Delivery(kind, name_of(body), body, self._workspace.clock.now(), attempt, reason)
+        self.deliveries.append(made)
+        self._workspace.changes.tell("delivery")
+        started = time.perf_counter()
+        try:
+            await self._workspace.clock.within(ACK_WITHIN, self._transmit(made))
+            made.acked_after = time.perf_counter() - started if made.acked else None
+        except TimeoutError:
+            made.reason = made.reason or "http_timeout"
+        except (aiohttp.ClientError, ConnectionLost, ConnectionError):
+            made.reason = made.reason or "connection_failed"
+        self._workspace.changes.tell("delivery")
+        return made
+
+    async def post(self, body: str, headers: dict[str, str]) -> Reply:
+        """A request as somebody else would send it: forged, stale, broken."""
+        async with self._http().post(self.request_url, data=body.encode(), headers=headers) as answer:
+            return Reply(answer.status, await answer.text(), answer.headers.get("X-Slack-No-Retry") == "1")
+
+    def signed(self, body: str, content_type: str, *, timestamp: str = "") -> dict[str, str]:
+        timestamp = timestamp or str(int(time.time()))
+        return {
+            "Content-Type": content_type,
+            "User-Agent": _ROBOT,
+            "X-Slack-Request-Timestamp": timestamp,
+            "X-Slack-Signature": sign(self._workspace.app.signing_secret, timestamp, body),
+        }
+
+    async def settled(self) -> None:
+        """Waits until all is told that is due now; what failed and comes again in a minute does not count."""
+        while self._working:
+            seen = self._workspace.changes.number
+            await self._workspace.changes.after(seen)
+
+    async def _transmit(self, made: Delivery) -> None:
+        if self._socket.connections:
+            payload = await self._socket.send(made.kind, made.body, made.attempt, made.reason)
+            made.status, made.answer = 200, payload if isinstance(payload, str) else _dumped(payload)
+            return
+        if not self.request_url:
+            raise ConnectionRefusedError("the app has no request URL and no socket")
+        body, content_type = _encoded(made)
+        headers = self.signed(body, content_type)
+        if made.attempt:
+            headers |= {"X-Slack-Retry-Num": str(made.attempt), "X-Slack-Retry-Reason": made.reason}
+        made.status, made.answer, made.no_retry = await self.post(body, headers)
+
+    async def _until_acked(self, body: JsonObject) -> None:
+        made = await self.deliver("events_api", body)
+        for attempt, pause in enumerate(self.retries_after, 1):
+            if made.acked or made.no_retry:
+                return
+            if pause:
+                await self._rest(pause)
+            reason = made.reason if made.status is None else "http_error"
+            made = await self.deliver("events_api", body, attempt=attempt, reason=reason)
+
+    def _happened(self, happening: Happening) -> None:
+        channel = happening.channel
+        for team_id in sorted(channel.teams):
+            install = self._workspace.directory.installed_in(team_id)
+            if install is not None and install.bot_user_id in channel.members:
+                for event in self.payloads.events_of(happening, install):
+                    self._start(self._until_acked(self.payloads.envelope(install, event, channel)))
+                return
+
+    def _user_changed(self, user: User) -> None:
+        install = self._workspace.directory.installed_in(user.team_id)
+        if install is not None:
+            told = user.to_json(self._workspace.clock.now(), install.team_id, with_email=True)
+            self.event(install, {"type": "user_change", "user": told})
+
+    async def _rest(self, pause: float) -> None:
+        task = asyncio.current_task()
+        self._stops_working(task)
+        await self._workspace.clock.sleep(pause)
+        self._working.add(task)
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        self._working.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._stops_working)
+
+    def _stops_working(self, task: asyncio.Task[None] | None) -> None:
+        self._working.discard(task)
+        self._workspace.changes.tell("delivery")
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+        return self._session
+
+
+def _encoded(made: Delivery) -> tuple[str, str]:
+    if made.kind == "events_api":
+        return json.dumps(made.body), "application/json"
+    form = made.body if made.kind == "slash_commands" else {"payload": json.dumps(made.body)}
+    return urlencode(form), "application/x-www-form-urlencoded"
+
+
+def _dumped(payload: Json) -> str:
+    return "" if payload is None else json.dumps(payload)

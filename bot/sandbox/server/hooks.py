@@ -1,0 +1,69 @@
+"""Response URLs: five answers within thirty minutes, to the person who acted or into the channel."""
+
+from __future__ import annotations
+
+import json
+
+from aiohttp import web
+
+from bot.sandbox.blockkit.limits import check_blocks, check_text
+from bot.sandbox.people.gestures import Gestures
+from bot.sandbox.reading import as_object, as_text
+from bot.sandbox.refusals import Refused
+from bot.sandbox.server.faults import Faults
+from bot.sandbox.server.misbehaving import misbehave
+from bot.sandbox.workspace.tickets import Hook
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.errors import NotFound
+from runtime.jsontypes import Json, JsonObject
+
+
+class Hooks:
+    def __init__(self, workspace: Workspace, gestures: Gestures, faults: Faults) -> None:
+        self._workspace = workspace
+        self._gestures = gestures
+        self._faults = faults
+        self.used: list[JsonObject] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            body: Json = json.loads(await request.text())
+        except ValueError:
+            return web.Response(status=400, text="invalid_payload")
+        told = as_object(body)
+        self.used.append(told)
+        secret = request.match_info["secret"]
+        fault = self._faults.take("response_url", told)
+        try:
+            if fault is not None:
+                return await misbehave(fault, request, lambda: self._use(secret, told))
+            return self._use(secret, told)
+        except Refused as refused:
+            status = refused.status if refused.status != 200 else 400
+            return web.json_response(refused.body(), status=status, headers=refused.headers)
+
+    def _use(self, secret: str, told: JsonObject) -> web.Response:
+        self._answer(self._workspace.tickets.use(secret), told)
+        return web.Response(text="ok")
+
+    def _answer(self, hook: Hook, told: JsonObject) -> None:
+        if told.get("delete_original") is True or told.get("replace_original") is True:
+            self._change(hook, told)
+            return
+        thread_ts = as_text(told.get("thread_ts")) or hook.thread_ts
+        self._gestures.respond(hook.channel_id, hook.user, told, thread_ts)
+
+    def _change(self, hook: Hook, told: JsonObject) -> None:
+        channel = self._workspace.directory.channel(hook.channel_id)
+        try:
+            message = self._workspace.messages.find(hook.channel_id, hook.message_ts)
+        except NotFound as error:
+            raise Refused("message_not_found", status=404) from error
+        if told.get("delete_original") is True:
+            self._workspace.messages.delete(channel, message)
+            return
+        text = check_text(as_text(told.get("text")), updating=True)
+        blocks = check_blocks(told.get("blocks") or [])
+        if not text and not blocks:
+            raise Refused("no_text", status=400)
+        self._workspace.messages.edit(channel, message, message.user, text=text, blocks=blocks)

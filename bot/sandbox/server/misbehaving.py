@@ -1,0 +1,39 @@
+"""Carrying out a fault on one request: before or after what was asked has been done."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiohttp import web
+
+from bot.sandbox.refusals import Refused
+from bot.sandbox.server.faults import Fault
+from bot.sandbox.server.rates import rate_limited
+
+
+async def misbehave(fault: Fault, request: web.Request, act: Callable[[], web.Response]) -> web.StreamResponse:
+    if fault.kind == "limit":
+        raise rate_limited(fault.seconds)
+    if fault.kind == "refuse":
+        raise Refused(fault.code)
+    answer = act() if fault.acted else None
+    match fault.kind:
+        case "cut":
+            return _cut(request)
+        case "fail":
+            return web.Response(status=fault.status, text="<html>Server Error</html>", content_type="text/html")
+        case "garble":
+            return web.Response(text='{"ok": tru', content_type="application/json")
+        case "hang":
+            await fault.hold()
+        case "slow":
+            await asyncio.sleep(fault.seconds)
+    return answer or act()
+
+
+def _cut(request: web.Request) -> web.StreamResponse:
+    """The peer sees a reset: neither a status nor a body."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

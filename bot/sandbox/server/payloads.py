@@ -1,0 +1,153 @@
+"""What the app is told, in Slack's shapes: events, clicks, views, shortcuts, commands."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+
+from bot.sandbox.reading import as_object, as_text
+from bot.sandbox.workspace.messages import Happening
+from bot.sandbox.workspace.records import Channel, Install, Message, User, View
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.jsontypes import JsonObject
+
+_CHANNEL_TYPE = {"public": "channel", "private": "group", "im": "im", "mpim": "mpim"}
+_SUBSCRIPTION = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
+
+
+class Payloads:
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+
+    # Events
+
+    def envelope(self, install: Install, event: JsonObject, channel: Channel | None = None) -> JsonObject:
+        app = self._workspace.app
+        event_id = f"Ev{secrets.token_hex(5).upper()}"
+        at = channel.team_id if channel and install.is_enterprise else install.team_id
+        event = {"event_ts": self._workspace.messages.next_ts(), **event}
+        return {
+            "token": app.verification_token, "team_id": at, "api_app_id": app.id, "event": event,
+            "context_team_id": channel.team_id if channel else install.team_id,
+            "context_enterprise_id": install.enterprise_id or None,
+            **({"enterprise_id": install.enterprise_id} if install.enterprise_id else {}),
+            "type": "event_callback", "event_id": event_id, "event_time": int(self._workspace.clock.now()),
+            "is_ext_shared_channel": bool(channel and channel.is_ext_shared),
+            "event_context": f"4-{event_id}",
+            "authorizations": [
+                {
+                    "enterprise_id": install.enterprise_id or None, "user_id": install.bot_user_id, "is_bot": True,
+                    "team_id": None if install.is_enterprise else install.team_id,
+                    "is_enterprise_install": install.is_enterprise,
+                }
+            ],
+        }  # fmt: skip
+
+    def events_of(self, happening: Happening, install: Install) -> list[JsonObject]:
+        """The events that an app in this channel gets: a mention is told twice, as what it is and as a message."""
+        channel, message = happening.channel, happening.message
+        wanted, events = self._workspace.app.events, list[JsonObject]()
+        by_person = happening.kind == "posted" and not message.bot_id
+        mentions_us = f"<@{install.bot_user_id}>" in message.text
+        if by_person and mentions_us and channel.kind != "im" and "app_mention" in wanted:
+            events.append({**self._message(happening, install), "type": "app_mention"})
+        if f"message.{_SUBSCRIPTION[channel.kind]}" in wanted:
+            told = self._message(happening, install)
+            if by_person:
+                told["client_msg_id"] = str(uuid.uuid4())
+            events.append({**told, "channel_type": _CHANNEL_TYPE[channel.kind]})
+        return events
+
+    def _message(self, happening: Happening, install: Install) -> JsonObject:
+        channel, message = happening.channel, happening.message
+        told = message.to_json()
+        if happening.kind == "posted":
+            parent = channel.messages.get(message.thread_ts)
+            if message.is_reply and parent is not None:
+                told["parent_user_id"] = parent.user
+            if message.team_id != install.team_id:
+                told |= {"user_team": message.team_id, "source_team": message.team_id}
+            return {**told, "channel": channel.id, "event_ts": message.ts}
+        ts = self._workspace.messages.next_ts()
+        before = happening.before.to_json() if happening.before else {}
+        step: JsonObject = {
+            "type": "message", "subtype": f"message_{'changed' if happening.kind == 'edited' else 'deleted'}",
+            "hidden": True, "channel": channel.id, "ts": ts, "event_ts": ts, "previous_message": before,
+        }  # fmt: skip
+        return step | ({"message": told} if happening.kind == "edited" else {"deleted_ts": message.ts})
+
+    # Interactions
+
+    def _common(self, kind: str, user: User, install: Install, team_id: str) -> JsonObject:
+        team = self._workspace.directory.team(team_id)
+        told: JsonObject = {"id": team.id, "domain": team.domain}
+        enterprise: JsonObject | None = None
+        if team.enterprise_id:
+            enterprise = {"id": team.enterprise_id, "name": team.enterprise_id}
+            told |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
+        return {
+            "type": kind, "token": self._workspace.app.verification_token,
+            "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
+            "team": None if install.is_enterprise else told, "enterprise": enterprise,
+            "is_enterprise_install": install.is_enterprise,
+        }  # fmt: skip
+
+    def on_message(self, kind: str, user: User, install: Install, channel: Channel, message: Message) -> JsonObject:
+        """What a click, a suggestion and a message shortcut have in common; an ephemeral is not sent along."""
+        names = {"im": "directmessage", "private": "privategroup"}
+        told = self._common(kind, user, install, install.team_id)
+        told["channel"] = {"id": channel.id, "name": names.get(channel.kind, channel.name)}
+        if not message.only_for:
+            told["message"] = message.to_json()
+        if kind != "message_action":
+            container: JsonObject = {
+                "type": "message", "message_ts": message.ts, "channel_id": channel.id,
+                "is_ephemeral": bool(message.only_for),
+            }  # fmt: skip
+            told |= {"api_app_id": self._workspace.app.id, "container": container}
+            if message.thread_ts:
+                container["thread_ts"] = message.thread_ts
+        return told
+
+    def on_view(self, kind: str, user: User, install: Install, view: View) -> JsonObject:
+        told = self._common(kind, user, install, user.team_id)
+        told["api_app_id"] = self._workspace.app.id
+        told["view"] = self._workspace.views.to_json(view, install)
+        if kind in ("block_actions", "block_suggestion"):
+            told["container"] = {"type": "view", "view_id": view.id}
+        return told
+
+    def global_shortcut(self, user: User, install: Install, callback_id: str) -> JsonObject:
+        told = self._common("shortcut", user, install, user.team_id)
+        return {**told, "callback_id": callback_id, "action_ts": self._workspace.messages.next_ts()}
+
+    def action(self, element: JsonObject, block_id: str, entered: JsonObject | None) -> JsonObject:
+        """One entry of `actions`: the element as it stands and what was done with it."""
+        told: JsonObject = {
+            "type": element.get("type"), "action_id": element.get("action_id"), "block_id": block_id,
+            "action_ts": self._workspace.messages.next_ts(),
+        }  # fmt: skip
+        for name in ("text", "value", "style", "confirm", "placeholder", "url"):
+            if name in element:
+                told[name] = element[name]
+        return told | {name: value for name, value in (entered or {}).items() if name != "type"}
+
+    def command(self, user: User, install: Install, channel: Channel, command: str, text: str) -> dict[str, str]:
+        team = self._workspace.directory.team(user.team_id)
+        names = {"im": "directmessage", "private": "privategroup"}
+        fields = {
+            "token": self._workspace.app.verification_token, "team_id": team.id, "team_domain": team.domain,
+            "channel_id": channel.id, "channel_name": names.get(channel.kind, channel.name), "user_id": user.id,
+            "user_name": user.name, "command": command, "text": text, "api_app_id": self._workspace.app.id,
+            "is_enterprise_install": "true" if install.is_enterprise else "false",
+        }  # fmt: skip
+        if team.enterprise_id:
+            fields |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
+        return fields
+
+
+def name_of(body: JsonObject) -> str:
+    """What a delivery is about, in one word."""
+    if body.get("type") == "event_callback":
+        return as_text(as_object(body.get("event")).get("type"))
+    return as_text(body.get("type")) or as_text(body.get("command"))

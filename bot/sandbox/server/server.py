@@ -1,0 +1,202 @@
+"""The local Slack, put together: `async with FakeSlack() as slack` and it listens on a free port of loopback."""
+
+from __future__ import annotations
+
+import functools
+import json
+import secrets
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self, TypeVar, Unpack
+
+from aiohttp import web
+
+from bot.sandbox.methods import access
+from bot.sandbox.methods.call import Made
+from bot.sandbox.people import waiting
+from bot.sandbox.people.gestures import Gestures
+from bot.sandbox.people.people import Person
+from bot.sandbox.server.delivery import Delivery, Outbox
+from bot.sandbox.server.faults import Faults
+from bot.sandbox.server.hooks import Hooks
+from bot.sandbox.server.payloads import Payloads
+from bot.sandbox.server.rates import Rates
+from bot.sandbox.server.sockets import SocketMode
+from bot.sandbox.server.storage import Storage
+from bot.sandbox.server.web_api import WebApi
+from bot.sandbox.workspace.clock import Clock
+from bot.sandbox.workspace.directory import UserFlags
+from bot.sandbox.workspace.records import Channel, Install, Team
+from bot.sandbox.workspace.registration import App
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.rest.listening import CannotServe, listen
+
+T = TypeVar("T")
+
+
+class FakeSlack:
+    """One app, installed in one workspace to begin with; more of everything as the story needs it."""
+
+    def __init__(self, app: App | None = None, *, team: str = "Acme", port: int = 0) -> None:
+        self.workspace = Workspace(app)
+        payloads = Payloads(self.workspace)
+        self.socket = SocketMode(self.workspace.app, self.workspace.changes)
+        self.outbox = Outbox(self.workspace, payloads, self.socket)
+        self.api = WebApi(self.workspace, self.outbox.event, self.socket.open)
+        self.gestures = Gestures(self.workspace, payloads, self.outbox)
+        self.hooks = Hooks(self.workspace, self.gestures, self.api.faults)
+        self.storage = Storage(self.workspace, self.api.faults)
+        self.team: Team = self.workspace.directory.add_team(team, id=f"T0{team.upper()}")
+        self.install: Install = self.workspace.directory.install(self.team)
+        self._port = port
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.AppRunner(self.routes(), access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        try:
+            self.base = await listen(self._runner, "127.0.0.1", self._port)
+        except CannotServe:
+            await self._runner.cleanup()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.faults.clear()
+        await self.socket.close()
+        await self.outbox.close()
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def routes(self) -> web.Application:
+        """Everything that apps talk to; a page adds its own."""
+        served = web.Application(client_max_size=16 * 1024 * 1024)
+        served.router.add_route("*", "/api/{method}", self.api.handle)
+        served.router.add_get("/link/", self.socket.handle)
+        served.router.add_post("/upload/v1/{file}", self.storage.upload)
+        served.router.add_get("/files-pri/{file}/{name}", self.storage.download)
+        for family in ("actions", "commands", "app"):
+            served.router.add_post(f"/{family}/{{secret}}", self.hooks.handle)
+        return served
+
+    # What the app under test is configured with
+
+    @property
+    def base(self) -> str:
+        return self.api.base
+
+    @base.setter
+    def base(self, base: str) -> None:
+        self.api.base = self.socket.base = self.gestures.base = base
+
+    @property
+    def url(self) -> str:
+        """For `SLACK_API_URL` and the SDK's `base_url`."""
+        return f"{self.base}/api/"
+
+    @property
+    def bot_token(self) -> str:
+        return self.install.token
+
+    @property
+    def app_token(self) -> str:
+        return self.workspace.app.app_token
+
+    @property
+    def signing_secret(self) -> str:
+        return self.workspace.app.signing_secret
+
+    def sends_to(self, request_url: str) -> None:
+        """Where the app listens, unless it connects in Socket Mode."""
+        self.outbox.request_url = request_url
+
+    def uninstalls(self, install: Install) -> None:
+        """An admin removes the app from a workspace or an organisation."""
+        access.leave(self.workspace, install, self.outbox.event, revoke_only=False)
+
+    def revokes(self, install: Install, *, silently: bool = False) -> None:
+        """The token is good no more; `silently`: the app finds out by itself."""
+        emit = (lambda *_: None) if silently else self.outbox.event
+        access.leave(self.workspace, install, emit, revoke_only=True)
+
+    def withholds(self, install: Install, *teams: Team) -> None:
+        """Workspaces of the organisation that has it take the app away from theirs."""
+        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=False)
+
+    def grants(self, install: Install, *teams: Team) -> None:
+        access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=True)
+
+    async def verifies_url(self) -> bool:
+        """What Slack does when the request URL is entered: the challenge has to come back."""
+        challenge = secrets.token_hex(8)
+        body = json.dumps(
+            {"token": self.workspace.app.verification_token, "challenge": challenge, "type": "url_verification"}
+        )
+        reply = await self.outbox.post(body, self.outbox.signed(body, "application/json"))
+        return reply.status == 200 and challenge in reply.text
+
+    # The story's cast
+
+    def person(self, name: str, *, team: Team | None = None, id: str = "", **flags: Unpack[UserFlags]) -> Person:  # noqa: A002
+        user = self.workspace.directory.add_user(team or self.team, name, id=id, **flags)
+        return Person(user.id, self.workspace, self.gestures, self.until)
+
+    def channel(
+        self,
+        name: str,
+        *people: Person,
+        with_app: bool = True,
+        private: bool = False,
+        id: str = "",  # noqa: A002 - Slack's word
+        shared_with: tuple[Team, ...] = (),
+    ) -> Channel:
+        members = [person.id for person in people] + ([self.install.bot_user_id] if with_app else [])
+        return self.workspace.directory.add_channel(
+            self.team, name, members=tuple(members), private=private, id=id,
+            shared_with=tuple(team.id for team in shared_with),
+        )  # fmt: skip
+
+    def group(self, handle: str, *people: Person, id: str = "", disabled: bool = False) -> str:  # noqa: A002
+        """A user group as it is from now on; its id."""
+        members = tuple(person.id for person in people)
+        return self.workspace.directory.set_group(self.team, handle, members, id=id, disabled=disabled).id
+
+    # What happened
+
+    @property
+    def clock(self) -> Clock:
+        return self.workspace.clock
+
+    @property
+    def faults(self) -> Faults:
+        return self.api.faults
+
+    @property
+    def rates(self) -> Rates:
+        return self.api.rates
+
+    @property
+    def calls(self) -> list[Made]:
+        return self.api.calls
+
+    @property
+    def deliveries(self) -> list[Delivery]:
+        return self.outbox.deliveries
+
+    def calls_of(self, method: str) -> list[Made]:
+        return [made for made in self.calls if made.method == method]
+
+    async def repeats(self, delivery: Delivery) -> Delivery:
+        """The same once more, as a network may do it: same body, fresh signature."""
+        return await self.outbox.deliver(delivery.kind, delivery.body, attempt=delivery.attempt)
+
+    async def until(self, look: Callable[[], T | None], *, timeout: float = waiting.PATIENCE, what: str = "it") -> T:
+        """What `look` finds as soon as it finds something; woken by every change, not by a clock."""
+        scene = functools.partial(waiting.scene, self.workspace, self.calls, self.deliveries)
+        return await waiting.until(self.workspace, look, timeout=timeout, what=what, scene=scene)
+
+    async def settled(self) -> None:
+        """Waits until no event is on its way any more."""
+        await self.outbox.settled()

@@ -1,0 +1,45 @@
+"""Where files go and come from: the upload address, and private downloads for whoever holds a token."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from bot.sandbox.server.faults import Faults
+from bot.sandbox.server.misbehaving import misbehave
+from bot.sandbox.workspace.workspace import Workspace
+
+
+class Storage:
+    def __init__(self, workspace: Workspace, faults: Faults) -> None:
+        self._workspace = workspace
+        self._faults = faults
+
+    async def upload(self, request: web.Request) -> web.StreamResponse:
+        """Takes exactly the bytes that were announced, once."""
+        content = await request.read()
+        name = request.match_info["file"]
+        fault = self._faults.take("upload", {"file": name})
+        if fault is not None:
+            return await misbehave(fault, request, lambda: self._keep(name, content))
+        return self._keep(name, content)
+
+    def _keep(self, name: str, content: bytes) -> web.Response:
+        file = self._workspace.files.get(name)
+        if file is None or file.content is not None:
+            return web.Response(status=404, text="file_not_found")
+        if len(content) != file.length:
+            return web.Response(status=400, text=f"announced {file.length} bytes, got {len(content)}")
+        file.content = content
+        self._workspace.changes.tell("file", team=file.team_id)
+        return web.Response(text=f"OK - {file.length}")
+
+    async def download(self, request: web.Request) -> web.Response:
+        team_id, _, file_id = request.match_info["file"].partition("-")
+        file = self._workspace.files.get(file_id)
+        token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        install = self._workspace.directory.installs.get(token)
+        if install is None or not install.active or install.revoked or "files:read" not in install.scopes:
+            return web.Response(text="<html>Sign in</html>", content_type="text/html")
+        if file is None or file.content is None or file.team_id != team_id:
+            return web.Response(status=404)
+        return web.Response(body=file.content, content_type="text/plain")

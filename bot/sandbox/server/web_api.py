@@ -1,0 +1,129 @@
+"""`/api/{method}`: who asks, may they, do they ask too often, are we to misbehave; then the method itself."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from aiohttp import web
+
+from bot.sandbox.methods import access, chat, conversations, extras, files, people, streams, views
+from bot.sandbox.methods.call import Args, Call, Made, Method, Methods
+from bot.sandbox.reading import as_text
+from bot.sandbox.refusals import Refused
+from bot.sandbox.server.api_request import Asked, read
+from bot.sandbox.server.faults import Faults
+from bot.sandbox.server.misbehaving import misbehave
+from bot.sandbox.server.rates import Rates
+from bot.sandbox.workspace.records import Install
+from bot.sandbox.workspace.workspace import Workspace
+from runtime.jsontypes import JsonObject
+
+METHODS: Methods = {
+    **chat.METHODS,
+    **conversations.METHODS,
+    **people.METHODS,
+    **views.METHODS,
+    **access.METHODS,
+    **files.METHODS,
+    **streams.METHODS,
+    **extras.METHODS,
+}
+Emit = Callable[[Install, JsonObject], None]
+OpenSocket = Callable[[], str]
+
+
+class WebApi:
+    def __init__(self, workspace: Workspace, emit: Emit, open_socket: OpenSocket) -> None:
+        self._workspace = workspace
+        self._emit = emit
+        self._open_socket = open_socket
+        self.faults = Faults()
+        self.rates = Rates()
+        self.calls: list[Made] = []
+        self.base = ""
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        made = Made(request.match_info["method"], {}, self._workspace.clock.now())
+        self.calls.append(made)
+        try:
+            asked = await read(request)
+            made.args = asked.args
+            made.team_id = self._team_of(asked.token)
+            fault = self.faults.take(made.method, asked.args)
+            if fault is not None:
+                made.fault = fault.kind
+                response = await misbehave(fault, request, functools.partial(self._answer, made, asked))
+                made.status = 0 if fault.kind == "cut" else response.status
+                return response
+            return self._answer(made, asked)
+        except Refused as refused:
+            return _refusal(made, refused)
+        finally:
+            self._workspace.changes.tell("call", team=made.team_id)
+
+    def _answer(self, made: Made, asked: Asked) -> web.Response:
+        try:
+            made.answer = self._run(made.method, asked)
+        except Refused as refused:
+            return _refusal(made, refused)
+        made.status, made.acted = 200, True
+        self._workspace.changes.tell("call", team=made.team_id)
+        return web.json_response(made.answer, headers=self._scopes(asked.token))
+
+    def _run(self, name: str, asked: Asked) -> JsonObject:
+        if name == "oauth.v2.access":
+            access.check_client(self._workspace, asked.client_id, asked.client_secret)
+            code, back = as_text(asked.args.get("code")), as_text(asked.args.get("redirect_uri"))
+            return access.oauth_access(self._workspace, code, back)
+        if name == "apps.connections.open":
+            return self._open_connection(asked)
+        method = METHODS.get(name)
+        if method is None:
+            raise Refused("unknown_method", extra={"req_method": name})
+        call = Call(self._workspace, Args(asked.args), self._install(asked.token), self.base, self._emit)
+        return self._permitted(name, method, call)
+
+    def _permitted(self, name: str, method: Method, call: Call) -> JsonObject:
+        if method.scope:
+            call.need(method.scope)
+        self.rates.check(name, method.per_minute, call.install.team_id, call.now)
+        if name == "chat.postMessage":
+            self.rates.check_post(call.args.text("channel"), call.now)
+        return method.run(call)
+
+    def _open_connection(self, asked: Asked) -> JsonObject:
+        if not asked.token:
+            raise Refused("not_authed")
+        if asked.token in self._workspace.directory.installs:
+            raise Refused("not_allowed_token_type")
+        if asked.token != self._workspace.app.app_token:
+            raise Refused("invalid_auth")
+        return {"ok": True, "url": self._open_socket()}
+
+    def _install(self, token: str) -> Install:
+        if not token:
+            raise Refused("not_authed")
+        if token == self._workspace.app.app_token:
+            raise Refused("not_allowed_token_type")
+        install = self._workspace.directory.installs.get(token)
+        if install is None:
+            raise Refused("invalid_auth")
+        if not install.active:
+            raise Refused("account_inactive")
+        if install.revoked:
+            raise Refused("token_revoked")
+        return install
+
+    def _team_of(self, token: str) -> str:
+        install = self._workspace.directory.installs.get(token)
+        return install.team_id if install else ""
+
+    def _scopes(self, token: str) -> dict[str, str]:
+        install = self._workspace.directory.installs.get(token)
+        return {"x-oauth-scopes": ",".join(sorted(install.scopes))} if install else {}
+
+
+def _refusal(made: Made, refused: Refused) -> web.Response:
+    made.status, made.answer = refused.status, refused.body()
+    return web.json_response(made.answer, status=refused.status, headers=refused.headers)

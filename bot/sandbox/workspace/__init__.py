@@ -1,0 +1,1 @@
+"""What the local Slack keeps: people, channels, messages, views, installations. Begin with `workspace.py`."""

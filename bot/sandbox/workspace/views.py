@@ -1,0 +1,150 @@
+"""Modals and Homes: a stack of at most three per person, each version with a hash of its own."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+from typing import Literal
+
+from bot.sandbox.people import state
+from bot.sandbox.reading import as_object, as_text, objects
+from bot.sandbox.refusals import Refused
+from bot.sandbox.workspace.changes import Changes, Kind
+from bot.sandbox.workspace.clock import Clock
+from bot.sandbox.workspace.directory import Directory
+from bot.sandbox.workspace.messages import with_ids
+from bot.sandbox.workspace.records import Install, View
+from runtime.jsontypes import JsonObject
+
+DEEPEST_STACK = 3
+
+
+class Views:
+    def __init__(self, directory: Directory, clock: Clock, changes: Changes) -> None:
+        self._directory = directory
+        self._clock = clock
+        self._changes = changes
+        self._views: dict[str, View] = {}
+        self._stacks: dict[str, list[View]] = {}
+        self._homes: dict[tuple[str, str], View] = {}
+
+    def top(self, user: str) -> View | None:
+        """The modal that this person has before them."""
+        stack = self._stacks.get(user, [])
+        return stack[-1] if stack else None
+
+    def home(self, team_id: str, user: str) -> View | None:
+        return self._homes.get((team_id, user))
+
+    def open(self, team_id: str, user: str, body: JsonObject) -> View:
+        """A new root; whatever stood there before is gone."""
+        self._refuse_taken_external_id(body)
+        self.clear(user)
+        view = self._make(team_id, user, "modal", body)
+        self._stacks[user] = [view]
+        self._tell(view)
+        return view
+
+    def push(self, team_id: str, user: str, body: JsonObject) -> View:
+        stack = self._stacks.get(user, [])
+        if not stack:
+            raise Refused("not_found")
+        if len(stack) >= DEEPEST_STACK:
+            raise Refused("push_limit_reached")
+        self._refuse_taken_external_id(body)
+        view = self._make(team_id, user, "modal", body, after=stack[-1])
+        stack.append(view)
+        self._tell(view)
+        return view
+
+    def update(self, view: View, body: JsonObject, expected_hash: str = "") -> View:
+        if expected_hash and expected_hash != view.hash:
+            raise Refused("hash_conflict")
+        self._refuse_taken_external_id(body, besides=view)
+        view.body = _kept(body)
+        view.hash = self._new_hash()
+        view.errors = {}
+        standing = state.values(objects(view.body.get("blocks")), {})
+        view.entered = {
+            (block, action): entered
+            for (block, action), entered in view.entered.items()
+            if as_object(as_object(standing.get(block)).get(action)).get("type") == entered.get("type")
+        }
+        self._tell(view)
+        return view
+
+    def publish(self, team_id: str, user: str, body: JsonObject, expected_hash: str = "") -> View:
+        before = self._homes.get((team_id, user))
+        if before is not None:
+            return self.update(before, body, expected_hash)
+        view = self._homes[(team_id, user)] = self._make(team_id, user, "home", body)
+        self._tell(view)
+        return view
+
+    def find(self, view_id: str, external_id: str = "") -> View:
+        for view in self._views.values():
+            named = view.id == view_id if view_id else as_text(view.body.get("external_id")) == external_id
+            if named and not view.closed:
+                return view
+        raise Refused("not_found")
+
+    def close(self, view: View) -> None:
+        view.closed = True
+        self._views.pop(view.id, None)
+        self._stacks[view.user] = [each for each in self._stacks.get(view.user, []) if each is not view]
+        self._tell(view)
+
+    def clear(self, user: str) -> list[View]:
+        """All of a person's modals go; the ones that were open, top first."""
+        gone = list(reversed(self._stacks.get(user, [])))
+        for view in gone:
+            self.close(view)
+        return gone
+
+    def enter(self, view: View, block_id: str, action_id: str, entered: JsonObject) -> None:
+        view.entered[block_id, action_id] = entered
+        view.errors.pop(block_id, None)
+        self._tell(view)
+
+    def show_errors(self, view: View, errors: dict[str, str]) -> None:
+        view.errors = dict(errors)
+        self._tell(view)
+
+    def to_json(self, view: View, install: Install) -> JsonObject:
+        blocks = objects(view.body.get("blocks"))
+        told: JsonObject = {
+            "id": view.id, "team_id": view.team_id, "type": view.kind, "hash": view.hash,
+            "state": {"values": state.values(blocks, view.entered)},
+            "root_view_id": view.root_id, "previous_view_id": view.previous_id or None,
+            "app_id": self._directory.app.id, "bot_id": install.bot_id,
+            "app_installed_team_id": install.enterprise_id if install.is_enterprise else install.team_id,
+            "title": None, "close": None, "submit": None, "private_metadata": "", "callback_id": "",
+            "external_id": "", "clear_on_close": False, "notify_on_close": False,
+        }  # fmt: skip
+        return told | copy.deepcopy(view.body)
+
+    def _make(
+        self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject, after: View | None = None
+    ) -> View:
+        new_id = self._directory.new_id("V")
+        view = View(new_id, team_id, user, kind, _kept(body), self._new_hash(), after.root_id if after else new_id)
+        view.previous_id = after.id if after else ""
+        self._views[view.id] = view
+        return view
+
+    def _refuse_taken_external_id(self, body: JsonObject, besides: View | None = None) -> None:
+        external_id = as_text(body.get("external_id"))
+        for view in self._views.values():
+            if external_id and view is not besides and view.body.get("external_id") == external_id:
+                raise Refused("duplicate_external_id")
+
+    def _new_hash(self) -> str:
+        return f"{int(self._clock.now())}.{secrets.token_hex(4)}"
+
+    def _tell(self, view: View) -> None:
+        kind: Kind = "home" if view.kind == "home" else "view"
+        self._changes.tell(kind, team=view.team_id, user=view.user)
+
+
+def _kept(body: JsonObject) -> JsonObject:
+    return {**copy.deepcopy(body), "blocks": [*with_ids(objects(body.get("blocks")))]}

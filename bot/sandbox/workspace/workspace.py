@@ -1,0 +1,72 @@
+"""All that this Slack holds, in memory: what the Web API reads and writes, what people see, what the page draws."""
+
+from __future__ import annotations
+
+import secrets
+
+from bot.sandbox.workspace.changes import Changes
+from bot.sandbox.workspace.clock import Clock
+from bot.sandbox.workspace.directory import Directory
+from bot.sandbox.workspace.messages import Messages
+from bot.sandbox.workspace.records import Channel, Code, Message, StoredFile, User
+from bot.sandbox.workspace.registration import App
+from bot.sandbox.workspace.tickets import Tickets
+from bot.sandbox.workspace.views import Views
+
+
+class Workspace:
+    """One Slack, with as many workspaces in it as a story needs."""
+
+    def __init__(self, app: App | None = None) -> None:
+        self.app = app or App()
+        self.clock = Clock()
+        self.changes = Changes()
+        self.directory = Directory(self.app, self.changes)
+        self.messages = Messages(self.directory, self.clock, self.changes)
+        self.views = Views(self.directory, self.clock, self.changes)
+        self.tickets = Tickets(self.clock)
+        self.files: dict[str, StoredFile] = {}
+        self.codes: dict[str, Code] = {}
+        self.notices: dict[str, list[str]] = {}
+        self.link_base = ""
+        """Where permalinks lead, when a page of ours can show them; Slack's own address otherwise."""
+        self.token_rotation = False
+        """Whether the tokens that the app is given from now on expire, and come with one to refresh them."""
+        self.streams_live = 0.0
+        """Seconds after its last growth at which a stream expires; 0 for never."""
+
+    def expect_install(
+        self, team_id: str, *, enterprise_wide: bool = False, user: str = "", redirect_uri: str = ""
+    ) -> str:
+        """Somebody pressed "Add to Slack" in this workspace: the code that the app then gets."""
+        self.directory.team(team_id)
+        code = secrets.token_hex(12)
+        self.codes[code] = Code(team_id, enterprise_wide, self.clock.now(), user, redirect_uri)
+        return code
+
+    def keep_file(self, user: User, channel: Channel, name: str, content: bytes) -> StoredFile:
+        file = StoredFile(self.directory.new_id("F"), user.team_id, name, len(content), user.id, content)
+        file.channels.add(channel.id)
+        self.files[file.id] = file
+        return file
+
+    def mark_read(self, user: str, channel: Channel) -> None:
+        channel.read[user] = max(channel.messages, default="")
+        self.changes.tell("channel", team=channel.team_id, channel=channel.id, user=user)
+
+    def unread(self, user: str, channel: Channel) -> int:
+        """Messages by others since this person last looked."""
+        last = channel.read.get(user, "")
+        return sum(each.ts > last and each.user != user for each in channel.messages.values())
+
+    def notice(self, user: str, text: str) -> None:
+        """What Slack itself tells one person, such as that an app did not answer."""
+        self.notices.setdefault(user, []).append(text)
+        self.changes.tell("view", user=user)
+
+    def permalink(self, message: Message) -> str:
+        """The link to a message, as people copy it."""
+        team = self.directory.team(self.directory.channel(message.channel_id).team_id)
+        base = self.link_base or f"https://{team.domain}.slack.com"
+        link = f"{base}/archives/{message.channel_id}/p{message.ts.replace('.', '')}"
+        return f"{link}?thread_ts={message.thread_ts}&cid={message.channel_id}" if message.is_reply else link

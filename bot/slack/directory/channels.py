@@ -1,0 +1,72 @@
+"""What Slack says of channels: whether one is shared with another company, and who can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bot.policy.approvers import Unresolved
+from bot.slack.answers import obj, text, texts
+from bot.slack.cache import Lookups
+from bot.slack.directory.questions import Questions
+from bot.slack.outbound.calls import Method, Workspace
+
+INFO = Method("conversations.info", 50, lookup=True)
+MEMBERS = Method("conversations.members", 50, lookup=True)
+
+_PAGE, _PAGES = 1000, 20
+
+
+@dataclass(frozen=True)
+class ChannelFacts:
+    shared: bool
+    public: bool
+
+
+class Channels:
+    def __init__(self, questions: Questions, known_for: float, clock: Callable[[], float]) -> None:
+        self._questions = questions
+        self._info: Lookups[tuple[Workspace, str], ChannelFacts] = Lookups(known_for, clock=clock)
+        self._members: Lookups[tuple[Workspace, str], frozenset[str]] = Lookups(known_for, clock=clock)
+
+    async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
+        facts = await self._facts(at, channel)
+        return facts if isinstance(facts, Unresolved) else facts.shared
+
+    async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
+        facts = await self._facts(at, channel)
+        if isinstance(facts, Unresolved) or facts.public:
+            return not isinstance(facts, Unresolved)
+        return await self.is_in(at, channel, user)
+
+    async def is_in(self, at: Workspace, channel: str, user: str) -> bool:
+        key = at, channel
+        members = await self._questions.answer(channel, self._members, key, lambda: self._ask_members(at, channel))
+        return not isinstance(members, Unresolved) and user in members
+
+    async def _facts(self, at: Workspace, channel: str) -> ChannelFacts | Unresolved:
+        key = at, channel
+        return await self._questions.answer(channel, self._info, key, lambda: self._ask_info(at, channel))
+
+    async def _ask_info(self, at: Workspace, channel: str) -> ChannelFacts:
+        answer = await self._questions.ask(at, INFO, lambda client: client.conversations_info(channel=channel))
+        found = obj(answer.get("channel"))
+        private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
+        return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
+
+    async def _ask_members(self, at: Workspace, channel: str) -> frozenset[str]:
+        found: set[str] = set()
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            answer = await self._questions.ask(
+                at,
+                MEMBERS,
+                lambda client, cursor=cursor: client.conversations_members(  # type: ignore[misc]  # a default binds it
+                    channel=channel, cursor=cursor, limit=_PAGE
+                ),
+            )
+            found.update(texts(answer.get("members")))
+            cursor = text(obj(answer.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return frozenset(found)

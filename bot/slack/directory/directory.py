@@ -1,0 +1,294 @@
+"""Who people are, from Slack: accounts, members of groups, who can see what. Known for 30 seconds at most.
+
+Where Slack gives no answer in time the result is `Unresolved`, which refuses. Nothing here decides: `authorise` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from bot.confirmation.authorise import Facts, to_look_up
+from bot.confirmation.edits import edited
+from bot.confirmation.model import Confirmation, Vote
+from bot.confirmation.votes import claim_of, completes
+from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
+from bot.policy.model import CallFacts, Policies
+from bot.policy.python_approvers import Rota
+from bot.slack.answers import obj, objects, text, texts
+from bot.slack.cache import Lookups
+from bot.slack.directory.channels import Channels
+from bot.slack.directory.questions import PATIENCE, Pause, Questions
+from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone
+from runtime.jsontypes import JsonObject, canonical
+
+USERS_INFO = Method("users.info", 100, lookup=True)
+BY_EMAIL = Method("users.lookupByEmail", 50, lookup=True)
+GROUP_USERS = Method("usergroups.users.list", 20, lookup=True)
+GROUPS = Method("usergroups.list", 20, lookup=True)
+
+KNOWN_FOR = 30.0
+MOST_DMS = 10
+
+Question = tuple[Approver, CallFacts]
+
+
+@dataclass(frozen=True)
+class NotWritable:
+    """Cards can't go to these people as direct messages; `sentence` says why, and what to do."""
+
+    sentence: str
+
+
+class Directory:
+    def __init__(
+        self,
+        sender: Sender,
+        *,
+        rota: Rota | None = None,
+        patience: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._sender, self._rota = sender, rota or Rota()
+        self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
+        self._channels = Channels(self._questions, KNOWN_FOR, clock)
+        self._accounts: Lookups[tuple[Workspace, str], Account] = Lookups(KNOWN_FOR, clock=clock)
+        self._members: Lookups[tuple[Approver, Workspace, str], Members] = Lookups(
+            KNOWN_FOR, good=_answered, clock=clock
+        )
+
+    # Accounts and members
+
+    async def account(self, person: Person, at: Workspace | None = None, *, anew: bool = False) -> Account | Unresolved:
+        """What Slack says of an account, asked in the workspace `at`, its own one if none is given."""
+        at = at or Workspace(person.team)
+        key = at, person.user
+        found = await self._questions.answer(
+            person.user, self._accounts, key, lambda: self._ask_account(person, at), anew=anew
+        )
+        return found if isinstance(found, Unresolved) else _as_asked(found, person)
+
+    async def members(self, entry: Approver, at: Workspace, call: CallFacts, *, anew: bool = False) -> Members:
+        """Who is behind an entry of a policy now."""
+        if entry.kind is ApproverKind.USER:
+            return frozenset({Person(at.team, entry.value)})
+        key = _key(entry, at, call)
+        return await self._questions.answer(
+            str(entry), self._members, key, lambda: self._ask_members(entry, at, call), anew=anew
+        )
+
+    async def facts(
+        self,
+        row: Confirmation,
+        vote: Vote,
+        policies: Policies,
+        speakers: frozenset[Person] = frozenset(),
+        *,
+        anew: bool = False,
+    ) -> Facts:
+        """All that `authorise` has to know of this vote, asked at once; `anew`, whatever was known before."""
+        at, barred = _place(row), policies.barred(row.asked.facts())
+        questions = _questions(row, vote, barred)
+        # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
+        questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
+        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        accounts, answers = await asyncio.gather(
+            asyncio.gather(*(self.account(person, at, anew=anew) for person in people)),
+            asyncio.gather(*(self.members(entry, at, call, anew=anew) for entry, call in questions)),
+        )
+        members, others = _together(row, barred, questions, answers), dict(zip(people[1:], accounts[1:], strict=True))
+        return Facts(account=accounts[0], others=others, members=members, barred=barred, speakers=speakers)
+
+    def fresh_facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+    ) -> Facts | None:
+        """The same without asking anybody; None when something is not known."""
+        at, barred = _place(row), policies.barred(row.asked.facts())
+        people = [vote.voter, *(other.voter for other in completes(row, vote))]
+        peeked = [self._accounts.peek((at, person.user)) for person in people]
+        accounts = [account for account in peeked if account is not None]
+        questions = _questions(row, vote, barred)
+        known = [self._members.peek(_key(entry, at, call)) for entry, call in questions]
+        found = [answer for answer in known if answer is not None]
+        if len(accounts) < len(people) or len(found) < len(known):
+            return None
+        members = _together(row, barred, questions, found)
+        account, *rest = (_as_asked(account, person) for account, person in zip(accounts, people, strict=True))
+        others = dict(zip(people[1:], rest, strict=True))
+        return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
+
+    def forget(self, user: str) -> None:
+        """Slack told that something about a person has changed."""
+        self._accounts.forget(lambda key: key[1] == user)
+        self._members.forget(lambda key: key[0].kind is ApproverKind.EMAIL)
+
+    # Where people can be reached
+
+    async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
+        """Whether a channel is shared with another company."""
+        return await self._channels.shared(at, channel)
+
+    async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
+        """Whether a full member can read a channel. When Slack does not tell, the answer is no: better twice told."""
+        return await self._channels.can_see(at, channel, user)
+
+    async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
+        """Whether somebody can read one of these channels. When Slack does not tell, the answer is no. Only a full
+        member of the workspace can read a public channel without being in it."""
+        account = await self.account(person, at)
+        if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
+            member = False
+        else:
+            member = at.team in account.teams
+        asks = self._channels.can_see if member else self._channels.is_in
+        seen = await asyncio.gather(*(asks(at, channel, person.user) for channel in channels))
+        return any(seen)
+
+    async def open_dm(self, at: Workspace, user: str) -> str:
+        return await self._sender.open_dm(at, user)
+
+    async def people(
+        self, entries: Iterable[Approver], at: Workspace, call: CallFacts, *, most: int = MOST_DMS
+    ) -> tuple[Person, ...] | NotWritable | Unresolved:
+        """Everybody behind these entries, for direct messages."""
+        found = await asyncio.gather(*(self.members(entry, at, call) for entry in entries))
+        people: dict[Person, None] = {}
+        for members in found:
+            if isinstance(members, Unresolved):
+                return members
+            people.update(dict.fromkeys(sorted(members)))
+        if not people:
+            return NotWritable("Nobody is behind the policy's names, so there is nobody to write to.")
+        if len(people) > most:
+            return NotWritable(
+                f"{len(people)} people may decide, and cards go to {most} at most as direct messages. "
+                "Name a channel in the policy."
+            )
+        return tuple(people)
+
+    # Asking
+
+    async def _ask_account(self, person: Person, at: Workspace) -> Account:
+        try:
+            answer = await self._questions.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
+        except Gone:
+            return Account(person, stranger=True)  # nobody whom this workspace can see decides in it
+        return _account(person, answer)
+
+    async def _ask_members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:
+        match entry.kind:
+            case ApproverKind.USER:
+                return frozenset({Person(at.team, entry.value)})
+            case ApproverKind.GROUP:
+                return await self._group(entry, at)
+            case ApproverKind.EMAIL:
+                return await self._email(entry, at)
+            case ApproverKind.PYTHON:
+                named = await self._rota.ask(entry.value, call)
+                return named if isinstance(named, Unresolved) else _people(at, named)
+        assert_never(entry.kind)
+
+    async def _group(self, entry: Approver, at: Workspace) -> Members:
+        try:
+            answer = await self._questions.ask(
+                at, GROUP_USERS, lambda client: client.usergroups_users_list(usergroup=entry.value, team_id=_team(at))
+            )
+        except Gone:
+            return await self._disabled(entry, at)
+        return _people(at, texts(answer.get("users")))
+
+    async def _disabled(self, entry: Approver, at: Workspace) -> Members:
+        """A group that is switched off has nobody in it; one that never was is a mistake, and is said."""
+        answer = await self._questions.ask(
+            at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
+        )
+        if any(group.get("id") == entry.value for group in objects(answer.get("usergroups"))):
+            return frozenset()
+        return Unresolved(str(entry), "Slack knows no user group of this id")
+
+    async def _email(self, entry: Approver, at: Workspace) -> Members:
+        try:
+            answer = await self._questions.ask(
+                at, BY_EMAIL, lambda client: client.users_lookupByEmail(email=entry.value)
+            )
+        except Gone:
+            return frozenset()
+        return _people(at, [text(obj(answer.get("user")).get("id"))])
+
+
+def _team(at: Workspace) -> str | None:
+    """An organisation's token is good in many workspaces, and has to say in which one the group is."""
+    return at.team if at.enterprise else None
+
+
+def _answered(answer: object) -> bool:
+    return not isinstance(answer, Unresolved)
+
+
+def _people(at: Workspace, users: Iterable[str]) -> frozenset[Person]:
+    return frozenset(Person(at.team, user) for user in users if user)
+
+
+def _account(person: Person, answer: JsonObject) -> Account:
+    user = obj(answer.get("user"))
+    grid = obj(user.get("enterprise_user"))
+    teams = {text(user.get("team_id")), text(grid.get("enterprise_id")), *texts(grid.get("teams"))}
+    return Account(
+        Person(person.team, text(user.get("id"))),
+        teams=frozenset(teams - {""}),
+        bot=bool(user.get("is_bot")) or bool(user.get("is_workflow_bot")),
+        deleted=bool(user.get("deleted")),
+        guest=bool(user.get("is_restricted")) or bool(user.get("is_ultra_restricted")),
+        stranger=bool(user.get("is_stranger")),
+    )
+
+
+def _as_asked(account: Account, person: Person) -> Account:
+    """The cache knows users by id; whose word it is stands as it came with the click."""
+    if account.person.user != person.user:
+        return account
+    return Account(
+        person, account.teams, bot=account.bot, deleted=account.deleted, guest=account.guest, stranger=account.stranger
+    )
+
+
+def _place(row: Confirmation) -> Workspace:
+    return Workspace(row.asked.team, row.asked.enterprise)
+
+
+def _key(entry: Approver, at: Workspace, call: CallFacts) -> tuple[Approver, Workspace, str]:
+    """Only a function's answer depends on the call."""
+    return entry, at, canonical(call.for_python()) if entry.kind is ApproverKind.PYTHON else ""
+
+
+def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> list[Question]:
+    """Whom to look up, and for which call. A function is asked about the call as it is and, when the vote edits it, as
+    it would be: else an edit could lift a call over the head of whoever must decide it."""
+    calls = [row.asked.facts(row.revision.arguments)]
+    if vote.edit is not None:
+        after = row.asked.facts(edited(row, vote.edit).arguments)
+        calls += [after] if canonical(after.args) != canonical(calls[0].args) else []
+    entries = to_look_up(row.policy, claim_of(row, vote).escalated, barred)
+    return [(entry, call) for entry in entries for call in (calls if entry.kind is ApproverKind.PYTHON else calls[:1])]
+
+
+def _together(
+    row: Confirmation, barred: tuple[Approver, ...], questions: Sequence[Question], answers: Sequence[Members]
+) -> dict[Approver, Members]:
+    """One answer for each entry: who may decide must be named for both calls, who is barred for either."""
+    found: dict[Approver, Members] = {}
+    for (entry, _), members in zip(questions, answers, strict=True):
+        before = found.get(entry)
+        if before is None or isinstance(before, Unresolved):
+            found[entry] = before or members
+        elif isinstance(members, Unresolved):
+            found[entry] = members
+        else:
+            found[entry] = before | members if entry in (*row.policy.barred, *barred) else before & members
+    return found

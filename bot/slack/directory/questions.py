@@ -1,0 +1,118 @@
+"""Questions to Slack that a decision waits for: who somebody is, who is in a group, what a channel is.
+
+Whoever asks waits for the answer as long as `patience` says. While Slack fails the question is asked again, later and
+later, by one at a time for each method: questions that fail count against Slack's limit like any others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import TypeVar
+
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.policy.approvers import Unresolved
+from bot.slack.cache import Lookups
+from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Later
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
+
+PATIENCE = 30.0
+AGAIN = (1.0, 2.0, 4.0, 8.0)
+"""The pauses before a question that failed is asked again; the last one repeats."""
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+class Questions:
+    def __init__(
+        self,
+        sender: Sender,
+        *,
+        patience: float = PATIENCE,
+        again: Sequence[float] = AGAIN,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
+        self._sender, self._patience = sender, patience
+        self._again, self._clock, self._pause = again, clock, pause
+        self._spells: dict[tuple[str, str], _Spell] = {}
+
+    async def ask(
+        self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+    ) -> JsonObject:
+        """Slack's answer, however often it takes: `answer` ends it once nobody waits any more."""
+        spell = self._spells.setdefault((at.team, method.name), _Spell(self._again, self._clock, self._pause))
+        return await spell.over(lambda: self._sender.ask(at, method, call))
+
+    async def answer(
+        self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
+    ) -> T | Unresolved:
+        """What is known of `key`, or is found out now; with `anew` only what is found out now. Our turn to ask is
+        waited for while that leaves Slack as much time again to answer; else the result says when it comes."""
+        until = self._clock() + self._patience
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    try:
+                        return await lookups.get(key, ask, anew=anew)
+                    except Later as later:
+                        if later.after >= (until - self._clock()) / 2:
+                            why = f"Slack takes no more questions for {later.after:.0f} s"
+                            return Unresolved(what, why, later.after)
+                        await self._pause(later.after)
+        except TimeoutError:
+            return Unresolved(what, f"Slack did not answer within {self._patience:g} s")
+        except ConfirmError as error:
+            return Unresolved(what, str(error).removesuffix("."))
+
+
+class _Spell:
+    """One method in one workspace, while Slack fails: one caller at a time tries it, and the others wait for that."""
+
+    def __init__(self, again: Sequence[float], clock: Callable[[], float], pause: Pause) -> None:
+        self._again, self._clock, self._pause = again, clock, pause
+        self._failures, self._failed_at = 0, 0.0
+        self._one_at_a_time = asyncio.Lock()
+
+    async def over(self, ask: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                if not self._failures:
+                    return await self._noted(ask)
+                async with self._one_at_a_time:
+                    if self._failures:
+                        await self._until_next()
+                        return await self._noted(ask)
+            except Later as later:
+                if later.limited:
+                    raise
+
+    async def _until_next(self) -> None:
+        pause = self._again[min(self._failures, len(self._again)) - 1]
+        left = self._failed_at + pause - self._clock()
+        if left > 0:
+            await self._pause(left)
+
+    async def _noted(self, ask: Callable[[], Awaitable[T]]) -> T:
+        before = self._failures
+        try:
+            answer = await ask()
+        except Later as later:
+            if not later.limited:
+                self._failures = max(self._failures, before + 1)  # those that fail together fail once
+                self._failed_at = self._clock()
+            raise
+        except ConfirmError:
+            self._failures = 0  # it does answer
+            raise
+        self._failures = 0
+        return answer

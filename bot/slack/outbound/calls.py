@@ -1,0 +1,187 @@
+"""One call to Slack: in its turn, with a time limit, and with an error that says what to do next.
+
+The SDK's own retries are off: they send a post again whose answer was lost, and wait for as long as Slack likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.slack.outbound.errors import Later, Revoked, SlackTrouble, trouble_from
+from bot.slack.outbound.rates import MINUTE, Rates, share
+from runtime.jsontypes import JsonObject
+
+QUIET = logging.getLogger("bot.slack.outbound.calls.sdk")
+QUIET.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Where a token is good for: a workspace, and the organisation that it belongs to, if any."""
+
+    team: str
+    enterprise: str | None = None
+
+
+ClientFor = Callable[[str | None, str], Awaitable[AsyncWebClient]]
+"""The client for an organisation (or None) and a workspace, with that installation's token."""
+
+
+OnRevoked = Callable[[Workspace, str, Revoked], Awaitable[None]]
+"""What is done about a token that Slack does not accept any more; it may raise what is to be made of the call."""
+
+
+Sure = Callable[[], Awaitable[None]]
+"""Raises when whoever calls may not any more."""
+
+
+class Meter(Protocol):
+    """Where it is counted how Slack answers; `outcome` is "ok" or Slack's code."""
+
+    def called(self, method: str, outcome: str, seconds: float) -> None: ...
+
+
+class NoMeter:
+    def called(self, method: str, outcome: str, seconds: float) -> None:
+        """Nobody counts."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """`repeatable`: doing it twice is as good as once. `per_minute` is Slack's limit in one workspace. `lookup`: it is
+    not repeated at once when it fails, since `Questions` repeats it. `within`: the answer is of no use after so many
+    seconds."""
+
+    name: str
+    per_minute: int
+    repeatable: bool = True
+    lookup: bool = False
+    within: float = math.inf
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`patience`: the longest that a call waits for its turn; beyond it, `Later`. `posts` may go into one channel at
+    once, and as many in any `posts` seconds: Slack's one a second, with the short bursts that it lets pass.
+    `lookups`: the longest that a decision waits for a lookup while Slack fails."""
+
+    time_limit: float = 10.0
+    patience: float = 5.0
+    lookups: float = 30.0
+    posts: int = 5
+
+
+class Calls:
+    def __init__(
+        self,
+        client_for: ClientFor,
+        *,
+        on_revoked: OnRevoked | None = None,
+        limits: Limits | None = None,
+        meter: Meter | None = None,
+        replicas: Callable[[], int] = lambda: 1,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        """`replicas`: how many share Slack's limits."""
+        self._replicas = replicas
+        self._client_for, self._on_revoked = client_for, on_revoked
+        self._limits, self._meter = limits or Limits(), meter or NoMeter()
+        self._clock, self._pause = clock, pause
+        self._rates = Rates(clock)
+
+    async def ask(
+        self,
+        at: Workspace,
+        method: Method,
+        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+        *,
+        into: str | None = None,
+        patience: float | None = None,
+        sure: Sure | None = None,
+    ) -> JsonObject:
+        """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own.
+        `patience`: for what is worth nothing later; anything else comes back when a `Later` says so. `sure` is awaited
+        when its turn has come, each time that it is sent."""
+        left = self._limits.patience if patience is None else patience
+        tries = 2 if method.repeatable and not method.lookup else 1
+        while True:
+            left -= await self._turn(at, method, into, left, comes_back=patience is None)
+            if sure is not None:
+                await sure()
+            try:
+                return await self._once(at, method, call)
+            except Later as later:
+                if later.limited:
+                    self._close(at, method, into, later.after)
+                else:
+                    tries -= 1
+                if not tries or later.after > left:
+                    raise
+
+    async def _turn(
+        self, at: Workspace, method: Method, into: str | None, patience: float, *, comes_back: bool
+    ) -> float:
+        """Waits for a slot in every window that the call has to fit into; how long that was. `comes_back`: whoever is
+        sent away tries again, and not before all who were sent away earlier."""
+        windows = self._windows(at, method, into)
+        wait = max(self._rates.wait(*window) for window in windows)
+        if wait > patience:
+            if comes_back:
+                wait = max(self._rates.promise(*window) for window in windows)
+            raise Later(method.name, wait)
+        wait = max(self._rates.take(*window) for window in windows)
+        if wait > 0:
+            await self._pause(wait)
+        return wait
+
+    def _close(self, at: Workspace, method: Method, into: str | None, after: float) -> None:
+        """Slack does not say which limit it was; a channel's own is the narrower one."""
+        self._rates.close(*self._windows(at, method, into)[-1], after)
+
+    def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
+        replicas = self._replicas()
+        windows = [((at.team, method.name), *share(method.per_minute, MINUTE, replicas))]
+        if into is not None:
+            burst = max(1, self._limits.posts // replicas)
+            windows.append(((at.team, into), burst, float(burst * replicas)))
+        return windows
+
+    async def _once(
+        self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
+    ) -> JsonObject:
+        client = await self.client(at)
+        began, outcome = self._clock(), "abandoned"
+        try:
+            async with asyncio.timeout(min(self._limits.time_limit, method.within)):
+                response = await call(client)
+            outcome = "ok"
+            return cast("JsonObject", response.data)
+        except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
+            # AttributeError: the SDK trips over a 200 whose body is plain text, such as a proxy's.
+            trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
+            outcome = trouble.code
+            if isinstance(trouble, Revoked) and self._on_revoked is not None:
+                await self._on_revoked(at, client.token or "", trouble)
+            raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
+        finally:
+            self._meter.called(method.name, outcome, self._clock() - began)
+
+    async def client(self, at: Workspace) -> AsyncWebClient:
+        """For what is no method of the Web API. It retries nothing and logs nothing that it sends."""
+        client = copy.copy(await self._client_for(at.enterprise, at.team))
+        client.retry_handlers = []
+        client._logger = QUIET
+        return client

@@ -1,0 +1,290 @@
+"""Slack out: everything that is posted, changed, opened and looked up there, one verb each.
+
+A post is not idempotent. One whose answer was lost raises `Unsure`; whoever wants it comes back with `sure=False`, and
+then it is looked for by its `metadata` first: what is found stays, further copies of it are deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import aiohttp
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from slack_sdk.webhook.async_client import AsyncWebhookClient
+
+from blocks.kit import Message
+from blocks.verdict import notice_message
+from bot.slack.answers import obj, objects, text
+from bot.slack.cache import Lookups
+from bot.slack.outbound.calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
+from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, Refused
+from bot.slack.outbound.history import History
+from bot.slack.outbound.message_ids import identity
+from bot.slack.outbound.rates import MINUTE, Rates
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+_FOR_A_TRIGGER = 1.0
+_TRIGGER_LIVES = 3.0
+_TO_RESPOND = 5
+
+POST = Method("chat.postMessage", 600, repeatable=False)
+UPDATE = Method("chat.update", 50)
+EPHEMERAL = Method("chat.postEphemeral", 100)
+WHISPERS = 20
+"""Of these so many a minute for one person: nobody reads more, and whoever clicks on and on uses up nobody else's."""
+PERMALINK = Method("chat.getPermalink", 600)
+OPEN_DM = Method("conversations.open", 50)
+OPEN_VIEW = Method("views.open", 100, repeatable=False, within=_TRIGGER_LIVES)
+UPDATE_VIEW = Method("views.update", 100)
+PUBLISH = Method("views.publish", 100)
+UPLOAD = Method("files.upload", 20, repeatable=False)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A view as it stands at Slack; an update with its `hash` fails if it has changed since."""
+
+    id: str
+    hash: str
+
+
+class Sender:
+    def __init__(
+        self,
+        client_for: ClientFor,
+        *,
+        on_revoked: OnRevoked | None = None,
+        limits: Limits | None = None,
+        meter: Meter | None = None,
+        replicas: Callable[[], int] = lambda: 1,
+        clock: Callable[[], float] = time.monotonic,
+        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._sure: Sure | None = None
+        self._whispers = Rates(clock)
+        self._calls = Calls(
+            client_for, on_revoked=on_revoked, limits=limits, meter=meter, replicas=replicas, clock=clock, pause=pause
+        )
+        self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
+        self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
+        self.history = History(self.ask)
+
+    async def ask(
+        self,
+        at: Workspace,
+        method: Method,
+        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+        *,
+        into: str | None = None,
+        patience: float | None = None,
+    ) -> JsonObject:
+        """Any other call, in its turn; what it raises is a `SlackTrouble`."""
+        return await self._calls.ask(at, method, call, into=into, patience=patience, sure=self._sure)
+
+    def under(self, sure: Sure) -> Sender:
+        """The same for a lease's holder: right before each call, after its wait for a turn, `sure` is awaited, and
+        raises when the lease is lost."""
+        bound = copy.copy(self)
+        bound._sure, bound.history = sure, self.history.asking(bound.ask)
+        return bound
+
+    async def client(self, at: Workspace) -> AsyncWebClient:
+        """For what is no method of the Web API."""
+        return await self._calls.client(at)
+
+    # Messages
+
+    async def post(
+        self,
+        at: Workspace,
+        channel: str,
+        message: Message,
+        *,
+        thread_ts: str | None = None,
+        sure: bool = True,
+        since: float | None = None,
+    ) -> str:
+        """The message's ts. Not `sure`: an earlier attempt, made at `since` or later, may have come through."""
+        wanted = identity(message.metadata)
+        if not sure and wanted is not None:
+            found = await self.history.find(at, channel, wanted, thread_ts=thread_ts, since=since)
+            if found is not None:
+                return found
+
+        async def send(content: Message) -> JsonObject:
+            return await self.ask(
+                at,
+                POST,
+                lambda client: client.chat_postMessage(
+                    channel=channel,
+                    text=content.text,
+                    blocks=_blocks(content),
+                    metadata=content.metadata or None,
+                    thread_ts=thread_ts,
+                    unfurl_links=False,
+                    unfurl_media=False,
+                ),
+                into=channel,
+            )
+
+        return str((await _or_plain(send, message))["ts"])
+
+    async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
+        async def send(content: Message) -> JsonObject:
+            return await self.ask(
+                at,
+                UPDATE,
+                lambda client: client.chat_update(
+                    channel=channel,
+                    ts=ts,
+                    text=content.text,
+                    blocks=list(content.blocks),
+                    metadata=content.metadata or None,
+                ),
+            )
+
+        await _or_plain(send, message)
+
+    async def delete(self, at: Workspace, channel: str, ts: str) -> None:
+        """It need not be there any more."""
+        await self.history.delete(at, channel, ts)
+
+    async def ephemeral(
+        self, at: Workspace, channel: str, user: str, message: Message, *, thread_ts: str | None = None
+    ) -> None:
+        await self.ask(
+            at,
+            EPHEMERAL,
+            lambda client: client.chat_postEphemeral(
+                channel=channel, user=user, text=message.text, blocks=_blocks(message), thread_ts=thread_ts
+            ),
+        )
+
+    async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
+        async def look() -> str:
+            answer = await self._calls.ask(  # for all who wait for it, whoever holds a lease
+                at, PERMALINK, lambda client: client.chat_getPermalink(channel=channel, message_ts=ts)
+            )
+            return str(answer["permalink"])
+
+        return await self._links.get((at, channel, ts), look)
+
+    async def open_dm(self, at: Workspace, user: str) -> str:
+        """The channel of the conversation with one person."""
+
+        async def open_() -> str:
+            answer = await self._calls.ask(at, OPEN_DM, lambda client: client.conversations_open(users=user))
+            return str(obj(answer["channel"])["id"])
+
+        return await self._dms.get((at, user), open_)
+
+    async def whisper(self, target: JsonObject, message: Message) -> None:
+        """To one person, where they look: `target` names team, user and, if they are in one, channel and thread.
+
+        Outside of channels, and where Slack does not show it to them, it is a direct message. Slack's limit is for all
+        people together, so nobody has more than a share of it: beyond that it raises `Later`.
+        """
+        at, user, channel = _at(target), text(target.get("user")), text(target.get("channel"))
+        theirs = ((at.team, user), WHISPERS, MINUTE)
+        if self._whispers.wait(*theirs) > 0:
+            raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
+        self._whispers.take(*theirs)
+        if channel:
+            try:
+                await self.ephemeral(at, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)
+                return
+            except Gone as gone:
+                log.info("told in a direct message instead: %s", gone)
+        await self.post(at, await self.open_dm(at, user), message)
+
+    async def notice(self, target: JsonObject, sentence: str) -> None:
+        """The same with a sentence of ours."""
+        await self.whisper(target, notice_message(sentence))
+
+    async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
+        """To one person, at the address that came with what they did. Whether Slack took it."""
+        body: JsonObject = {"text": message.text, "blocks": list(message.blocks), "replace_original": replace_original}
+        body |= {"response_type": "ephemeral"} | ({"thread_ts": thread_ts} if thread_ts else {})
+        try:
+            client = AsyncWebhookClient(url, logger=QUIET, timeout=_TO_RESPOND)
+            status = (await client.send_dict(body)).status_code
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            log.warning("no answer at a response URL: %s", type(error).__name__)  # the address itself is a secret
+            return False
+        if status != HTTPStatus.OK:
+            log.warning("a response URL answered %s", status)
+        return status == HTTPStatus.OK
+
+    # Views and files
+
+    async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject) -> Opened:
+        """A trigger lives for three seconds, so this waits for no turn."""
+
+        def open_(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            return client.views_open(trigger_id=trigger_id, view=view)
+
+        return _opened(await self.ask(at, OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
+
+    async def update_view(
+        self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+    ) -> Opened:  # fmt: skip
+        answer = await self.ask(
+            at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
+        )
+        return _opened(answer)
+
+    async def publish_home(
+        self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
+    ) -> Opened:  # fmt: skip
+        answer = await self.ask(at, PUBLISH, lambda client: client.views_publish(user_id=user, view=view, hash=hash))
+        return _opened(answer)
+
+    async def upload(
+        self, at: Workspace, content: str, name: str, channel: str, thread_ts: str | None = None
+    ) -> str | None:
+        """Posts a text file; its link, if Slack told one."""
+        answer = await self.ask(
+            at,
+            UPLOAD,
+            lambda client: client.files_upload_v2(
+                content=content, filename=name, title=name, channel=channel, thread_ts=thread_ts
+            ),
+            into=channel,
+        )
+        link = next((file.get("permalink") for file in objects(answer.get("files"))), None)
+        return link if isinstance(link, str) else None
+
+
+async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:
+    """A message that Slack does not take goes out once more as bare text: a card is never lost for its looks, and no
+    button stays that can't be used any more."""
+    try:
+        return await send(message)
+    except Refused as refused:
+        if refused.code not in OVERSIZE_OR_ODD:
+            raise
+        log.error("sent as plain text: %s", refused)
+        odd_metadata = "metadata" in refused.code
+        return await send(Message(message.text, (), {} if odd_metadata else message.metadata))
+
+
+def _blocks(message: Message) -> list[JsonObject] | None:
+    return list(message.blocks) or None
+
+
+def _at(target: JsonObject) -> Workspace:
+    return Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
+
+
+def _opened(answer: JsonObject) -> Opened:
+    view = obj(answer.get("view"))
+    return Opened(text(view.get("id")), text(view.get("hash")))

@@ -1,0 +1,194 @@
+"""What can go wrong with a call to Slack, told apart by what is to be done about it. Pure.
+
+Later     nothing happened; come back in so many seconds
+Unsure    it may have happened: look before doing it again
+Gone      the place or the person is not there (any more) for this app
+Refused   Slack does not take what was sent: a bug of ours, or a scope that is missing
+Revoked   the token is not good any more: the app was removed, or its token was taken back
+NotInstalled   there is no token for this workspace: nothing can be done there before somebody installs the app
+"""
+
+from __future__ import annotations
+
+import re
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.leasing.put_off import PutAside, PutOff
+from runtime.errors import ConfirmError
+
+
+class SlackTrouble(ConfirmError):
+    """`code` is Slack's own word for it, where it had one; `method` what was called."""
+
+    def __init__(self, method: str, code: str, sentence: str) -> None:
+        super().__init__(sentence)
+        self.method, self.code = method, code
+
+
+LIMITED = frozenset({"ratelimited", "rate_limited"})
+
+
+class Later(SlackTrouble, PutOff):
+    def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
+        super().__init__(method, code, f"Slack takes no {method} now ({code}); trying again in {after:.0f} s.")
+        self.after = after
+
+    @property
+    def limited(self) -> bool:
+        """It is not our turn yet, by our own count or by Slack's 429. Nothing has failed."""
+        return self.code in LIMITED
+
+
+class Unsure(SlackTrouble):
+    def __init__(self, method: str, code: str) -> None:
+        super().__init__(method, code, f"Slack's answer to {method} was lost ({code}): it may have been done.")
+
+
+class Gone(SlackTrouble):
+    def __init__(self, method: str, code: str) -> None:
+        super().__init__(method, code, _GONE.get(code, f"Slack can't do {method} there: {code}."))
+
+
+class Refused(SlackTrouble):
+    def __init__(self, method: str, code: str, detail: str = "") -> None:
+        sentence = _REFUSED.get(code, "Slack does not take {method}: {code}{at}.")
+        super().__init__(method, code, sentence.format(method=method, code=code, at=f" ({detail})" if detail else ""))
+
+
+class Revoked(SlackTrouble):
+    def __init__(self, method: str, code: str) -> None:
+        super().__init__(method, code, f"Slack does not accept this app's token any more ({code}): install it again.")
+
+
+class NotInstalled(SlackTrouble, PutAside):
+    """Nobody was asked. Whatever was to be done there is put aside until it is installed (again)."""
+
+    def __init__(self, team: str, enterprise: str | None) -> None:
+        sentence = f"The app is not installed in {team or enterprise}. Install it there; what waits goes on then."
+        super().__init__("token", "not_installed", sentence)
+        self.team, self.enterprise = team, enterprise
+
+
+_GONE = {
+    "channel_not_found": "The app can't see this channel. Invite it there with /invite.",
+    "not_in_channel": "The app is not in this channel. Invite it there with /invite.",
+    "is_archived": "This channel is archived. Unarchive it, or name another one in the policy.",
+    "message_not_found": "The message is not there any more: somebody deleted it.",
+    "thread_not_found": "The thread is not there any more: somebody deleted the message it began with.",
+    "cant_update_message": "The message can't be changed: it is not this app's.",
+    "cant_delete_message": "The message can't be deleted: it is not this app's.",
+    "edit_window_closed": "The workspace does not let this message be changed any more.",
+    "user_not_found": "Slack knows nobody of this id.",
+    "users_not_found": "Slack knows nobody of this address.",
+    "user_not_visible": "This person can't be seen from here.",
+    "user_disabled": "This account is deactivated.",
+    "user_not_in_channel": "This person is not in the channel.",
+    "cannot_dm_bot": "A bot can't be written to.",
+    "no_such_subteam": "Slack knows no user group of this id that is in use.",
+    "not_found": "The window was closed.",
+    "view_not_found": "The window was closed.",
+    "hash_conflict": "The window shows something newer.",
+    "expired_trigger_id": "It took too long to open the window. Press the button again.",
+    "exchanged_trigger_id": "This click has opened a window already. Press the button again.",
+    "invalid_trigger_id": "This click can't open a window. Press the button again.",
+    "trigger_expired": "It took too long to open the window. Press the button again.",
+    "trigger_exchanged": "This click has opened a window already. Press the button again.",
+    "push_limit_reached": "Too many windows are open. Close one and press the button again.",
+    "not_enabled": "The app's Home tab is switched off. Turn it on in the app's settings.",
+    "messages_tab_disabled": "The app's Messages tab is switched off. Turn it on in the app's settings.",
+    "restricted_action": "A setting of the workspace does not let the app write here.",
+    "restricted_action_read_only_channel": "Only some may write in this channel, and the app is not among them.",
+    "restricted_action_thread_only_channel": "This channel takes replies only.",
+    "restricted_action_thread_locked": "This thread is locked.",
+    "restricted_action_non_threadable_channel": "This channel has no threads.",
+    "file_not_found": "The file is not there any more.",
+}
+
+_REVOKED = frozenset(
+    {
+        "account_inactive", "access_denied", "app_access_denied", "ekm_access_denied", "enterprise_is_restricted",
+        "invalid_auth", "no_permission", "not_authed", "org_login_required", "team_access_not_granted",
+        "token_expired", "token_revoked", "two_factor_setup_required",
+    }
+)  # fmt: skip
+
+DEAD = frozenset({"account_inactive", "invalid_auth", "token_revoked"})
+"""Of these, what Slack says of a token that no time and no setting brings back."""
+
+_LATER = {
+    "ratelimited": 30.0,
+    "rate_limited": 30.0,
+    "message_limit_exceeded": 60.0,
+    "team_added_to_org": 60.0,
+    "service_unavailable": 10.0,
+    "accesslimited": 60.0,
+}
+
+_UNSURE = frozenset({"fatal_error", "internal_error", "request_timeout"})
+"""Slack's own failures, of which it says that some of it may have happened all the same."""
+
+_REFUSED = {
+    "missing_scope": "The app lacks a scope for {method}{at}. Add it and install the app again.",
+    "invalid_blocks": "Slack does not take the blocks of this message{at}: a bug of this app.",
+}
+
+OVERSIZE_OR_ODD = frozenset(
+    {
+        "invalid_arguments", "invalid_blocks", "invalid_blocks_format", "invalid_metadata_format",
+        "invalid_metadata_schema", "metadata_must_be_sent_from_app", "metadata_too_large", "msg_blocks_too_long",
+        "msg_too_long", "block_mismatch",
+    }
+)  # fmt: skip
+"""What Slack says of a message that it won't take as it is; as plain text it would."""
+
+
+def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:
+    """What an exception of the SDK's call means; `repeatable`: doing it twice does no harm."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return Later(method, 2.0, "could not connect")
+    if not isinstance(error, SlackApiError):
+        return _lost(method, type(error).__name__, repeatable)
+    response = error.response
+    status, headers = _status_and_headers(response)
+    data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
+    code = str(data.get("error") or "")
+    if status == 429 or code in _LATER:
+        return Later(method, _retry_after(headers.get("Retry-After"), _LATER.get(code, 30.0)), code or "ratelimited")
+    if status >= 500 or not code or code in _UNSURE:
+        return _lost(method, code or f"status {status}", repeatable)
+    if code in _REVOKED:
+        return Revoked(method, code)
+    if code in _GONE:
+        return Gone(method, code)
+    return Refused(method, code, str(data.get("needed") or "") or _pointers(data))
+
+
+def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
+    return Later(method, 1.0, code) if repeatable else Unsure(method, code)
+
+
+def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:
+    """The SDK hands out its own response, or aiohttp's where the body was no JSON."""
+    if isinstance(response, AsyncSlackResponse):
+        return response.status_code, {str(name): str(value) for name, value in response.headers.items()}
+    if isinstance(response, aiohttp.ClientResponse):
+        return response.status, dict(response.headers)
+    return 0, {}
+
+
+def _retry_after(given: str | None, default: float) -> float:
+    return float(given) if given is not None and re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given) else default
+
+
+_POINTER = re.compile(r"\[json-pointer:([^\]]{1,200})\]")
+
+
+def _pointers(data: dict[str, object]) -> str:
+    """Where Slack sees the fault. Its sentences may quote what was sent, which no log may hold."""
+    told = data.get("response_metadata")
+    messages = told.get("messages") if isinstance(told, dict) else None
+    found = [place for text in messages or () if isinstance(text, str) for place in _POINTER.findall(text)]
+    return ", ".join(found[:5])

@@ -1,0 +1,134 @@
+"""What we posted before, read back from Slack: the way to find a message whose answer was lost."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from slack_sdk.web.async_client import AsyncWebClient
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.slack.answers import obj, objects, text
+from bot.slack.cache import Lookups
+from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.errors import Gone
+from bot.slack.outbound.message_ids import Identity, identity
+from runtime.jsontypes import Json, JsonObject
+
+log = logging.getLogger(__name__)
+
+HISTORY = Method("conversations.history", 50)
+REPLIES = Method("conversations.replies", 50)
+DELETE = Method("chat.delete", 50)
+WHOAMI = Method("auth.test", 100)
+
+_PAGE, _PAGES = 200, 20
+_EARLIER = 300.0
+"""Slack's clock and ours may differ by so much when an earlier attempt is looked for."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message of ours, as Slack has it."""
+
+    ts: str
+    metadata: Json
+    files: tuple[str, ...] = ()
+
+
+class Ask(Protocol):
+    async def __call__(
+        self,
+        at: Workspace,
+        method: Method,
+        call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]],
+    ) -> JsonObject: ...
+
+
+class History:
+    def __init__(self, ask: Ask, whoami: Ask | None = None, own: Lookups[Workspace, str] | None = None) -> None:
+        self._ask, self._whoami = ask, whoami or ask
+        self._own: Lookups[Workspace, str] = own or Lookups()
+
+    def asking(self, ask: Ask) -> History:
+        """The same by another way of asking; who the app is, which all ask together, is asked as before."""
+        return History(ask, self._whoami, self._own)
+
+    async def find(
+        self,
+        at: Workspace,
+        channel: str,
+        wanted: Identity,
+        *,
+        thread_ts: str | None = None,
+        since: float | None = None,
+        keep: str | None = None,
+    ) -> str | None:
+        """The message of ours with this identity, the one to `keep` or else the first; all copies of it are deleted."""
+        sent = await self.sent(at, channel, thread_ts=thread_ts, since=since)
+        found = [one.ts for one in sent if identity(one.metadata) == wanted]
+        kept = keep if keep in found else next(iter(found), None)
+        for stray in found:
+            if stray != kept:
+                log.info("another copy of a message is deleted")
+                await self.delete(at, channel, stray)
+        return kept
+
+    async def sent(
+        self, at: Workspace, channel: str, *, thread_ts: str | None = None, since: float | None = None
+    ) -> list[Sent]:
+        """Our own messages in a thread, or in a channel outside its threads, oldest first."""
+        own = await self._me(at)
+        oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
+        found: list[Sent] = []
+        cursor: str | None = None
+        for _ in range(_PAGES):
+            page = await self._page(at, channel, thread_ts, oldest, cursor)
+            found += [_sent(message) for message in objects(page.get("messages")) if message.get("user") == own]
+            cursor = text(obj(page.get("response_metadata")).get("next_cursor")) or None
+            if cursor is None:
+                break
+        return sorted(found, key=lambda one: one.ts)
+
+    async def delete(self, at: Workspace, channel: str, ts: str) -> None:
+        """It need not be there any more."""
+        try:
+            await self._ask(at, DELETE, lambda client: client.chat_delete(channel=channel, ts=ts))
+        except Gone as gone:
+            if gone.code != "message_not_found":
+                raise
+
+    async def _page(
+        self, at: Workspace, channel: str, thread_ts: str | None, oldest: str | None, cursor: str | None
+    ) -> JsonObject:
+        def replies(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            return client.conversations_replies(
+                channel=channel,
+                ts=thread_ts or "",
+                include_all_metadata=True,
+                oldest=oldest,
+                cursor=cursor,
+                limit=_PAGE,
+            )
+
+        def history(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
+            return client.conversations_history(
+                channel=channel, include_all_metadata=True, oldest=oldest, cursor=cursor, limit=_PAGE
+            )
+
+        return await self._ask(at, *((REPLIES, replies) if thread_ts else (HISTORY, history)))
+
+    async def _me(self, at: Workspace) -> str:
+        """The app's own user: anybody can write metadata that looks like ours."""
+
+        async def who() -> str:
+            return text((await self._whoami(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))
+
+        return await self._own.get(at, who)
+
+
+def _sent(message: JsonObject) -> Sent:
+    names = tuple(text(file.get("name")) for file in objects(message.get("files")))
+    return Sent(text(message.get("ts")), message.get("metadata"), names)

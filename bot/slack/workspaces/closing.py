@@ -1,0 +1,131 @@
+"""What belonged to a workspace that removed the app comes to its end: nobody is left there who could decide.
+
+Level-triggered like everything else: whatever is open and belongs to somebody who left is closed, by whichever replica
+looks first, and again after a crash. The removal itself is one transaction, in `departures`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select, union
+
+from bot.audit.ledger import LineKind
+from bot.confirmation import words
+from bot.confirmation.decision import refuse, revoke
+from bot.confirmation.model import Confirmation, State
+from bot.confirmation.outcome import lapse_again
+from bot.confirmation.states import Change, Event
+from bot.policy.approvers import SLACK
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.slack.outbound.calls import Workspace
+from bot.slack.workspaces.departures import DEPARTURES, OPEN, Leaving, closed, leavings, of
+from bot.store.repository import lock_confirmation, now, save
+from bot.store.tables import confirmations, grants, sessions
+from runtime.errors import ConfirmError
+
+if TYPE_CHECKING:
+    from runtime.store.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 50
+"""So many are closed in one transaction: no click of another workspace waits long for its turn between two."""
+
+POLL = 60.0
+
+
+def abandon(row: Confirmation, now: datetime) -> Change:
+    """Nothing of it may begin any more; what runs, or ran, is told as it ends. Nothing changes where all is over."""
+    ended = revoke(row, now, SLACK) if row.grant_until is not None else Change(row=row)
+    steps = tuple(replace(step, who=None) for step in ended.steps)
+    ended, row = replace(ended, steps=steps), ended.row
+    if row.state is State.WAITING:
+        change = refuse(row, Event.WITHDRAW, LineKind.WITHDRAWN, now, None, words.REMOVED_TO_MODEL)
+    elif row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None:
+        return ended
+    elif row.attempt > 1:
+        change = lapse_again(row, now)
+    else:
+        change = refuse(row, Event.LAPSE, LineKind.LAPSED, now, None, words.APPROVED_REMOVED_TO_MODEL)
+    return replace(change.after(*steps), revoked_by=ended.revoked_by)
+
+
+class Closing:
+    def __init__(self, database: Database, *, poll: float = POLL) -> None:
+        self._database, self._poll = database, poll
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Until `stop`."""
+        with self._database.waiter(DEPARTURES) as waiter:
+            while not self._stopping.is_set():
+                await self._look()
+                await self._until_stopped(waiter.wait(self._poll))
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _look(self) -> None:
+        try:
+            for leaving in await self._database.read(leavings):
+                await self._close(leaving)
+        except ConfirmError as error:
+            log.warning("what a workspace left open is closed later: %s", error)
+
+    async def _close(self, leaving: Leaving) -> None:
+        after, left = "", 0
+        while True:
+            some = await self._database.run(close_some, leaving, after)
+            left += some.left
+            if some.after is None:
+                break
+            after = some.after
+        if not left:
+            await self._database.run(closed, leaving)
+
+    async def _until_stopped(self, other: Awaitable[object]) -> None:
+        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
+        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, waiting):
+            task.cancel()
+
+
+@dataclass(frozen=True)
+class Some:
+    """Where to go on, if there is more; and how many were `left` to a replica that can read them."""
+
+    after: str | None
+    left: int
+
+
+def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> Some:
+    """Of a workspace or an organisation that left."""
+    granted = (
+        select(grants.c.id)
+        .join(sessions, sessions.c.key == grants.c.session)
+        .where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
+        .where(of(sessions, leaving.id), grants.c.id > after)
+    )
+    open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
+    ids = tx.execute(union(open_, granted).order_by("id").limit(at_once)).scalars().all()
+    left = sum(not _closed(tx, leaving, confirmation) for confirmation in ids)
+    return Some(str(ids[-1]) if len(ids) == at_once else None, left)
+
+
+def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
+    """False: it is of a version that is not known here, and whoever can read it closes it."""
+    try:
+        session, row = lock_confirmation(tx, confirmation)
+    except (NewerVersion, Unreadable):
+        return False
+    if leaving.ends(tx, Workspace(row.asked.team, row.asked.enterprise), row.asked_at.timestamp()):
+        change = abandon(row, now(tx))
+        if change.row is not row:
+            save(tx, session, change)
+    return True

@@ -1,0 +1,254 @@
+"""Workspaces that removed the app: marked until it is installed there again, so that nothing is tried for them.
+
+These are transaction functions. A mark stands in `bot_switches`, and counts as long as no other installation serves the
+workspace. Who is back before all was closed leaves a mark as well: what was asked before is closed all the same, since
+nobody can know whether those who asked, and those who may decide, still want it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Table, and_, delete, or_, select, update
+
+from bot.audit.ledger import SYSTEM, LineKind, stamp
+from bot.confirmation.effects import Step
+from bot.confirmation.model import State
+from bot.leasing.put_off import PutAside
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.errors import NotInstalled
+from bot.slack.workspaces.installations import WITHHELD, Installed, bots, forget, serving
+from bot.store.attempts import begin
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, now, write_step
+from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.tables import ATTENDED, confirmations, grants, mail, replies, sessions, switches
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Tx, for_update
+from runtime.store.upsert import insert_if_absent
+
+DEPARTURES = "bot:departures"
+"""Topic: somebody removed the app, and what belonged to them is to be closed."""
+
+_REMOVED, _RETURNED, _GRANTED = "removed:", "returned:", "granted:"
+
+OPEN = or_(
+    confirmations.c.state == str(State.WAITING),
+    and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),
+)
+"""What may still begin, or waits for people."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal:
+    """What was heard of an app that is not there any more; the sentence has room for the `{place}`.
+
+    `event` names what Slack may tell several times; `before`: what was installed later is not meant.
+    """
+
+    at: Workspace
+    sentence: str
+    event: str = ""
+    before: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Workspaces in which an organisation may use its token, or may not any more, as Slack told it `at` some time."""
+
+    enterprise: str
+    teams: tuple[str, ...]
+    granted: bool
+    at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaving:
+    """Somebody who left, or left and came `back` with the installation `by`: what is open there is to be closed."""
+
+    id: str
+    back: float | None = None
+    by: str | None = None
+
+    def ends(self, tx: Tx, at: Workspace, asked: float) -> bool:
+        """Whether what was asked at this time, in this workspace, is over. Another installation may have served it."""
+        if self.back is None:
+            return gone(tx, at)
+        return asked < self.back and serving(tx, at, besides=self.by) is None
+
+
+def leavings(tx: Tx) -> list[Leaving]:
+    """The workspaces and organisations of which something may still be open."""
+    return [
+        *(Leaving(id=id_) for id_, _ in _marked(tx, _REMOVED)),
+        *(Leaving(id=id_, back=value["back"], by=value["by"]) for id_, value in _marked(tx, _RETURNED)),
+    ]
+
+
+def closed(tx: Tx, leaving: Leaving) -> None:
+    """All of it is. Who left and is not back stays marked."""
+    if leaving.back is not None:
+        tx.execute(delete(switches).where(*_this(leaving)))
+
+
+def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
+    """Whether a workspace has removed the app, and nothing else serves it. `lock`: nobody comes back meanwhile."""
+    names = [f"{_REMOVED}{id_}" for id_ in (at.team, at.enterprise) if id_]
+    found = select(switches.c.name).where(switches.c.name.in_(names))
+    marked = tx.execute(for_update(found) if lock else found).first() is not None
+    return marked and serving(tx, at) is None
+
+
+def removed(tx: Tx, error: PutAside) -> bool:
+    """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
+    return isinstance(error, NotInstalled) and gone(tx, Workspace(error.team, error.enterprise), lock=True)
+
+
+def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
+    """The installation's token goes, and what was about to be told there is told to nobody. False: known, or stale."""
+    if removal.before is not None and removal.before < int(one.at):
+        return _heard_late(tx, one, removal)
+    if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
+        return False
+    forget(tx, one)
+    _leaves(tx, one, removal.sentence)
+    return True
+
+
+def note_removal(tx: Tx, removal: Removal) -> bool:
+    """A line in the ledger; once for each event, however often it is delivered."""
+    if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
+        return False
+    place = removal.at.team or removal.at.enterprise or "this workspace"
+    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence.format(place=place)))
+    return True
+
+
+def withhold(tx: Tx, organisation: Installed, team: str, told: Access) -> bool:
+    """One of its workspaces took the app away, which is that workspace's uninstalling. False: known, or stale."""
+    if told.at < int(organisation.at) or not _newest(tx, team, told):
+        return False
+    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=told.at)
+    sentence = f"{organisation} may not use the app in {team} any more."
+    if serving(tx, one.workspace) is None:
+        _leaves(tx, one, sentence)
+    else:
+        write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
+    return True
+
+
+def grant(tx: Tx, organisation: Installed, team: str, told: Access) -> bool:
+    """It may be used there, perhaps again. False: it could be before, or that is stale."""
+    withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
+    if not _newest(tx, team, told) or not withheld:
+        return False
+    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=told.at)
+    _returns(tx, one, organisation, f"{organisation} may use the app in {team} again.")
+    return True
+
+
+def arrive(tx: Tx, one: Installed, sentence: str) -> None:
+    """It is installed, perhaps again: what was put aside for it is taken up."""
+    if one.team is None:
+        for team, value in _marked(tx, WITHHELD):
+            if value.get("enterprise") == one.enterprise:
+                tx.execute(delete(switches).where(switches.c.name == f"{WITHHELD}{team}"))
+    _returns(tx, one, one, sentence)
+
+
+def _leaves(tx: Tx, one: Installed, sentence: str) -> None:
+    value: JsonObject = {"at": stamp(now(tx)), "why": sentence, "enterprise": one.enterprise}
+    tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_REMOVED}{one.id}", "value": canonical(value)})
+    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=sentence))
+    if serving(tx, one.workspace) is None:
+        _say_nothing_more(tx, one)
+    tx.notify(DEPARTURES)
+
+
+def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
+    """An organisation brings back those of its workspaces, too, that had left with an installation of their own."""
+    left = {
+        id_ for id_, value in _marked(tx, _REMOVED)
+        if id_ == one.id or (one.team is None and value.get("enterprise") == one.enterprise)
+    }  # fmt: skip
+    for id_ in left:
+        tx.execute(delete(switches).where(switches.c.name == f"{_REMOVED}{id_}"))
+        _close_from_before(tx, Leaving(id=id_, back=tx.now(), by=by.id))
+    write_step(tx, SYSTEM, Step(kind=LineKind.INSTALLED, at=now(tx), text=sentence))
+    for table in ATTENDED:
+        aside = update(table).where(_theirs(table, one), table.c.failures > 0)
+        tx.execute(aside.values(due_at=tx.now(), parked_at=None, failures=0))
+    for topic in (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES):
+        tx.notify(topic)
+
+
+def _heard_late(tx: Tx, one: Installed, removal: Removal) -> bool:
+    """It was removed, and has been installed again since. News only where something is left from before."""
+    leaving = Leaving(id=one.id, back=one.at, by=one.id)
+    granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
+    found = select(confirmations.c.team, confirmations.c.enterprise).distinct()
+    found = found.where(or_(OPEN, confirmations.c.id.in_(granted)), of(confirmations, one.id))
+    places = [Workspace(*row) for row in tx.execute(found.where(confirmations.c.created < one.at))]
+    if not any(leaving.ends(tx, at, 0.0) for at in places):
+        return False
+    if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
+        return False
+    write_step(tx, SYSTEM, Step(kind=LineKind.UNINSTALLED, at=now(tx), text=removal.sentence))
+    _close_from_before(tx, leaving)
+    return True
+
+
+def _close_from_before(tx: Tx, leaving: Leaving) -> None:
+    """A later return takes the place of an earlier one."""
+    tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{leaving.id}"))
+    value = canonical({"back": leaving.back, "by": leaving.by})
+    tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_RETURNED}{leaving.id}", "value": value})
+    tx.notify(DEPARTURES)
+
+
+def _newest(tx: Tx, team: str, told: Access) -> bool:
+    """Writes down what Slack said of a workspace. False: it has said something later, or just this before."""
+    names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
+    found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))
+    for row in tx.execute(for_update(found)):
+        if json.loads(row.value)["at"] >= told.at:
+            return False
+    tx.execute(delete(switches).where(switches.c.name.in_(names.values())))
+    value = canonical({"at": told.at, "enterprise": told.enterprise})
+    new = tx.execute(insert_if_absent(tx.dialect, switches), {"name": names[told.granted], "value": value})
+    return new.rowcount == 1
+
+
+def _say_nothing_more(tx: Tx, one: Installed) -> None:
+    """Words that its people said are not told to the agent any more, nor anything to those who voted."""
+    keys = select(sessions.c.key).where(_theirs(sessions, one), _unserved(sessions))
+    unheard = update(mail).where(mail.c.kind == "words", mail.c.done_at.is_(None), mail.c.session.in_(keys))
+    tx.execute(unheard.values(done_at=tx.now()))
+    untold = update(replies).where(_theirs(replies, one), _unserved(replies), replies.c.told_at.is_(None))
+    tx.execute(untold.values(due_at=None, told_at=tx.now()))
+
+
+def of(table: Table, id_: str) -> ColumnElement[bool]:
+    """What belongs to a workspace or an organisation."""
+    return or_(table.c.team == id_, table.c.enterprise == id_)
+
+
+def _theirs(table: Table, one: Installed) -> ColumnElement[bool]:
+    here: ColumnElement[bool] = table.c.team == one.team if one.team else table.c.enterprise == one.enterprise
+    return here
+
+
+def _unserved(table: Table) -> ColumnElement[bool]:
+    """Not of a workspace that has an installation of its own."""
+    return table.c.team.not_in(select(bots.c.team_id).where(bots.c.team_id.is_not(None)))
+
+
+def _marked(tx: Tx, mark: str) -> list[tuple[str, dict[str, Any]]]:
+    found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(mark, autoescape=True))
+    return [(row.name.removeprefix(mark), json.loads(row.value)) for row in tx.execute(found).all()]
+
+
+def _this(leaving: Leaving) -> tuple[ColumnElement[bool], ...]:
+    value = canonical({"back": leaving.back, "by": leaving.by})
+    return switches.c.name == f"{_RETURNED}{leaving.id}", switches.c.value == value

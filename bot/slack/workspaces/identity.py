@@ -1,0 +1,63 @@
+"""Who the app is in the one workspace whose token is in the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.config.settings import Settings
+from bot.slack.outbound.errors import Later, trouble_from
+from runtime.errors import ConfirmError
+
+log = logging.getLogger(__name__)
+
+
+class CannotServe(ConfirmError):
+    """The bot did not start; the message says what stands in its way."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who this app is, and where: a workspace, or, installed in all of an organisation, that."""
+
+    team: str
+    user: str
+    bot: str
+    enterprise: str | None = None
+
+    def serves(self, enterprise: str | None, team: str | None) -> bool:
+        return team == self.team or (self.enterprise is not None and enterprise == self.enterprise)
+
+
+def slack_client(settings: Settings) -> AsyncWebClient:
+    """Without the SDK's own retries: they post twice when an answer is lost."""
+    token = settings.environment.bot_token
+    assert token is not None
+    return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
+
+
+async def identify(client: AsyncWebClient) -> Identity:
+    """Slack may be away for a moment, perhaps for the same reason for which we start."""
+    for pause in (1.0, 2.0, 4.0, 8.0, None):
+        try:
+            answer = await client.auth_test()
+            break
+        except (SlackApiError, aiohttp.ClientError, OSError) as error:
+            trouble = trouble_from("auth.test", error, repeatable=True)
+            if not isinstance(trouble, Later):
+                raise CannotServe(
+                    f"Slack refused SLACK_BOT_TOKEN ({trouble.code}). Install the app again and take its new token."
+                ) from None
+            if pause is None:
+                raise CannotServe(
+                    f"Slack could not be reached at {client.base_url} ({trouble.code}). Check the network."
+                ) from error
+            log.warning("%s", trouble)
+        await asyncio.sleep(pause)
+    everywhere = answer["enterprise_id"] if answer.get("is_enterprise_install") else None
+    return Identity(str(answer["team_id"]), str(answer["user_id"]), str(answer.get("bot_id") or ""), everywhere)

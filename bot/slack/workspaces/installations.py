@@ -1,0 +1,272 @@
+"""Where the app is installed: slack_sdk's SQLAlchemy stores, in our database and within our transactions.
+
+The SDK's own async stores bring connections of their own, which on SQLite would be a second writer. Ours offer the same
+to Bolt's OAuth flow and run the SDK's statements as part of one transaction, ledger line included.
+
+A token belongs to a workspace, or to all workspaces of an organisation: one that has no installation of its own is
+served by its organisation's.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging import Logger
+from typing import Any, cast
+
+from slack_sdk.oauth.installation_store import Bot, Installation
+from slack_sdk.oauth.installation_store.async_installation_store import AsyncInstallationStore
+from slack_sdk.oauth.installation_store.sqlalchemy import SQLAlchemyInstallationStore
+from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
+from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
+from sqlalchemy import Connection, Dialect, Engine, Row, Table, Text, and_, delete, func, or_, select, update
+from sqlalchemy.types import TypeDecorator
+
+from bot.config.token_cipher import Vault
+from bot.slack.outbound.calls import Workspace
+from bot.store.tables import metadata, switches
+from runtime.store.database import Database, Tx, for_update
+
+log = logging.getLogger(__name__)
+
+BOTS, INSTALLATIONS, STATES = "bot_installed", "bot_installations", "bot_oauth_states"
+STATE_LIVES = 600
+"""So many seconds may pass between "install" and Slack's answer."""
+
+MOST_STATES = 10_000
+"""So many may be open: whoever calls `/slack/install` again and again pushes out the oldest, and fills no disk."""
+
+WITHHELD = "withheld:"
+"""A mark in `bot_switches`: in this workspace its organisation may not use its token any more."""
+
+_SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
+
+
+class Sealed(TypeDecorator[str]):
+    """A column whose text never stands in the database as it is."""
+
+    impl = Text
+    cache_ok = True  # a vault equals itself alone
+
+    def __init__(self, vault: Vault) -> None:
+        super().__init__()
+        self.vault = vault
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
+        return None if value is None else self.vault.seal(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (likewise)
+        return None if value is None else self.vault.open(value)
+
+
+def _with_secrets(table: Table, secret: Text | Sealed) -> Table:
+    for column in table.columns:
+        if column.name in _SECRETS:
+            column.type = secret
+    return table
+
+
+bots = _with_secrets(SQLAlchemyInstallationStore.build_bots_table(metadata, BOTS), Text())
+installations = _with_secrets(SQLAlchemyInstallationStore.build_installations_table(metadata, INSTALLATIONS), Text())
+states = SQLAlchemyOAuthStateStore.build_oauth_states_table(metadata, STATES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """One installation, without its token: a workspace, or an organisation as a whole (`team` is None)."""
+
+    team: str | None
+    enterprise: str | None
+    name: str
+    at: float
+
+    @property
+    def id(self) -> str:
+        """Slack's id of what it is installed in; a policy's `team` may name it."""
+        return self.team or self.enterprise or ""
+
+    @property
+    def workspace(self) -> Workspace:
+        return Workspace(self.team or "", self.enterprise)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.id})" if self.name else self.id
+
+
+class _Within:
+    """The running transaction, in the place of the engine from which the SDK's stores would take one of their own."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        yield self._connection
+
+    connect = begin
+
+
+def _engine(tx: Tx) -> Engine:
+    return cast("Engine", _Within(tx.connection))
+
+
+class _Store(SQLAlchemyInstallationStore):
+    """The SDK's, with sealed columns."""
+
+    def __init__(self, client_id: str, vault: Vault) -> None:
+        super().__init__(client_id, cast("Engine", None), BOTS, INSTALLATIONS, log)
+        _with_secrets(self.bots, Sealed(vault))
+        _with_secrets(self.installations, Sealed(vault))
+
+    def within(self, tx: Tx) -> _Store:
+        joined = copy.copy(self)
+        joined.engine = _engine(tx)
+        return joined
+
+
+Saved = Callable[[Tx, Installed, Installation], None]
+
+
+class Installations(AsyncInstallationStore):
+    """`saved` runs in the transaction that saves an installation: what has to be written with it."""
+
+    def __init__(self, database: Database, client_id: str, vault: Vault, saved: Saved | None = None) -> None:
+        self._database, self.client_id, self._saved = database, client_id, saved
+        self._store = _Store(client_id, vault)
+
+    @property
+    def logger(self) -> Logger:
+        return log
+
+    async def async_save(self, installation: Installation) -> None:
+        await self._database.run(self._save, installation)
+
+    async def async_find_bot(
+        self, *, enterprise_id: str | None, team_id: str | None, is_enterprise_install: bool | None = False
+    ) -> Bot | None:
+        """The bot that serves a workspace, token included. Raises `Unopenable` when the key is another one."""
+        team = "" if is_enterprise_install else team_id or ""
+        return await self._database.read(self.bot_for, Workspace(team, enterprise_id))
+
+    def bot_for(self, tx: Tx, at: Workspace) -> Bot | None:
+        found = serving(tx, at, self.client_id)
+        if found is None:
+            return None
+        return self._store.within(tx).find_bot(
+            enterprise_id=found.enterprise, team_id=found.team, is_enterprise_install=found.team is None
+        )
+
+    def _save(self, tx: Tx, installation: Installation) -> None:
+        """In place of what was there: an earlier token is worth nothing any more."""
+        one = _installed(installation, tx.now())
+        forget(tx, one)
+        installation.installed_at = one.at
+        self._store.within(tx).save(installation)
+        if self._saved is not None:
+            self._saved(tx, one, installation)
+
+
+class States(AsyncOAuthStateStore):
+    """What Slack has to bring back from "install", once and within ten minutes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @property
+    def logger(self) -> Logger:
+        return log
+
+    async def async_issue(self, *args: object, **kwargs: object) -> str:  # noqa: ARG002  (the SDK's signature)
+        return await self._database.run(_issue)
+
+    async def async_consume(self, state: str) -> bool:
+        return await self._database.run(_consume, state)
+
+
+def _states(tx: Tx) -> SQLAlchemyOAuthStateStore:
+    return SQLAlchemyOAuthStateStore(STATE_LIVES, _engine(tx), log, STATES)
+
+
+def _issue(tx: Tx) -> str:
+    """Anybody can ask for one: those that nobody came back with go."""
+    now = datetime.now(UTC).replace(tzinfo=None)
+    last = select(func.max(states.c.id)).scalar_subquery()
+    tx.execute(delete(states).where(or_(states.c.expire_at < now, states.c.id <= last - (MOST_STATES - 1))))
+    return _states(tx).issue()
+
+
+def _consume(tx: Tx, state: str) -> bool:
+    """Locked first: brought back to two replicas at once, it is good for one."""
+    tx.execute(for_update(select(states.c.id).where(states.c.state == state)))
+    return _states(tx).consume(state)
+
+
+# Transactions
+
+_ONE = (bots.c.team_id, bots.c.enterprise_id, bots.c.team_name, bots.c.enterprise_name, bots.c.installed_at)
+
+
+def installed(tx: Tx, client_id: str) -> list[Installed]:
+    """Where this app is installed, oldest first."""
+    found = select(*_ONE).where(bots.c.client_id == client_id).order_by(bots.c.installed_at, bots.c.id)
+    return [_read(row) for row in tx.execute(found)]
+
+
+def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
+    """The installation whose token is good for a workspace: its own, else its organisation's, unless that may not be
+    used there. `besides`: another than this one."""
+    withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
+    org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""), ~withheld)
+    found = select(*_ONE).where(or_(bots.c.team_id == at.team, org)).order_by(bots.c.team_id.is_(None))
+    if client_id is not None:
+        found = found.where(bots.c.client_id == client_id)
+    if besides is not None:
+        found = found.where(func.coalesce(bots.c.team_id, bots.c.enterprise_id) != besides)
+    row = tx.execute(found.limit(1)).one_or_none()
+    return None if row is None else _read(row)
+
+
+def forget(tx: Tx, one: Installed) -> None:
+    """Its tokens go; a workspace is known by its own id, whichever organisation it has joined meanwhile."""
+    for table in (bots, installations):
+        here = table.c.team_id == one.team
+        if one.team is None:
+            here = and_(table.c.team_id.is_(None), table.c.enterprise_id == one.enterprise)
+        tx.execute(delete(table).where(here))
+
+
+def seal_anew(tx: Tx, vault: Vault) -> int:
+    """All that an older key sealed, under the newest one; how many. Raises `Unopenable` when one opens nothing."""
+    count = 0
+    for table in (bots, installations):
+        secrets = [column for column in table.columns if column.name in _SECRETS]
+        for row in tx.execute(for_update(select(table.c.id, *secrets))).mappings():
+            fresh = {
+                column.name: anew
+                for column in secrets
+                if (sealed := row[column.name]) is not None and (anew := vault.seal_anew(sealed)) is not None
+            }
+            if fresh:
+                tx.execute(update(table).where(table.c.id == row["id"]).values(fresh))
+                count += 1
+    return count
+
+
+def _read(row: Row[*tuple[Any, ...]]) -> Installed:
+    team, enterprise, team_name, enterprise_name, at = row
+    name = (team_name if team else enterprise_name) or ""
+    return Installed(team=team, enterprise=enterprise, name=name, at=at.replace(tzinfo=UTC).timestamp())
+
+
+def _installed(installation: Installation, at: float) -> Installed:
+    everywhere = bool(installation.is_enterprise_install)
+    return Installed(
+        team=None if everywhere else installation.team_id,
+        enterprise=installation.enterprise_id,
+        name=(installation.enterprise_name if everywhere else installation.team_name) or "",
+        at=at,
+    )

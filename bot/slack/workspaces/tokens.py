@@ -1,0 +1,296 @@
+"""Whose token a call goes out with, and for whom Slack may speak to us: one workspace, or all that installed the app.
+
+With `SLACK_BOT_TOKEN` it is one workspace (or organisation) and there is nothing to look up. Without it workspaces
+install the app by themselves (`installing`), and each row's own workspace says which token it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import aiohttp
+from slack_bolt.authorization import AuthorizeResult
+from slack_sdk.errors import SlackApiError
+from slack_sdk.oauth.installation_store import Bot, Installation
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.config.settings import Settings
+from bot.config.token_cipher import Vault
+from bot.policy.checks import team_problems
+from bot.policy.model import Governs, Policies, Unfit, Ungoverned
+from bot.policy.problems import Problem, SettingsError
+from bot.slack.outbound.calls import ClientFor, Workspace
+from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
+from bot.slack.workspaces.closing import Closing
+from bot.slack.workspaces.departures import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
+from bot.slack.workspaces.identity import CannotServe, Identity, identify, slack_client
+from bot.slack.workspaces.installations import Installations, Installed, installed, seal_anew, serving
+from runtime.errors import Invalid
+from runtime.store.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+
+class Workspaces(Protocol):
+    async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:
+        """With the token that is good there; raises `NotInstalled`."""
+        ...
+
+    async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
+        """For whom Slack speaks; None: nobody whom we know. It asks nobody: a click must not be lost because Slack
+        does not answer just now, and Bolt's own way would ask `auth.test` between a click and its ack."""
+        ...
+
+    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+        """Slack did not accept a token. Raises `NotInstalled` once that is taken for the end of it."""
+        ...
+
+    async def removed(self, removal: Removal) -> bool:
+        """Slack told that the app, or its token, is gone. False: that was known."""
+        ...
+
+    async def access(self, told: Access) -> None:
+        """Slack told where an organisation may use the app, or may not any more."""
+        ...
+
+    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+        """Why nobody in this workspace may be asked, if so."""
+        ...
+
+    def named(self, id_: str | None) -> Workspace:
+        """The workspace that the file means, where it names a channel."""
+        ...
+
+    @property
+    def described(self) -> str: ...
+
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+class OneWorkspace:
+    """The one whose token is in the environment."""
+
+    def __init__(self, database: Database, client: AsyncWebClient, identity: Identity) -> None:
+        self._database, self._client, self._identity = database, client, identity
+        self._stopping = asyncio.Event()
+
+    @property
+    def described(self) -> str:
+        return f"{self._identity.team} as {self._identity.user}"
+
+    async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:  # noqa: ARG002  (there is one)
+        return self._client
+
+    async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
+        if not self._identity.serves(enterprise_id, team_id):
+            return None
+        return AuthorizeResult(
+            enterprise_id=enterprise_id,
+            team_id=team_id,
+            bot_user_id=self._identity.user,
+            bot_id=self._identity.bot,
+            bot_token=self._client.token,
+        )
+
+    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+        """Whoever runs this sets another one."""
+
+    async def removed(self, removal: Removal) -> bool:
+        new = await self._database.run(note_removal, removal)
+        if new:
+            said = removal.sentence.format(place=removal.at.team)
+            log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", said)
+        return new
+
+    async def access(self, told: Access) -> None:
+        """Of an organisation's token."""
+        if told.granted:
+            return
+        for team in told.teams:
+            sentence, event = "The app may not be used in {place} any more.", f"access:{team}:{told.at}"
+            removal = Removal(at=Workspace(team, told.enterprise), sentence=sentence, event=event)
+            if await self._database.run(note_removal, removal):
+                log.warning("%s Nobody there can be asked until it may be again.", sentence.format(place=team))
+
+    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:  # noqa: ARG002  (all fits)
+        return None
+
+    def named(self, id_: str | None) -> Workspace:  # noqa: ARG002  (there is one)
+        return Workspace(self._identity.team, self._identity.enterprise)
+
+    async def run(self) -> None:
+        await self._stopping.wait()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+class SeveralWorkspaces:
+    """All that installed the app."""
+
+    def __init__(self, database: Database, client_id: str, vault: Vault, api_url: str) -> None:
+        self._database, self._client_id, self._api_url = database, client_id, api_url
+        self.installations = Installations(database, client_id, vault, saved=_arrived)
+        self._closing = Closing(database)
+
+    @property
+    def described(self) -> str:
+        return "the workspaces that install it"
+
+    async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:
+        bot = await self._database.read(self.installations.bot_for, Workspace(team, enterprise))
+        if bot is None:
+            raise NotInstalled(team, enterprise)
+        return self._client(bot.bot_token)
+
+    async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
+        at = Workspace(team_id or "", enterprise_id)
+        bot = await self._database.read(self.installations.bot_for, at)
+        return None if bot is None else _authorized(bot, at)
+
+    async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
+        """Asked once more before it is believed: what is open there is closed for good."""
+        if trouble.code not in DEAD or await self._still_good(token):
+            return
+        sentence = f"Slack does not accept the app's token for {{place}} any more ({trouble.code})."
+        if await self._database.run(self._give_up, at, token, sentence):
+            log.warning("%s", sentence.format(place=at.team or at.enterprise))
+            raise NotInstalled(at.team, at.enterprise)
+
+    async def removed(self, removal: Removal) -> bool:
+        new = await self._database.run(self._depart, removal)
+        if new:
+            log.warning(
+                "%s What belonged there is stopped.",
+                removal.sentence.format(place=removal.at.team or removal.at.enterprise),
+            )
+        return new
+
+    async def access(self, told: Access) -> None:
+        for team in await self._database.run(self._change_access, told):
+            if told.granted:
+                log.info("%s may use the app in %s again", told.enterprise, team)
+            else:
+                log.warning("%s may not use the app in %s any more. It is stopped there.", told.enterprise, team)
+
+    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+        return await self._database.read(unfit, self._client_id, at, found)
+
+    def named(self, id_: str | None) -> Workspace:
+        """An organisation is named by its own id."""
+        return Workspace(id_ or "", id_ if id_ is not None and id_.startswith("E") else None)
+
+    async def run(self) -> None:
+        """Closes what belonged to those that left."""
+        await self._closing.run()
+
+    def stop(self) -> None:
+        self._closing.stop()
+
+    def _client(self, token: str) -> AsyncWebClient:
+        return AsyncWebClient(token, base_url=self._api_url, retry_handlers=[])
+
+    async def _still_good(self, token: str) -> bool:
+        """When Slack gives no answer it may be."""
+        try:
+            await self._client(token).auth_test()
+        except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError) as error:
+            return trouble_from("auth.test", error, repeatable=True).code not in DEAD
+        return True
+
+    def _give_up(self, tx: Tx, at: Workspace, token: str, sentence: str) -> bool:
+        """Unless it has been installed again since the token was taken."""
+        bot, one = self.installations.bot_for(tx, at), serving(tx, at, self._client_id)
+        if bot is None or one is None or bot.bot_token != token:
+            return False
+        return depart(tx, one, Removal(at=at, sentence=sentence.format(place=one)))
+
+    def _depart(self, tx: Tx, removal: Removal) -> bool:
+        one = serving(tx, removal.at, self._client_id)
+        # What a workspace takes back is its own installation, never that of the organisation around it.
+        if one is not None and bool(one.team) == bool(removal.at.team):
+            return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
+        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack tells it twice, each in other words
+
+    def _change_access(self, tx: Tx, told: Access) -> list[str]:
+        """Where it is news."""
+        organisation = serving(tx, Workspace("", told.enterprise), self._client_id)
+        if organisation is None:
+            return []
+        change = grant if told.granted else withhold
+        return [team for team in told.teams if change(tx, organisation, team, told)]
+
+
+async def open_workspaces(settings: Settings, database: Database) -> OneWorkspace | SeveralWorkspaces:
+    """As the environment says. Raises a sentence when a token is refused, or can't be opened."""
+    environment = settings.environment
+    if not environment.several:
+        client = slack_client(settings)
+        return OneWorkspace(database, client, await identify(client))
+    if environment.client_id is None or environment.token_key is None:
+        raise CannotServe("SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and ADK_CONFIRM_TOKEN_KEY have to be set.")
+    vault = Vault(environment.token_key.get_secret_value())
+    anew = await database.run(seal_anew, vault)
+    if anew:
+        log.info("%d tokens were sealed anew with the newest key: the older ones can go", anew)
+    found = await database.read(installed, environment.client_id)
+    if not found:
+        log.warning("no workspace has installed the app yet: open /slack/install where this is reached")
+    problems = missing_teams(settings.policies, [one.id for one in found])
+    if problems:
+        raise SettingsError(problems)
+    return SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+
+
+def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
+    """For a command that asks Slack beside the service, if it comes to that; `unset` is said when it can't."""
+    environment = settings.environment
+
+    async def client(enterprise: str | None, team: str) -> AsyncWebClient:
+        if environment.bot_token is not None:
+            return slack_client(settings)
+        if environment.client_id is None or environment.token_key is None:
+            raise Invalid(unset)
+        vault = Vault(environment.token_key.get_secret_value())
+        several = SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+        return await several.client_for(enterprise, team)
+
+    return client
+
+
+def missing_teams(policies: Policies, ids: Sequence[str]) -> list[Problem]:
+    """Of what is wrong with the policies' teams, what would let one workspace decide about another's calls."""
+    wrong = team_problems(policies.entries, ids)
+    nameless = {f"policy[{index}].team" for index, policy in enumerate(policies.entries) if policy.team is None}
+    return [problem for problem in wrong if problem.key in nameless]
+
+
+def _authorized(bot: Bot, at: Workspace) -> AuthorizeResult:
+    return AuthorizeResult(
+        enterprise_id=at.enterprise,
+        team_id=at.team,
+        bot_user_id=bot.bot_user_id,
+        bot_id=bot.bot_id,
+        bot_token=bot.bot_token,
+    )
+
+
+# Transactions
+
+
+def unfit(tx: Tx, client_id: str, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+    if gone(tx, at):
+        return Unfit.REMOVED
+    whose = isinstance(found, Governs) and found.policy.team is None
+    return Unfit.WHOSE_POLICY if whose and len(installed(tx, client_id)) > 1 else None
+
+
+def _arrived(tx: Tx, one: Installed, installation: Installation) -> None:
+    by = f" by {installation.user_id}" if installation.user_id else ""
+    arrive(tx, one, f"The app was installed in {one}{by}.")

@@ -1,0 +1,75 @@
+"""Posts that were begun, remembered across a crash: whether one may be in Slack already although we don't know of it.
+
+Before a post its mark is written here. Who finds the mark there already was not the first: an earlier attempt may have
+come through, and is looked for. A mark that stays behind after its post says nothing any more and costs a row; those of
+a scope that are a month old go when the next one is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Column, Double, Integer, String, Table, delete, insert, select, update
+
+from bot.store.tables import metadata
+from runtime.store.database import Tx
+from runtime.store.lease import Lease
+
+attempts = Table(
+    "bot_attempts",
+    metadata,
+    Column("scope", String(512), primary_key=True),  # a session's key, or a confirmation's id
+    Column("mark", String(320), primary_key=True),
+    Column("at", Double, nullable=False),
+    Column("tries", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+KEPT = 30 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Attempts that were made: when the first one began, and how many there were."""
+
+    at: float
+    tries: int
+
+
+def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
+    """Writes down one more attempt; None when it is the first. The caller holds the scope's lease."""
+    before, now = earlier(tx, scope, mark), tx.now()
+    here = (attempts.c.scope == scope, attempts.c.mark == mark)
+    if before is not None:
+        tx.execute(update(attempts).where(*here).values(tries=before.tries + 1))
+        return before
+    tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.at < now - KEPT))
+    tx.execute(insert(attempts).values(scope=scope, mark=mark, at=now, tries=1))
+    return None
+
+
+def earlier(tx: Tx, scope: str, mark: str) -> Earlier | None:
+    here = (attempts.c.scope == scope, attempts.c.mark == mark)
+    row = tx.execute(select(attempts.c.at, attempts.c.tries).where(*here)).one_or_none()
+    return None if row is None else Earlier(row.at, row.tries)
+
+
+def over(tx: Tx, scope: str, mark: str) -> None:
+    """Nothing of it is in Slack, or what is there is stored as a fact."""
+    tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
+
+
+class Attempts:
+    """A lease holder's: who lost the lease begins no post."""
+
+    def __init__(self, lease: Lease) -> None:
+        self._lease = lease
+
+    async def begin(self, scope: str, mark: str) -> Earlier | None:
+        return await self._lease.run(begin, scope, mark)
+
+    async def earlier(self, scope: str, mark: str) -> Earlier | None:
+        return await self._lease.read(earlier, scope, mark)
+
+    async def over(self, scope: str, mark: str) -> None:
+        await self._lease.run(over, scope, mark)

@@ -1,0 +1,171 @@
+"""Reading the ledger: page by page for an export, whole for one story. `verification.py` reads it all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sqlalchemy import Row, Select, select, tuple_
+
+from bot.audit.ledger import SYSTEM, Line
+from bot.confirmation.model import Confirmation
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.repository import line_of, read_confirmation, seconds
+from bot.store.tables import chains, confirmations, ledger, sessions
+from runtime.errors import Conflict, NotFound
+from runtime.store.database import Database, Tx
+
+PAGE = 1000
+SHORTEST_ID = 6
+"""The beginning of a confirmation's id will do, from so many characters on."""
+
+
+# Exporting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which lines: at or after `since`, before `until`, of a tool (a shell pattern will do), of a chain."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    tool: str | None = None
+    chain: str | None = None
+
+
+async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> AsyncIterator[list[Line]]:
+    """The lines in the order of their time, a page at a time: no reader holds up the store, nor all in memory."""
+    after: Line | None = None
+    while True:
+        page = await database.read(read_page, wanted, after, size)
+        yield [line for line in page if _is_of(line, wanted.tool)]
+        if len(page) < size:
+            return
+        after = page[-1]
+
+
+def read_page(tx: Tx, wanted: Wanted, after: Line | None, size: int) -> list[Line]:
+    found = select(ledger).order_by(ledger.c.at, ledger.c.chain, ledger.c.seq).limit(size)
+    if wanted.since is not None:
+        found = found.where(ledger.c.at >= seconds(wanted.since))
+    if wanted.until is not None:
+        found = found.where(ledger.c.at < seconds(wanted.until))
+    if wanted.chain is not None:
+        found = found.where(ledger.c.chain == wanted.chain)
+    if wanted.tool is not None and not _is_pattern(wanted.tool):
+        found = found.where(ledger.c.tool == wanted.tool)
+    if after is not None:
+        place = tuple_(ledger.c.at, ledger.c.chain, ledger.c.seq)
+        found = found.where(place > (seconds(after.at), after.chain, after.seq))
+    return [read_line(row) for row in tx.execute(found)]
+
+
+def read_line(row: Row[*tuple[Any, ...]]) -> Line:
+    try:
+        return line_of(row)
+    except ValueError as error:
+        raise Unreadable(
+            f"Line {row.seq} of {row.chain} can't be read ({error}): a newer version wrote it, or somebody changed it. "
+            "`adk-confirm audit verify` tells which."
+        ) from error
+
+
+def _is_pattern(tool: str) -> bool:
+    return any(mark in tool for mark in "*?[")
+
+
+def _is_of(line: Line, tool: str | None) -> bool:
+    return tool is None or (line.tool is not None and fnmatchcase(line.tool, tool))
+
+
+# Finding what somebody names
+
+
+def find_chain(tx: Tx, name: str) -> str:
+    """The chain of a session named by its id or its whole key, or `system`."""
+    known = tx.execute(select(chains.c.chain).where(chains.c.chain == name)).scalar_one_or_none()
+    if known is not None or name == SYSTEM:
+        return name
+    keys = tx.execute(select(sessions.c.key).where(sessions.c.id == name).order_by(sessions.c.key)).scalars().all()
+    if not keys:
+        raise NotFound(
+            f"There is no session {name} in this store. A session's id looks like "
+            'slack-T0ACME-C0DEPLOYS-1795224227.59; `adk-confirm audit export` has them under "session".'
+        )
+    if len(keys) > 1:
+        raise Conflict(f"{name} is a session of several apps: name one of {', '.join(keys)}.")
+    return str(keys[0])
+
+
+def find_confirmation(tx: Tx, name: str) -> str:
+    """The id of the confirmation of which `name` is the id, or its beginning."""
+    found = _confirmation_ids(tx, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise Conflict(f"Several confirmations begin with {name}: {', '.join(found)}. Write more of the id.")
+    raise NotFound(f"There is no confirmation {name} in this store. `adk-confirm pending` lists what waits.")
+
+
+def _confirmation_ids(tx: Tx, name: str) -> list[str]:
+    """Purged ones are told of by their lines alone."""
+    begins = name if len(name) >= SHORTEST_ID else None
+    ids: set[str] = set()
+    for column in (confirmations.c.id, ledger.c.confirmation):
+        match = column == name if begins is None else column.startswith(begins, autoescape=True)
+        ids |= {str(value) for value in tx.execute(select(column).where(match).distinct().limit(5)).scalars()}
+    return [name] if name in ids else sorted(ids)
+
+
+# One story
+
+
+@dataclass(frozen=True)
+class Story:
+    """All that the ledger tells of one confirmation or session; `rows` are the confirmations that are still stored."""
+
+    title: str
+    lines: tuple[Line, ...]
+    rows: dict[str, Confirmation]
+
+
+def read_story(tx: Tx, name: str) -> Story:
+    ids = _confirmation_ids(tx, name)
+    if not ids:
+        chain = _chain_or_nothing(tx, name)
+        lines = _lines(tx, select(ledger).where(ledger.c.chain == chain))
+        return Story(f"Session {chain}" if chain != SYSTEM else "This installation", lines, _rows(tx, lines))
+    confirmation = find_confirmation(tx, name)
+    lines = _lines(tx, select(ledger).where(ledger.c.confirmation == confirmation))
+    return Story(f"Confirmation {confirmation}", lines, _rows(tx, lines))
+
+
+def _chain_or_nothing(tx: Tx, name: str) -> str:
+    try:
+        return find_chain(tx, name)
+    except NotFound as error:
+        raise NotFound(
+            f"There is no confirmation and no session {name} in this store. `adk-confirm pending` and "
+            "`adk-confirm audit export` tell their ids."
+        ) from error
+
+
+def _lines(tx: Tx, found: Select[*tuple[Any, ...]]) -> tuple[Line, ...]:
+    return tuple(read_line(row) for row in tx.execute(found.order_by(ledger.c.chain, ledger.c.seq)))
+
+
+def _rows(tx: Tx, lines: tuple[Line, ...]) -> dict[str, Confirmation]:
+    ids = dict.fromkeys(line.confirmation for line in lines if line.confirmation is not None)
+    found = ((one, _row(tx, one)) for one in ids)
+    return {one: row for one, row in found if row is not None}
+
+
+def _row(tx: Tx, confirmation: str) -> Confirmation | None:
+    """What a newer version wrote is told by its lines alone."""
+    try:
+        return read_confirmation(tx, confirmation)
+    except (NewerVersion, Unreadable):
+        return None

@@ -1,0 +1,123 @@
+"""`adk-confirm audit verify`, at the store: reads all of the ledger once, in one look, and asks `verifying.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Row, and_, func, or_, select
+from sqlalchemy.exc import DBAPIError
+
+from bot.audit.checkpoints import Anchor
+from bot.audit.ledger import SYSTEM, LedgerKeys, Line, LineKind, stamp
+from bot.audit.purges import Purges
+from bot.audit.verification import Broken, Finding, Report, Sealed, verify
+from bot.store.checkpoints import stored_checkpoints
+from bot.store.repository import line_of, seconds
+from bot.store.tables import chains, ledger
+from runtime.store.database import Tx
+
+PAGE = 1000
+
+
+class _Odd(Exception):
+    """Something that no version of this program has written like this."""
+
+    def __init__(self, broken: Broken) -> None:
+        self.broken = broken
+
+
+def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Report:
+    """All of the ledger as it stands in one look at the store; a line is named before anything else that is wrong."""
+    try:
+        sealed = Sealed.read(stored_checkpoints(tx), keys)
+        purges = Purges.read(_purge_lines(tx), keys)
+        report = verify(_all_lines(tx), sealed, keys, purges=purges, anchor=anchor)
+        line_named = report.broken is not None and report.broken.seq is not None
+        broken = None if line_named else _wrong_head(tx)
+        if broken is None and report.broken is None:
+            broken = _wrong_index(tx, sealed)
+    except _Odd as odd:
+        return Report(finding=Finding.BROKEN, broken=odd.broken)
+    except DBAPIError as error:
+        if not _is_undecodable(error):
+            raise
+        return Report(
+            finding=Finding.BROKEN, broken=Broken("the store", None, f"it holds what is no text ({error.orig})")
+        )
+    return report if broken is None else replace(report, finding=Finding.BROKEN, broken=broken)
+
+
+def _all_lines(tx: Tx) -> Iterator[Line]:
+    found = select(ledger).order_by(ledger.c.chain, ledger.c.seq).execution_options(yield_per=PAGE)
+    for row in tx.execute(found):
+        yield _exact_line(row)
+
+
+def _purge_lines(tx: Tx) -> Iterator[Line]:
+    found = select(ledger).where(ledger.c.chain == SYSTEM, ledger.c.kind == str(LineKind.PURGED))
+    for row in tx.execute(found.order_by(ledger.c.seq).execution_options(yield_per=PAGE)):
+        yield _exact_line(row)
+
+
+_TEXTS = ("chain", "stamp", "kind", "digest", "previous", "hash")
+_PERHAPS = ("confirmation", "tool", "content", "salt", "sealed")
+
+
+def _exact_line(row: Row[*tuple[Any, ...]]) -> Line:
+    """Cell by cell as this program writes them. SQLite takes anything in any column, and a time has many spellings."""
+    of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
+    if not of_a_kind or not all(isinstance(getattr(row, name), str | None) for name in _PERHAPS):
+        raise _Odd(Broken(str(row.chain), row.seq if isinstance(row.seq, int) else None, "a part of it is no text"))
+    try:
+        line = line_of(row)
+        exact = stamp(line.at) == row.stamp
+    except (ValueError, OverflowError):
+        exact = False
+    if not exact:
+        raise _Odd(Broken(row.chain, row.seq, "its kind or its time is none that this version knows"))
+    if seconds(line.at) != row.at:
+        raise _Odd(Broken(line.chain, line.seq, "the time that it is found by is not the time that it tells"))
+    return line
+
+
+def _is_undecodable(error: DBAPIError) -> bool:
+    return "decode" in str(error.orig)  # SQLite keeps bytes as text that are none
+
+
+def _wrong_head(tx: Tx) -> Broken | None:
+    """The chains know how far they go: a line that is missing at an end, or was put there, shows against that."""
+    last = select(ledger.c.chain, func.max(ledger.c.seq).label("seq")).group_by(ledger.c.chain).subquery()
+    here = and_(ledger.c.chain == chains.c.chain, ledger.c.seq == chains.c.seq)
+    found = (
+        select(chains.c.chain, chains.c.seq, last.c.seq.label("last"))
+        .outerjoin(last, last.c.chain == chains.c.chain)
+        .outerjoin(ledger, here)
+        .where(or_(last.c.seq.is_(None), last.c.seq != chains.c.seq, ledger.c.hash != chains.c.hash))
+        .order_by(chains.c.chain)
+        .limit(1)
+    )
+    row = tx.execute(found).first()
+    if row is not None:
+        return _at_the_end(row.chain, row.seq, row.last or 0)
+    loose = select(last.c.chain).where(last.c.chain.not_in(select(chains.c.chain))).order_by(last.c.chain).limit(1)
+    chain = tx.execute(loose).scalar_one_or_none()
+    return None if chain is None else Broken(chain, 1, "the chain it stands in was never begun")
+
+
+def _at_the_end(chain: str, told: int, last: int) -> Broken:
+    if last < told:
+        return Broken(chain, last + 1, f"it is missing; the chain went up to line {told}")
+    if last > told:
+        return Broken(chain, told + 1, f"it was put there: the chain goes up to line {told}")
+    return Broken(chain, told, "it is not the line that the chain ended with")
+
+
+def _wrong_index(tx: Tx, sealed: Sealed) -> Broken | None:
+    """Nothing rests on this column but what the next checkpoint is made over. Who changes it wants a chain left out."""
+    found = select(chains.c.chain, chains.c.sealed_hash).order_by(chains.c.chain).execution_options(yield_per=PAGE)
+    for row in tx.execute(found):
+        if row.sealed_hash != sealed.last_hash(row.chain):
+            return Broken(row.chain, None, "how far the database says it is sealed is not what the checkpoints say")
+    return None

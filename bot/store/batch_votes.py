@@ -1,0 +1,28 @@
+"""Several votes that one person gave together: stored all or none, so that nobody has to find out which were."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from sqlalchemy import select
+
+from bot.config.rules import Rules
+from bot.store.tables import confirmations
+from bot.store.transactions import Ballot, Cast, cast
+from runtime.store.database import Tx
+
+log = logging.getLogger(__name__)
+
+
+def cast_all(tx: Tx, ballots: Sequence[Ballot], rules: Rules) -> list[tuple[Ballot, Cast]]:
+    """Each is a vote of its own. What was purged since the form was opened is left out.
+
+    Sessions are locked in the order of their keys, as by anybody else who locks several.
+    """
+    by_confirmation = {ballot.confirmation: ballot for ballot in ballots}
+    found = select(confirmations.c.id).where(confirmations.c.id.in_(by_confirmation))
+    there = tx.execute(found.order_by(confirmations.c.session, confirmations.c.id)).scalars().all()
+    if len(there) < len(by_confirmation):
+        log.info("%d were purged before they could be voted on", len(by_confirmation) - len(there))
+    return [(ballot, cast(tx, ballot, rules)) for ballot in (by_confirmation[id_] for id_ in there)]

@@ -1,0 +1,96 @@
+"""Checkpoints as they are stored, and the turn that whoever makes one takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, insert, select, update
+
+from bot.audit.checkpoints import Checkpoint
+from bot.audit.ledger import Head, stamp
+from bot.store.repository import moment
+from bot.store.tables import chains, checkpoints
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Tx
+
+_TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).digest(), signed=True)
+
+
+def take_turn(tx: Tx) -> None:
+    """Checkpoints are made one after the other, by whatever process."""
+    if tx.dialect == "postgresql":
+        tx.execute(select(func.pg_advisory_xact_lock(_TURNS)))
+
+
+def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
+    tx.execute(
+        insert(checkpoints).values(
+            number=made.number,
+            at=stamp(made.at),
+            heads=_spelled(made.heads),
+            previous=made.previous,
+            sealed=made.sealed,
+        )
+    )
+    if made.heads:
+        say_sealed(tx, {chain: head.hash for chain, head in made.heads.items()})
+    return made
+
+
+def say_sealed(tx: Tx, hashes: Mapping[str, str]) -> None:
+    """In the index, by chain: the head that the last checkpoint over it was made over."""
+    tx.execute(_SAY_SEALED, [{"chain_": chain, "hash_": hash_} for chain, hash_ in hashes.items()])
+
+
+_SAY_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values(sealed_hash=bindparam("hash_"))
+
+
+def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
+    """By number. What is not spelled as it was stored has no seal here: nothing about it may be changed."""
+    found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
+    for row in tx.execute(found):
+        point = checkpoint_of(row)
+        exact = row.at == stamp(point.at) and row.heads == _spelled(point.heads) and isinstance(row.previous, str)
+        yield point if exact and isinstance(row.sealed, str) else replace(point, sealed="")
+
+
+def last_checkpoint(tx: Tx) -> Checkpoint | None:
+    row = tx.execute(select(checkpoints).order_by(checkpoints.c.number.desc()).limit(1)).one_or_none()
+    return None if row is None else checkpoint_of(row)
+
+
+def is_there(tx: Tx, point: Checkpoint) -> bool:
+    found = select(checkpoints.c.sealed).where(checkpoints.c.number == point.number)
+    return tx.execute(found).scalar_one_or_none() == point.sealed
+
+
+def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
+    """As it is stored. What somebody wrote over it is no error here: then its seal does not fit, and that is told."""
+    return Checkpoint(
+        number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=str(row.previous), sealed=str(row.sealed)
+    )
+
+
+def _spelled(heads: Mapping[str, Head]) -> str:
+    told: JsonObject = {chain: [head.seq, head.hash] for chain, head in heads.items()}
+    return canonical(told)
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (ValueError, TypeError, OverflowError):
+        return moment(0)
+
+
+def _heads(text: str) -> dict[str, Head]:
+    try:
+        told = json.loads(text)
+        return {chain: Head(int(seq), str(hash_)) for chain, (seq, hash_) in told.items()}
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return {}

@@ -1,0 +1,132 @@
+"""Grants as they are found out: those that are stored, and whether one would let a call through just now."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import Select, exists, select, update
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Reason, Refusal
+from bot.confirmation.decision import open_confirmation
+from bot.confirmation.effects import Step, Unsealed
+from bot.confirmation.grants import Grant, Withheld, is_for, withheld
+from bot.confirmation.model import Asked, Confirmation, Vote, VoteKind
+from bot.confirmation.states import Change
+from bot.policy.approvers import Person
+from bot.policy.model import Governs, Policy
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save, write_step
+from bot.store.tables import grants, ledger
+from runtime.errors import NotFound
+from runtime.store.database import Tx
+
+FactsOf = Callable[[Confirmation, Vote], Awaitable[Facts]]
+"""What has to be known of a voter before `authorise` can say yes; the directory's `facts`."""
+
+Rights = dict[Person, Facts]
+
+
+def grants_in(tx: Tx, key: str) -> list[Grant]:
+    """The grants of a session that have not ended. One that can't be read here lets nothing through here."""
+    return _readable(tx, _open(tx).where(grants.c.session == key))
+
+
+def grants_by(tx: Tx, person: Person) -> list[Grant]:
+    """The grants that somebody gave and that have not ended, the first to end first."""
+    given = _readable(tx, _open(tx).order_by(grants.c.until))
+    return [grant for grant in given if person in grant.given_by]
+
+
+def _open(tx: Tx) -> Select[str, str]:
+    """That a grant was revoked the ledger knows, whatever the grant's own row says by now."""
+    line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
+    return select(grants.c.id, grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
+
+
+def read_grant(tx: Tx, grant_id: str) -> Grant | None:
+    found = select(grants.c.id, grants.c.body).where(grants.c.id == grant_id, grants.c.revoked_at.is_(None))
+    return next(iter(_readable(tx, found)), None)
+
+
+def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
+    """Each by the name of its row: of a copy under another name the seal does not fit."""
+    found = []
+    for row in tx.execute(stored):
+        try:
+            found.append(replace(Grant.from_json(json.loads(row.body)), id=row.id))
+        except (NewerVersion, Unreadable, ValueError):
+            continue  # calls ask, as without it; a replica that can read it knows more
+    return found
+
+
+def grant_for(
+    tx: Tx, key: str, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+) -> Grant | None:
+    """The grant that lets a call through, if there is one."""
+    at = now(tx)
+    for grant in grants_in(tx, key):
+        if not grant.is_sealed(seal):
+            _void(tx, key, grant, asked.tool)
+        elif is_for(grant, asked, policy, at):
+            why = withheld(grant, asked, policy, rights, seal)
+            if why is None:
+                return grant
+            if not why.for_now:
+                _look_again(tx, key, grant.id, at)
+    return None
+
+
+def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
+    """Nobody gave it through this app: that is said once, and it lets nothing through."""
+    tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
+    _look_again(tx, key, grant.id, now(tx))
+
+
+def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
+    """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
+    try:
+        stored = read_confirmation(tx, grant_id)
+        if stored is None or chain_of(stored.asked.session) != key:
+            return
+        session, row = lock_confirmation(tx, grant_id)
+    except (NotFound, NewerVersion, Unreadable):
+        return
+    save(tx, session, Change(row=replace(row, grant_look_at=at)))
+
+
+async def rights_of(
+    givers: Iterable[Person], asked: Asked, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
+) -> Rights:
+    """What is known now of each giver for this call, as if it had been put to people and they had approved it."""
+    row = open_confirmation("grant", asked, policy, rules.seal, at).row
+    everybody = tuple(dict.fromkeys(givers))
+    votes = [probe(row, giver, at) for giver in everybody]
+    found = await asyncio.gather(*(ask(row, vote) for vote in votes))
+    return dict(zip(everybody, found, strict=True))
+
+
+async def would_withhold(
+    grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, at: datetime, ask: FactsOf
+) -> Withheld | None:
+    """What would keep the call that a grant came with from being let through, if the same person asked for it again."""
+    asked = row.asked.again(row.revision.arguments, speakers)
+    found = rules.policies.resolve(asked.facts())
+    if not grant.is_sealed(rules.seal):
+        return Withheld(Refusal(reason=Reason.UNSEALED))
+    if not isinstance(found, Governs) or not is_for(grant, asked, found.policy, at):
+        return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
+    rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)
+    return withheld(grant, asked, found.policy, rights, rules.seal)
+
+
+def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
+    """A vote that nobody gave, to ask whether it would count. It is never stored."""
+    return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=at, sealed="")

@@ -1,0 +1,71 @@
+"""A ledger from before its lines were sealed, taken over: what is there then is all that may ever have no seal.
+
+What happens once, in one transaction, before anything else is written: a checkpoint as the version before would have
+made it at its stop, over every line there is; a purge line that names the lines that are empty already; and the first
+checkpoint of this version. From then on a line without a seal, or an empty one that no purge line names, is a forgery.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import exists, select, tuple_
+
+from bot.audit.checkpoints import BEFORE_SEALED_LINES, Checkpoint, checkpoint, version_of
+from bot.audit.ledger import SYSTEM, Head, LineKind
+from bot.audit.purges import emptied
+from bot.confirmation.effects import Step
+from bot.policy.approvers import OPERATOR
+from bot.store.checkpoints import last_checkpoint, store_checkpoint, take_turn
+from bot.store.repository import ledger_keys, now, write_step
+from bot.store.tables import chains, ledger
+from runtime.store.database import Tx, for_update
+
+AT_ONCE = 1000
+"""So many chains stand in one checkpoint, and so many empty lines in one line about them."""
+
+_LATEST = 20
+
+
+def adopt(tx: Tx) -> Checkpoint | None:
+    """The last checkpoint made here; `None`: there is nothing to take over."""
+    take_turn(tx)
+    keys, before = ledger_keys(tx), last_checkpoint(tx)
+    if before is not None and version_of(before, keys) != BEFORE_SEALED_LINES:
+        return None
+    sealed, unsealed = exists().where(ledger.c.sealed.is_not(None)), exists().where(ledger.c.sealed.is_(None))
+    if tx.execute(select(sealed)).scalar_one() or not tx.execute(select(unsealed)).scalar_one():
+        return None
+    while heads := _moved(tx):
+        before = store_checkpoint(tx, checkpoint(before, heads, now(tx), keys, version=BEFORE_SEALED_LINES))
+    _tell_emptied(tx)
+    return store_checkpoint(tx, checkpoint(before, _moved(tx), now(tx), keys))
+
+
+def _moved(tx: Tx) -> dict[str, Head]:
+    found = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash)
+    return {row.chain: Head(row.seq, row.hash) for row in tx.execute(for_update(found.limit(AT_ONCE)))}
+
+
+def _tell_emptied(tx: Tx) -> None:
+    place = tuple_(ledger.c.chain, ledger.c.seq)
+    found = select(ledger.c.chain, ledger.c.seq).where(ledger.c.content.is_(None))
+    found = found.order_by(ledger.c.chain, ledger.c.seq).limit(AT_ONCE)
+    after = ("", 0)
+    while rows := [(row.chain, row.seq) for row in tx.execute(found.where(place > after))]:
+        text = f"{len(rows)} lines, by an older version"
+        write_step(tx, SYSTEM, Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text=text, emptied=emptied(rows)))
+        after = rows[-1]
+
+
+def secret_fits(tx: Tx) -> bool:
+    """Whether the last checkpoint, or any of the latest lines, was sealed with the secret that the store is open with.
+
+    Any will do: somebody may have changed the others. With nothing to tell by, it fits.
+    """
+    keys, point = ledger_keys(tx), last_checkpoint(tx)
+    if point is not None and version_of(point, keys) is not None:
+        return True
+    latest = select(ledger.c.hash, ledger.c.sealed).where(ledger.c.sealed.is_not(None)).order_by(ledger.c.at.desc())
+    rows = tx.execute(latest.limit(_LATEST)).all()
+    if point is None and not rows:
+        return True
+    return any(keys.line.matches(row.hash, row.sealed) for row in rows)

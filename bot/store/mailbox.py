@@ -1,0 +1,123 @@
+"""Letters of a session, as transaction functions: what waits to be told to its agent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select, update
+
+from bot.confirmation.model import Confirmation, State
+from bot.store.repository import Session, find_session, lock_session, session_confirmations
+from bot.store.tables import mail, sessions, switches
+from runtime.errors import NotFound
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
+
+ANSWERS = ("answer", "refusal")
+
+_LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.done_at.is_(None)).order_by(mail.c.id)
+_WAITING, _FIRST_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(1))
+_REST = Prepared(
+    update(sessions)
+    .where(sessions.c.key == bindparam("key_"))
+    .values(due_at=bindparam("due_at_"), owed_since=None, failures=0, trouble=None)
+)
+
+
+@dataclass(frozen=True)
+class Letter:
+    """What waits to be told to a session's agent: words, an answer, a refusal, or a settlement."""
+
+    id: int
+    kind: str
+    mark: str
+    body: JsonObject
+    person: str | None
+    confirmation: str | None
+
+    @property
+    def trace(self) -> str | None:
+        """What it belongs to, as a `traceparent`."""
+        trace = self.body.get("trace")
+        return trace if isinstance(trace, str) else None
+
+    @property
+    def files(self) -> list[JsonObject]:
+        files = self.body.get("files")
+        return [file for file in files if isinstance(file, dict)] if isinstance(files, list) else []
+
+
+def read_session(tx: Tx, key: str) -> Session:
+    session = find_session(tx, key)
+    if session is None:
+        raise NotFound(f"There is no session {key}.")
+    return session
+
+
+def next_letter(tx: Tx, key: str) -> Letter | None:
+    """The oldest one that was not told yet."""
+    return next(iter(next_letters(tx, key, together=False)), None)
+
+
+def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
+    """What the agent is told next, as one message.
+
+    `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
+    """
+    rows = (_WAITING if together else _FIRST_WAITING).all(tx, session_=key)
+    letters = [Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation) for row in rows]
+    if not together or not letters or letters[0].kind not in ANSWERS:
+        return tuple(letters[:1])
+    confirmations = session_confirmations(tx, key)
+    turns = {row.id: row.asked.invocation_id for row in confirmations}
+    undecided = {row.asked.invocation_id for row in confirmations if row.state is State.WAITING}
+    return next_together(letters, turns, undecided)
+
+
+def next_together(
+    letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
+) -> tuple[Letter, ...]:
+    """`turns`: each confirmation's invocation; `undecided`: the invocations in which somebody has to decide still."""
+    for letter in letters:
+        if letter.kind not in ANSWERS:
+            return (letter,)
+        turn = _turn(letter, turns)
+        if not turn:
+            return (letter,)  # a server that does not tell turns apart
+        if turn not in undecided:
+            return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
+    return ()
+
+
+def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
+    """What was approved and waits for others of its turn, each with those that are undecided there."""
+    for row in rows:
+        turn = row.asked.invocation_id
+        undecided = [one for one in rows if turn and one.asked.invocation_id == turn and one.state is State.WAITING]
+        if row.state is State.APPROVED and row.outcome is None and row.attempt == 1 and undecided:
+            yield row, undecided
+
+
+def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
+    if letter.confirmation is not None:
+        return turns.get(letter.confirmation, "")
+    return str(letter.body.get("invocation") or "")
+
+
+def letter_done(tx: Tx, letter_id: int) -> None:
+    tx.execute(update(mail).where(mail.c.id == letter_id).values(done_at=tx.now()))
+
+
+def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
+    """Nothing is owed to the session, unless something came meanwhile. `again`: it is looked at in so many seconds."""
+    lock_session(tx, key)
+    due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
+    _REST(tx, key_=key, due_at_=due_at)
+
+
+def paused(tx: Tx) -> bool:
+    """Whether `adk-confirm pause` stopped all runs."""
+    return tx.execute(select(switches.c.value).where(switches.c.name == "paused")).first() is not None

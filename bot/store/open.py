@@ -1,0 +1,79 @@
+"""The one store that the bot and its agents share: both schemas up to date."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from sqlalchemy import make_url, update
+
+from bot.audit.ledger import LedgerKeys
+from bot.store.ledger_upgrade import adopt, secret_fits
+from bot.store.tables import ATTENDED
+from runtime.errors import Invalid
+from runtime.store.database import Database, Tx
+from runtime.store.migrate import History, migrate
+from runtime.store.open import bring_up_to_date
+from runtime.store.sessions import free_all as free_sessions
+
+HISTORY = History("bot", Path(__file__).parent / "migrations", "0014")
+
+_SEALED_OTHERWISE = (
+    "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "
+    "place) to what it was."
+)
+
+audit_log = logging.getLogger("adk_confirm.audit")
+
+
+async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
+    """Raises `StoreError` with what to do about it. The ledger is written with the secret, and with no other."""
+    database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
+    try:
+        await bring_up_to_date(database)
+        await migrate(database, HISTORY)
+        await _take_over(database)
+        if not await database.read(secret_fits):
+            audit_log.error(_SEALED_OTHERWISE)
+        await database.settle_in(free_all)
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+async def open_beside(url: str, secret: str) -> Database:
+    """For a command, on a store that is up to date. It writes nothing where the service has another secret."""
+    database = await Database.open(url, context=LedgerKeys(secret))
+    try:
+        await _take_over(database)
+        if not await database.read(secret_fits):
+            raise Invalid(f"{_SEALED_OTHERWISE} Nothing was done.")
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+async def _take_over(database: Database) -> None:
+    made = await database.run(adopt)
+    if made is not None:
+        audit_log.info("%s", made)
+
+
+def free_all(tx: Tx) -> None:
+    """Whoever worked on a session or attended to a row before is gone."""
+    free_sessions(tx)
+    for table in ATTENDED:
+        held = update(table).where(table.c.lease_token.is_not(None))
+        tx.execute(held.values(lease_token=None, lease_until=None))
+
+
+def socket_path(url: str) -> Path | None:
+    """Where the owner of this store listens; `None` for a store that has no single owner."""
+    parsed = make_url(url) if url.startswith("sqlite") else None
+    if parsed is None or not parsed.database or parsed.database == ":memory:":
+        return None
+    database = Path(parsed.database).resolve()
+    return database.with_name(database.name + ".sock")

@@ -1,0 +1,169 @@
+"""What is still to be told in a session's thread, as transaction functions: ledger lines and an agent's words.
+
+Words are put here by the session's run and posted by its teller. They come after the line that was the last one when
+they were put here, and their text is kept until it stands in the thread. An agent's words on their way, which are
+posted as they come, have a row of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+
+from bot.audit.ledger import Line
+from bot.hosts.host import Said
+from bot.policy.versioned import tagged, untagged
+from bot.store.repository import lock_session, read_lines
+from bot.store.slack_lanes import owe_thread, thread_done
+from bot.store.tables import chains, sessions, spoken
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
+
+LIVE = "live"
+_LOOK_AGAIN = 2.0
+"""While words are on their way in a thread it is looked this often whether their run was cut."""
+
+_VERSION = 1
+_HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
+_LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
+
+
+@dataclass(frozen=True)
+class Telling:
+    """What is told next: lines, as one message, or words. `retry`: the letter that failed, to be tried again."""
+
+    lines: Sequence[Line] = ()
+    said: Said | None = None
+    retry: str | None = None
+
+
+@dataclass(frozen=True)
+class Left:
+    """Words on their way: where they stand, or since when they may, and which invocation's they are."""
+
+    ts: str
+    invocation: str
+
+
+def say_later(tx: Tx, key: str, said: Said, retry: str | None = None) -> None:
+    """Once for each event."""
+    lock_session(tx, key)
+    if has_spoken(tx, key, said.event):
+        return
+    number = tx.execute(select(func.max(spoken.c.number)).where(spoken.c.session == key)).scalar_one() or 0
+    words = {"session": key, "event": said.event, "ts": "", "body": canonical(_stored(said, retry))}
+    tx.execute(insert(spoken).values(**words, after_seq=_head(tx, key), number=number + 1))
+    owe_thread(tx, key)
+
+
+def next_telling(tx: Tx, key: str) -> Telling | None:
+    waiting = select(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).order_by(spoken.c.number)
+    words = tx.execute(waiting.limit(1)).one_or_none()
+    lines = read_lines(tx, key, last_told(tx, key))
+    if words is None:
+        return Telling(lines=lines) if lines else None
+    before = [line for line in lines if line.seq <= words.after_seq]
+    return Telling(lines=before) if before else _telling(words.event, json.loads(words.body))
+
+
+def all_told(tx: Tx, key: str) -> None:
+    """Nothing is owed to the thread, unless something came meanwhile."""
+    lock_session(tx, key)
+    if next_telling(tx, key) is not None:
+        due_at: float | None = tx.now()
+    else:
+        due_at = None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN
+    thread_done(tx, key, due_at)
+
+
+def has_spoken(tx: Tx, key: str, event: str) -> bool:
+    """Whether it stands in the thread, or will."""
+    found = select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == event)
+    return tx.execute(found).first() is not None
+
+
+def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
+    here = update(spoken).where(spoken.c.session == key, spoken.c.event == event)
+    tx.execute(here.values(ts=ts, body=None))
+
+
+def last_told(tx: Tx, key: str) -> int:
+    seq: int = _LAST_TOLD.first(tx, key_=key).told_seq
+    return seq
+
+
+def told_up_to(tx: Tx, key: str, seq: int) -> None:
+    tx.execute(update(sessions).where(sessions.c.key == key, sessions.c.told_seq < seq).values(told_seq=seq))
+
+
+def _head(tx: Tx, key: str) -> int:
+    head = _HEAD.first(tx, chain_=key)
+    return 0 if head is None else int(head.seq)
+
+
+def _stored(said: Said, retry: str | None) -> JsonObject:
+    part: JsonObject = {
+        "author": said.author,
+        "text": said.text,
+        "invocation": said.invocation_id,
+        "failed": said.failed,
+        "retry": retry,
+    }
+    return tagged(_VERSION, part)
+
+
+def _telling(event: str, stored: object) -> Telling:
+    part = untagged(stored, "message of an agent", _VERSION, {})
+    said = Said(
+        event=event,
+        author=str(part["author"]),
+        text=str(part["text"]),
+        invocation_id=str(part["invocation"] or ""),
+        failed=bool(part["failed"]),
+    )
+    return Telling(said=said, retry=None if part["retry"] is None else str(part["retry"]))
+
+
+# Words on their way
+
+_ON_THEIR_WAY = or_(spoken.c.event == LIVE, spoken.c.event.startswith(f"{LIVE}:"))
+
+
+def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
+    lock_session(tx, key)
+    forget_live(tx, key)
+    tx.execute(insert(spoken).values(session=key, event=f"{LIVE}:{invocation}"[:256], ts=ts))
+    owe_thread(tx, key)
+
+
+def forget_live(tx: Tx, key: str) -> None:
+    tx.execute(delete(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY))
+
+
+def read_left(tx: Tx, key: str) -> Left | None:
+    found = select(spoken.c.event, spoken.c.ts).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY)
+    row = tx.execute(found.limit(1)).one_or_none()
+    return None if row is None else Left(row.ts, row.event.partition(":")[2])
+
+
+def is_stale(tx: Tx, key: str) -> bool:
+    """Whether words were on their way whose run has ended without the whole of them, or has died."""
+    if read_left(tx, key) is None or not _nothing_to_say(tx, key):
+        return False
+    # Whoever comes after a run that died gives its lease back as well.
+    idle = select(sessions.c.key).where(sessions.c.key == key, sessions.c.lease_token.is_(None))
+    return tx.execute(idle).first() is not None
+
+
+def is_left_from_before(tx: Tx, key: str) -> bool:
+    """The same for the run that begins."""
+    return read_left(tx, key) is not None and _nothing_to_say(tx, key)
+
+
+def _nothing_to_say(tx: Tx, key: str) -> bool:
+    waiting = select(spoken.c.event).where(spoken.c.session == key, spoken.c.body.is_not(None)).limit(1)
+    return tx.execute(waiting).first() is None

@@ -1,0 +1,361 @@
+"""`adk-confirm audit purge`: what was said and done before a day is forgotten; that it was, stays in the ledger.
+
+What goes, session by session: the contents of ledger lines with their salts, confirmations whose story had ended, the
+letters and grants that belong to them, and, of sessions in which nothing happened since, the agent's own record of it:
+events, calls, and what it had noted down about people who have no other session. What stays: that a line of such a
+kind was written then, about which tool, in which session; so every chain still verifies. What goes is told by a line of
+the ledger in the same transaction, which names each line that it emptied: no other line may be empty.
+
+Nothing of a confirmation goes as long as anything is owed to it: a vote, a run, a word on an unknown outcome, a card.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, or_, select, true, update
+
+from bot.audit.ledger import SYSTEM, LineKind
+from bot.audit.purges import emptied
+from bot.confirmation.effects import Step
+from bot.confirmation.model import OutcomeKind, State
+from bot.policy.approvers import OPERATOR
+from bot.store.open import socket_path
+from bot.store.repository import now, seconds, write_step
+from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
+from runtime.calls.call import SETTLED
+from runtime.errors import Conflict
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx, for_update
+from runtime.store.desk import Sender
+from runtime.store.lease import free
+from runtime.store.records import SessionId, Status
+from runtime.store.sessions import delete_session
+from runtime.store.tables import calls, invocations, shared_state
+from runtime.store.tables import sessions as histories
+
+AT_ONCE = 50
+"""So many sessions are purged in one transaction."""
+
+_EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
+"""They name nobody, and tell what was done to the ledger itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Purged:
+    """How much of each went, or would go. `kept`: sessions that are still in use and keep what they need."""
+
+    lines: int = 0
+    confirmations: int = 0
+    letters: int = 0
+    grants: int = 0
+    histories: int = 0
+    kept: int = 0
+
+    def __add__(self, other: Purged) -> Purged:
+        return Purged(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(Purged)})
+
+    def __str__(self) -> str:
+        """
+        >>> str(Purged(lines=12, confirmations=1, kept=3))
+        '12 lines, 1 confirmation'
+        """
+        return ", ".join(f"{n} {_ONE[name] if n == 1 else name}" for name, n in self._gone if n) or "nothing"
+
+    @property
+    def any(self) -> bool:
+        return any(n for _, n in self._gone)
+
+    @property
+    def _gone(self) -> list[tuple[str, int]]:
+        return [(name, getattr(self, name)) for name in _ONE]
+
+    def to_json(self) -> JsonObject:
+        return {**asdict(self)}
+
+    @staticmethod
+    def from_json(told: JsonObject) -> Purged:
+        return Purged(**{part.name: int(str(told.get(part.name, 0))) for part in fields(Purged)})
+
+
+_ONE = {
+    "lines": "line",
+    "confirmations": "confirmation",
+    "letters": "letter",
+    "grants": "grant",
+    "histories": "history",
+}
+
+
+async def purge(database: Database, before: datetime) -> Purged:
+    planned = await plan(database, before)
+    if not planned.any:
+        return planned
+    done = await database.run(purge_rest, before, dry_run=False)
+    async for part in _parts(database, before):
+        done += await database.run(purge_sessions, part, before, dry_run=False)
+    async for names in _leftover(database, before):
+        done += Purged(histories=await database.run(purge_histories, names, before, dry_run=False))
+    await _wipe(database)
+    return done
+
+
+async def plan(database: Database, before: datetime) -> Purged:
+    """What would go; nothing is changed."""
+    found = await database.read(purge_rest, before, dry_run=True)
+    async for part in _parts(database, before):
+        found += await database.read(purge_sessions, part, before, dry_run=True)
+    async for names in _leftover(database, before):
+        found += Purged(histories=await database.read(purge_histories, names, before, dry_run=True))
+    return found
+
+
+def _told(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
+    """Part of each purging transaction: nothing is ever gone that no line tells of."""
+    if gone.any and not lines.dry_run:
+        told = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
+        write_step(tx, SYSTEM, replace(told, emptied=emptied(lines.gone)))
+    return gone
+
+
+@dataclass
+class _Lines:
+    """The ledger's lines, as one transaction empties them."""
+
+    tx: Tx
+    dry_run: bool
+    gone: list[tuple[str, int]] = field(default_factory=list)
+
+    def empty(self, where: Sequence[ColumnElement[bool]]) -> int:
+        if self.dry_run:
+            return _go(self.tx, ledger, where, dry_run=True)
+        forgotten = update(ledger).where(*where).values(content=None, salt=None)
+        found = self.tx.execute(forgotten.returning(ledger.c.chain, ledger.c.seq)).all()
+        self.gone += [(row.chain, row.seq) for row in found]
+        return len(found)
+
+
+# What belongs to no session of ours
+
+
+def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
+    with _overwriting(tx, dry_run=dry_run):
+        at, lines = seconds(before), _Lines(tx, dry_run)
+        old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
+        old.append(ledger.c.kind.not_in(_EVIDENCE))
+        _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
+        _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)  # who opens it is there again
+        return _told(tx, before, Purged(lines=lines.empty(old)), lines)
+
+
+# Sessions
+
+
+async def _parts(database: Database, before: datetime) -> AsyncIterator[Sequence[str]]:
+    after: str | None = ""
+    while after is not None:
+        keys = await database.read(read_keys, before, after)
+        if keys:
+            yield keys
+        after = keys[-1] if len(keys) == AT_ONCE else None
+
+
+def read_keys(tx: Tx, before: datetime, after: str) -> Sequence[str]:
+    found = select(sessions.c.key).where(sessions.c.created < seconds(before), sessions.c.key > after)
+    return tx.execute(found.order_by(sessions.c.key).limit(AT_ONCE)).scalars().all()
+
+
+def purge_sessions(tx: Tx, keys: Sequence[str], before: datetime, *, dry_run: bool) -> Purged:
+    with _overwriting(tx, dry_run=dry_run):
+        lines = _Lines(tx, dry_run)
+        gone = sum((_purge_session(tx, key, before, lines, dry_run=dry_run) for key in keys), Purged())
+        return _told(tx, before, gone, lines)
+
+
+def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run: bool) -> Purged:
+    found = select(sessions).where(sessions.c.key == key)
+    row = tx.execute(found if dry_run else for_update(found)).one()
+    at, given_up = seconds(before) or 0.0, row.parked_at is not None
+    leased = row.lease_until is not None and row.lease_until > tx.now()
+    if leased or (row.due_at is not None and not given_up) or _untold(tx, key):
+        return Purged(kept=1)
+    kept = tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_over(at))).scalars().all()
+    ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
+    over = [confirmations.c.session == key, _over(at)]
+    if not dry_run:
+        tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
+    gone = Purged(
+        lines=lines.empty(_lines(key, at, kept)),
+        letters=_go(tx, mail, _letters(key, at, kept, ended=ended), None if ended else _EMPTY, dry_run=dry_run),
+        grants=_go(tx, grants, _grants(key, at, kept), dry_run=dry_run),
+        confirmations=_go(tx, confirmations, over, dry_run=dry_run),
+        kept=0 if ended else 1,
+    )
+    if ended and not dry_run:
+        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+    history = SessionId(row.app, row.user_id, row.id)
+    if not ended or not _purge_history(tx, history, at, dry_run=dry_run):
+        return gone
+    if not dry_run:
+        # What the agent knew of it is gone, so nothing that people said there has a bearing on what it asks for next.
+        tx.execute(delete(spoken).where(spoken.c.session == key))
+        tx.execute(update(sessions).where(sessions.c.key == key).values(speakers="[]", present="[]"))
+    return gone + Purged(histories=1)
+
+
+_SETTLED = and_(
+    or_(
+        confirmations.c.state.in_([State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED]),
+        and_(confirmations.c.state == State.ELSEWHERE, confirmations.c.outcome.is_(None)),
+        confirmations.c.outcome.in_(set(OutcomeKind) - {OutcomeKind.RUNNING, OutcomeKind.UNKNOWN}),
+    ),
+    or_(confirmations.c.due_at.is_(None), confirmations.c.parked_at.is_not(None)),
+    ~exists().where(
+        cards.c.confirmation == confirmations.c.id, cards.c.due_at.is_not(None), cards.c.parked_at.is_(None)
+    ),
+)
+
+
+def _over(at: float) -> ColumnElement[bool]:
+    """Its whole story lies before: it goes as a whole, or not yet."""
+    later = exists().where(ledger.c.confirmation == confirmations.c.id, ledger.c.at >= at)
+    return and_(_SETTLED, confirmations.c.created < at, ~later)
+
+
+def _lines(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]]:
+    of_none = or_(ledger.c.confirmation.is_(None), ledger.c.confirmation.not_in(kept))
+    return [ledger.c.chain == key, ledger.c.at < at, ledger.c.content.is_not(None), of_none]
+
+
+def _letters(key: str, at: float, kept: Sequence[str], *, ended: bool) -> list[ColumnElement[bool]]:
+    """Those of a session in use stay as empty envelopes: who spoke last there may still have to be known."""
+    of_none = or_(mail.c.confirmation.is_(None), mail.c.confirmation.not_in(kept))
+    read = true() if ended else and_(mail.c.done_at.is_not(None), mail.c.body != _EMPTY["body"])
+    return [mail.c.session == key, mail.c.stored_at < at, of_none, read]
+
+
+def _grants(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]]:
+    return [grants.c.session == key, grants.c.until < at, grants.c.id.not_in(kept)]
+
+
+def _lately(tx: Tx, key: str, at: float) -> bool:
+    lines = select(ledger.c.seq).where(ledger.c.chain == key, ledger.c.at >= at).limit(1)
+    letters = select(mail.c.id).where(mail.c.session == key, mail.c.stored_at >= at).limit(1)
+    return tx.execute(lines).first() is not None or tx.execute(letters).first() is not None
+
+
+def _untold(tx: Tx, key: str) -> bool:
+    """Something is still to be said in the thread, and was not given up."""
+    owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
+    return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
+
+
+def _undelivered(tx: Tx, key: str) -> bool:
+    waiting = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
+    return tx.execute(waiting).first() is not None
+
+
+# The agent's own record
+
+
+async def _leftover(database: Database, before: datetime) -> AsyncIterator[Sequence[SessionId]]:
+    """Sessions of our runtime that came by another way than Slack."""
+    after: int | None = -1
+    while after is not None:
+        found = await database.read(read_histories, before, after)
+        if found:
+            yield [name for _, name in found]
+        after = found[-1][0] if len(found) == AT_ONCE else None
+
+
+def read_histories(tx: Tx, before: datetime, after: int) -> Sequence[tuple[int, SessionId]]:
+    ours = exists().where(
+        sessions.c.app == histories.c.app, sessions.c.user_id == histories.c.user_id, sessions.c.id == histories.c.id
+    )
+    found = select(histories).where(histories.c.key > after, histories.c.updated < seconds(before), ~ours)
+    rows = tx.execute(found.order_by(histories.c.key).limit(AT_ONCE))
+    return [(row.key, SessionId(row.app, row.user_id, row.id)) for row in rows]
+
+
+def purge_histories(tx: Tx, names: Sequence[SessionId], before: datetime, *, dry_run: bool) -> int:
+    at = seconds(before) or 0.0
+    with _overwriting(tx, dry_run=dry_run):
+        gone = sum(_purge_history(tx, name, at, dry_run=dry_run) for name in names)
+        return _told(tx, before, Purged(histories=gone), _Lines(tx, dry_run)).histories
+
+
+def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool:
+    """False: there is none, or somebody or something still waits in it."""
+    open_call = exists().where(calls.c.session == histories.c.key, calls.c.state.not_in([str(s) for s in SETTLED]))
+    open_turn = exists().where(invocations.c.session == histories.c.key, invocations.c.status != str(Status.ENDED))
+    of_user = (histories.c.app == name.app, histories.c.user_id == name.user_id)
+    found = select(histories.c.key).where(
+        *of_user, histories.c.id == name.id, histories.c.updated < at, free(histories, tx.now()), ~open_call, ~open_turn
+    )
+    if tx.execute(found).first() is None:
+        return False
+    if dry_run:
+        return True
+    try:
+        delete_session(tx, name, Sender(desk=True))
+    except Conflict:
+        return False  # somebody has come back to it at this moment
+    if tx.execute(select(histories.c.key).where(*of_user).limit(1)).first() is None:
+        of_nobody = and_(shared_state.c.app == name.app, shared_state.c.user_id == name.user_id)
+        tx.execute(delete(shared_state).where(of_nobody, shared_state.c.user_id != ""))
+    return True
+
+
+# Doing it
+
+_EMPTY: dict[str, str | None] = {"body": "{}"}
+
+
+def _go(
+    tx: Tx,
+    table: Table,
+    where: Sequence[ColumnElement[bool]],
+    values: dict[str, str | None] | None = None,
+    *,
+    dry_run: bool,
+) -> int:
+    """How many rows go, or lose these values."""
+    if dry_run:
+        counted: int = tx.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
+        return counted
+    change = delete(table) if values is None else update(table).values(values)
+    return int(tx.execute(change.where(*where)).rowcount)
+
+
+@contextmanager
+def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
+    """SQLite leaves what was deleted where it was, unless it is told not to."""
+    if dry_run or tx.dialect != "sqlite":
+        yield
+        return
+    tx.connection.exec_driver_sql("PRAGMA secure_delete=ON").close()
+    try:
+        yield
+    finally:
+        tx.connection.exec_driver_sql("PRAGMA secure_delete=OFF").close()
+
+
+async def _wipe(database: Database) -> None:
+    """Old pages wait in SQLite's write-ahead log until they are written over; a reader at work may delay that."""
+    beside = socket_path(database.url)
+    if beside is not None:
+        await asyncio.to_thread(_truncate_log, beside.with_suffix(""))
+
+
+def _truncate_log(path: Path) -> None:
+    with closing(sqlite3.connect(path, timeout=_PATIENCE)) as raw:
+        raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+_PATIENCE = 5.0

@@ -1,0 +1,87 @@
+"""How many replicas are alive. Slack's limits are for all of them together, so each keeps to its share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable
+
+from sqlalchemy import delete, func, insert, select, update
+
+from bot.store.tables import replicas
+from runtime.errors import StoreError
+from runtime.store.database import Database, Tx
+
+log = logging.getLogger(__name__)
+
+REPLICAS = "replicas"
+BEAT = 5.0
+TERM = 15.0
+"""A replica that was not heard of for so many seconds is taken for dead."""
+
+_FORGOTTEN_AFTER = 3600.0
+
+
+class Replicas:
+    def __init__(self, database: Database) -> None:
+        self._database, self._name = database, secrets.token_hex(16)
+        self._alive = 1
+        self._stopping = asyncio.Event()
+
+    def alive(self) -> int:
+        """This one included. While the store does not answer it is what was known last."""
+        return self._alive
+
+    async def run(self) -> None:
+        """Until `stop`. A SQLite store belongs to one process."""
+        if self._database.dialect == "sqlite":
+            await self._stopping.wait()
+            return
+        with self._database.waiter(REPLICAS) as waiter:
+            while not self._stopping.is_set():
+                await self.beat()
+                await self._until_stopped(waiter.wait(BEAT))
+        try:
+            await self._database.run(leave, self._name)
+        except StoreError as error:
+            log.info("the other replicas take this one for alive for %g s more: %s", TERM, error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def beat(self) -> None:
+        try:
+            alive = await self._database.run(heard_of, self._name)
+        except StoreError as error:
+            log.warning("the store did not answer; how many replicas there are stays as it was: %s", error)
+            return
+        if alive != self._alive:
+            log.info("%d replicas share Slack's limits", alive)
+        self._alive = alive
+
+    async def _until_stopped(self, other: Awaitable[object]) -> None:
+        stopping, waiting = asyncio.ensure_future(self._stopping.wait()), asyncio.ensure_future(other)
+        await asyncio.wait({stopping, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, waiting):
+            task.cancel()
+
+
+# Transactions
+
+
+def heard_of(tx: Tx, name: str) -> int:
+    """This replica is alive; how many are. The others hear of it when it is new."""
+    now = tx.now()
+    mine = update(replicas).where(replicas.c.name == name).values(alive_until=now + TERM)
+    if not tx.execute(mine).rowcount:
+        tx.execute(insert(replicas).values(name=name, alive_until=now + TERM))
+        tx.execute(delete(replicas).where(replicas.c.alive_until < now - _FORGOTTEN_AFTER))
+        tx.notify(REPLICAS)
+    alive: int = tx.execute(select(func.count()).where(replicas.c.alive_until > now)).scalar_one()
+    return alive
+
+
+def leave(tx: Tx, name: str) -> None:
+    tx.execute(delete(replicas).where(replicas.c.name == name))
+    tx.notify(REPLICAS)

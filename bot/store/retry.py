@@ -1,0 +1,32 @@
+"""Words that an agent could not answer, told it once more."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from sqlalchemy import select
+
+from bot.policy.approvers import Person
+from bot.store.repository import lock_session, put_mail
+from bot.store.tables import mail
+from runtime.store.database import Tx
+
+
+class Again(Enum):
+    """What became of a wish to have the same words answered anew."""
+
+    AGAIN = "again"
+    NOT_YOURS = "not yours"
+    GONE = "gone"
+
+
+def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
+    """Somebody's own words, into the mailbox once more, under a mark of their own: a second click brings no third."""
+    row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
+    if row is None:
+        return Again.GONE
+    session = lock_session(tx, row.session)
+    if row.person != person.user or person not in session.speakers:
+        return Again.NOT_YOURS
+    put_mail(tx, row.session, kind="words", mark=f"retry:{letter_id}", body=row.body, person=row.person)
+    return Again.AGAIN

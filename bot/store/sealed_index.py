@@ -1,0 +1,77 @@
+"""`bot_chains.sealed_hash`, by which the chains that moved are found, held against the checkpoints.
+
+Whoever can write to the database can make it say that a chain is sealed, and then no checkpoint would ever cover that
+chain. So now and then it is made to say what the checkpoints say. Both are read a little at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Row, select
+
+from bot.audit.checkpoints import version_of
+from bot.audit.ledger import LedgerKeys
+from bot.store.checkpoints import checkpoint_of, say_sealed, take_turn
+from bot.store.tables import chains, checkpoints
+from runtime.store.database import Database, Tx
+
+_CHECKPOINTS, _CHAINS = 10, 1000
+
+
+async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
+    """The chains of which it said something else than the checkpoints do."""
+    truth, wrong = _Truth(keys), list[str]()
+    more = True
+    while more:
+        more = await database.read(truth.read_some)
+        await between()
+    after: str | None = ""
+    while after is not None:
+        page = await database.read(_read_chains, after)
+        suspects = [row.chain for row in page if row.sealed_hash != truth.of(row.chain)]
+        if suspects:
+            wrong += await database.run(_put_right, truth, suspects)
+        after = page[-1].chain if len(page) == _CHAINS else None
+        await between()
+    return wrong
+
+
+@dataclass
+class _Truth:
+    """The last hash of each chain that a checkpoint was made over, as far as the checkpoints were read."""
+
+    keys: LedgerKeys
+    number: int = 0
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def of(self, chain: str) -> str:
+        return self.hashes.get(chain, "")
+
+    def read_some(self, tx: Tx) -> bool:
+        """Whether there are more. Checkpoints that are not as they were sealed say nothing."""
+        more = select(checkpoints).where(checkpoints.c.number > self.number).order_by(checkpoints.c.number)
+        rows = tx.execute(more.limit(_CHECKPOINTS)).all()
+        for point in (checkpoint_of(row) for row in rows):
+            self.number = point.number
+            if version_of(point, self.keys) is not None:
+                self.hashes.update({chain: head.hash for chain, head in point.heads.items()})
+        return len(rows) == _CHECKPOINTS
+
+
+def _read_chains(tx: Tx, after: str) -> Sequence[Row[str, str]]:
+    found = select(chains.c.chain, chains.c.sealed_hash).where(chains.c.chain > after)
+    return tx.execute(found.order_by(chains.c.chain).limit(_CHAINS)).all()
+
+
+def _put_right(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
+    """Nobody makes a checkpoint meanwhile; one that was made since has told the truth of its chains."""
+    take_turn(tx)
+    while truth.read_some(tx):
+        pass
+    found = select(chains.c.chain, chains.c.sealed_hash).where(chains.c.chain.in_(suspects))
+    wrong = [row.chain for row in tx.execute(found).all() if row.sealed_hash != truth.of(row.chain)]
+    if wrong:
+        say_sealed(tx, {chain: truth.of(chain) for chain in wrong})
+    return wrong

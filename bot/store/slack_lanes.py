@@ -1,0 +1,64 @@
+"""Slack's lanes, as transaction functions: which cards and which threads are owed something.
+
+A confirmation is decided, and a session's agent is run, in lanes that wait for no post. What people look at follows in
+these two, each row with its own due time, lease and failures: `bot_cards`, where a card shows an older row than there
+is, and `bot_threads`, where ledger lines or an agent's words are not told yet.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.sql.dml import Insert
+
+from bot.confirmation.model import Confirmation
+from bot.store.tables import cards, sessions, threads
+from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
+from runtime.store.upsert import insert_if_absent
+
+CARDS = "bot:cards"
+THREADS = "bot:threads"
+"""Topics: something of this kind may be due. A line of a session's ledger is told as `THREADS`."""
+
+_NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
+_OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
+_OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOW))
+_NEW_CARD: Insert = insert(cards).inline()
+_DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
+_CARD_DONE = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_DONE))
+_THREAD_DONE = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_DONE))
+
+
+def owe_card(tx: Tx, session: str, row: Confirmation) -> None:
+    """Its cards show an older row. The caller has locked the confirmation."""
+    if not _OWE_CARD(tx, key_=row.id, due_at_=tx.now()):
+        new = {"team": row.asked.team, "enterprise": row.asked.enterprise, "due_at": tx.now()}
+        tx.execute(_NEW_CARD, {"confirmation": row.id, "session": session, **new})
+    tx.notify(CARDS)
+
+
+def card_done(tx: Tx, confirmation: str) -> None:
+    _CARD_DONE(tx, key_=confirmation, due_at_=None)
+
+
+def owe_thread(tx: Tx, key: str) -> None:
+    """There is something to tell in a session's thread. The caller has locked the session."""
+    if not _OWE_THREAD(tx, key_=key, due_at_=tx.now()):
+        where = tx.execute(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == key)).one_or_none()
+        if where is None:
+            return  # a chain that is no session's
+        new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": tx.now(), "failures": 0}
+        tx.execute(insert_if_absent(tx.dialect, threads), new)
+    tx.notify(THREADS)
+
+
+def thread_done(tx: Tx, key: str, due_at: float | None) -> None:
+    _THREAD_DONE(tx, key_=key, due_at_=due_at)
+
+
+def cards_under_way(tx: Tx, key: str) -> bool:
+    """Whether a card of the session is on its way to Slack, and nothing has gone wrong with it."""
+    found = select(cards.c.confirmation).where(
+        cards.c.session == key, cards.c.due_at <= tx.now(), cards.c.failures == 0
+    )
+    return tx.execute(found.limit(1)).first() is not None

@@ -1,0 +1,317 @@
+"""The bot's tables. What a row means is in the pure modules; here stands only what the database must find or guard."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from runtime.store.lease import lease_columns
+
+metadata = MetaData()
+
+# SQLite gives a new key by itself only to a column of type INTEGER.
+SERIAL = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
+    """For rows that a worker attends: when next, since when it is put off, since when not any more, and how it went."""
+    return (
+        Column("due_at", Double),
+        Column("owed_since", Double),
+        Column("parked_at", Double),
+        Column("failures", Integer, nullable=False, server_default="0"),
+        Column("trouble", Text),
+    )
+
+
+sessions = Table(
+    "bot_sessions",
+    metadata,
+    Column("key", String(512), primary_key=True),  # also the name of its chain in the ledger
+    Column("app", String(256), nullable=False),
+    Column("user_id", String(256), nullable=False),
+    Column("id", String(256), nullable=False),
+    Column("team", String(32), nullable=False),
+    Column("enterprise", String(32)),
+    Column("channel", String(32), nullable=False),
+    Column("thread_ts", String(32), nullable=False),
+    Column("starter", String(32), nullable=False),
+    Column("speakers", Text, nullable=False),  # who spoke to the agent here: JSON, [[team, user], …]
+    Column("present", Text, nullable=False),  # who wrote in the thread at all, likewise
+    Column("told_seq", Integer, nullable=False),  # the ledger's lines up to here stand in the thread
+    Column("created", Double, nullable=False),
+    *_attended(),
+    *lease_columns(),
+    UniqueConstraint("app", "id"),
+)
+Index(
+    "bot_sessions_due",
+    sessions.c.due_at,
+    sqlite_where=sessions.c.due_at.is_not(None),
+    postgresql_where=sessions.c.due_at.is_not(None),
+)
+
+mail = Table(
+    "bot_mail",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("mark", String(256), nullable=False),  # the same message or answer again has the same one
+    Column("body", Text, nullable=False),
+    Column("person", String(32)),  # who said it
+    Column("confirmation", String(64)),
+    Column("stored_at", Double, nullable=False),
+    Column("done_at", Double),
+    UniqueConstraint("session", "mark"),
+)
+Index(
+    "bot_mail_waiting",
+    mail.c.session,
+    mail.c.id,
+    sqlite_where=mail.c.done_at.is_(None),
+    postgresql_where=mail.c.done_at.is_(None),
+)
+
+spoken = Table(
+    "bot_spoken",
+    metadata,
+    Column("session", String(512), ForeignKey("bot_sessions.key"), primary_key=True),
+    Column("event", String(256), primary_key=True),  # the agent's event whose words stand in the thread
+    Column("ts", String(32), nullable=False),
+    Column("body", Text),  # of what is still to be posted: the words, after which line, and in which order
+    Column("after_seq", Integer),
+    Column("number", Integer),
+    sqlite_with_rowid=False,
+)
+
+confirmations = Table(
+    "bot_confirmations",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
+    Column("request_id", String(256), nullable=False),
+    Column("call_id", String(256), nullable=False),
+    Column("tool", String(256), nullable=False),
+    Column("team", String(32), nullable=False),
+    Column("asked_by", String(32), nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("outcome", String(16)),
+    Column("decided_at", Double),
+    Column("version", Integer, nullable=False),
+    Column("body", Text, nullable=False),  # row_json
+    Column("created", Double, nullable=False),
+    Column("enterprise", String(32)),
+    *_attended(),
+    *lease_columns(),
+    UniqueConstraint("session", "request_id"),
+)
+Index(
+    "bot_confirmations_due",
+    confirmations.c.due_at,
+    sqlite_where=confirmations.c.due_at.is_not(None),
+    postgresql_where=confirmations.c.due_at.is_not(None),
+)
+Index(
+    "bot_confirmations_open",
+    confirmations.c.created,
+    sqlite_where=confirmations.c.state == "waiting",
+    postgresql_where=confirmations.c.state == "waiting",
+)
+Index(
+    "bot_confirmations_unknown",
+    confirmations.c.created,
+    sqlite_where=confirmations.c.outcome == "unknown",
+    postgresql_where=confirmations.c.outcome == "unknown",
+)
+
+Index("bot_confirmations_asked", confirmations.c.team, confirmations.c.asked_by, confirmations.c.created)
+
+waiting = Table(
+    "bot_waiting",  # what waits, by whom and where: an index that `listing` keeps
+    metadata,
+    Column("team", String(32), primary_key=True),
+    Column("whom", String(320), primary_key=True),  # an entry of the policy, "asker:U…", or "channel:C…"
+    Column("created", Double, primary_key=True),
+    Column("confirmation", String(64), primary_key=True),
+    sqlite_with_rowid=False,
+)
+Index("bot_waiting_confirmation", waiting.c.confirmation)
+
+ledger = Table(
+    "bot_ledger",
+    metadata,
+    Column("chain", String(512), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("stamp", String(40), nullable=False),  # the time as it was hashed
+    Column("kind", String(32), nullable=False),
+    Column("confirmation", String(64)),
+    Column("tool", String(256)),
+    Column("content", Text),
+    Column("salt", String(64)),
+    Column("digest", String(64), nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("sealed", String(64)),  # keyed; NULL only in lines from before there was one: the database takes no new one
+    sqlite_with_rowid=False,
+)
+Index("bot_ledger_confirmation", ledger.c.confirmation)
+Index("bot_ledger_at", ledger.c.at)
+
+chains = Table(
+    "bot_chains",
+    metadata,
+    Column("chain", String(512), primary_key=True),
+    Column("seq", Integer, nullable=False),
+    Column("hash", String(64), nullable=False),
+    # The head that the last checkpoint was made over: an index, to find what moved. Whoever can write here can say
+    # anything, so from time to time `sealed_index` makes it say what the checkpoints say.
+    Column("sealed_hash", String(64), nullable=False, server_default=text("''")),
+    sqlite_with_rowid=False,
+)
+Index(
+    "bot_chains_moved",
+    chains.c.chain,
+    sqlite_where=chains.c.hash != chains.c.sealed_hash,
+    postgresql_where=chains.c.hash != chains.c.sealed_hash,
+)
+
+checkpoints = Table(
+    "bot_checkpoints",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", String(40), nullable=False),
+    Column("heads", Text, nullable=False),
+    Column("previous", String(64), nullable=False),
+    Column("sealed", String(64), nullable=False),
+)
+
+grants = Table(
+    "bot_grants",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("session", String(512), ForeignKey("bot_sessions.key"), nullable=False),
+    Column("until", Double, nullable=False),
+    Column("revoked_at", Double),
+    Column("body", Text, nullable=False),
+)
+Index("bot_grants_session", grants.c.session)
+Index(
+    "bot_grants_open",
+    grants.c.until,
+    sqlite_where=grants.c.revoked_at.is_(None),
+    postgresql_where=grants.c.revoked_at.is_(None),
+)
+
+replies = Table(
+    "bot_replies",
+    metadata,
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("vote", String(64), nullable=False, unique=True),
+    Column("target", Text, nullable=False),  # where the voter looks: a view, or a channel and thread
+    Column("body", Text, nullable=False),  # what became of the vote
+    Column("told_at", Double, index=True),
+    Column("team", String(32)),
+    Column("enterprise", String(32)),
+    Column("person", String(96)),  # who is told
+    Column("matter", String(64)),  # about which confirmation, where a newer reply takes the place of an older one
+    *_attended(),
+    *lease_columns(),
+)
+Index(
+    "bot_replies_person",
+    replies.c.person,
+    replies.c.matter,
+    sqlite_where=replies.c.due_at.is_not(None),
+    postgresql_where=replies.c.due_at.is_not(None),
+)
+Index(
+    "bot_replies_due",
+    replies.c.due_at,
+    sqlite_where=replies.c.due_at.is_not(None),
+    postgresql_where=replies.c.due_at.is_not(None),
+)
+
+homes = Table(
+    "bot_homes",
+    metadata,
+    Column("key", String(96), primary_key=True),
+    Column("team", String(32), nullable=False),
+    Column("enterprise", String(32)),
+    Column("user_id", String(32), nullable=False),
+    Column("opened_at", Double, nullable=False),
+    Column("looked_at", Double, nullable=False),  # what happened before is in what was published, or was not news
+    Column("version", Integer, nullable=False),
+    Column("digest", String(64)),  # of what was published last
+    Column("hash", String(128)),  # Slack's own name for it
+    *_attended(),
+    *lease_columns(),
+)
+Index(
+    "bot_homes_due",
+    homes.c.due_at,
+    sqlite_where=homes.c.due_at.is_not(None),
+    postgresql_where=homes.c.due_at.is_not(None),
+)
+Index("bot_homes_opened", homes.c.opened_at)
+
+
+def _lane(name: str, *key: Column[str]) -> Table:
+    """What Slack is owed for each of something, attended apart from it."""
+    table = Table(
+        name,
+        metadata,
+        *key,
+        Column("team", String(32), nullable=False),
+        Column("enterprise", String(32)),
+        *_attended(),
+        *lease_columns(),
+    )
+    due = table.c.due_at.is_not(None)
+    Index(f"{name}_due", table.c.due_at, sqlite_where=due, postgresql_where=due)
+    return table
+
+
+cards = _lane(
+    "bot_cards",
+    Column("confirmation", String(64), primary_key=True),
+    Column("session", String(512), nullable=False),
+)
+threads = _lane("bot_threads", Column("session", String(512), primary_key=True))
+
+switches = Table(
+    "bot_switches",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+replicas = Table(
+    "bot_replicas",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("alive_until", Double, nullable=False),
+)
+
+ATTENDED = (sessions, confirmations, cards, threads, replies, homes)
+for _table in ATTENDED:
+    for _name, _column in {
+        "leased": _table.c.lease_token,
+        "owed": _table.c.owed_since,
+        "parked": _table.c.parked_at,
+    }.items():
+        _set = _column.is_not(None)  # few rows are: these indexes cost the others nothing
+        Index(f"{_table.name}_{_name}", _column, sqlite_where=_set, postgresql_where=_set)

@@ -1,0 +1,155 @@
+"""What waits, by whom and where: an index beside the rows, so that one person's list costs the same among 100,000.
+
+Who is behind a group, an address or a function changes without any row changing, so people are not in here: a reader
+brings the entries that mean them now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.effects import Step
+from bot.confirmation.model import Confirmation, State
+from bot.confirmation.stored_json import row_from_json
+from bot.policy.approvers import ApproverKind, Person
+from bot.policy.model import may_decide
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.tables import confirmations, waiting
+from runtime.store.database import Tx
+
+Position = tuple[float, str]
+"""Where a list goes on: when it was asked, and the confirmation's id."""
+
+MOST_ENTRIES = 200
+"""Of groups, of addresses and of functions: more than so many in use at once are not looked through."""
+
+MANY = 1000
+
+_KEPT = frozenset(
+    {
+        LineKind.APPROVAL,
+        LineKind.EDITED,
+        LineKind.VOTE_REFUSED,
+        LineKind.VOTE_FELL,
+        LineKind.REMINDED,
+        LineKind.RUN_AGAIN_VOTE,
+        LineKind.GRANTED,
+        LineKind.BEGUN,
+    }
+)
+"""Steps after which a confirmation waits for the same people as before."""
+
+_GONE = delete(waiting).where(waiting.c.confirmation == bindparam("id_"))
+_ENTER = insert(waiting)
+
+
+# Written with the row
+
+
+def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
+    """Part of saving a row: after these steps it may wait for others, or for nobody."""
+    if all(step.kind in _KEPT for step in steps):
+        return
+    tx.execute(_GONE, {"id_": row.id})
+    entries = [
+        {"team": row.asked.team, "whom": entry, "created": row.asked_at.timestamp(), "confirmation": row.id}
+        for entry in sorted(whom(row))
+    ]
+    if entries:
+        tx.execute(_ENTER, entries)
+
+
+def whom(row: Confirmation) -> set[str]:
+    """For whom it waits, who asked, and in which channels it can be seen."""
+    if row.state is not State.WAITING and not row.unknown:
+        return set()
+    named = {str(entry) for entry in may_decide(row.policy, row.escalated)}
+    cards = {place.channel for place in row.places if place.channel and place.person is None and not place.pointer}
+    return named | {f"channel:{channel}" for channel in cards} | {asker(row.asked.asked_by)}
+
+
+def asker(person: Person) -> str:
+    return f"asker:{person.user}"
+
+
+# Read by whoever lists
+
+
+def entries_in_use(tx: Tx, team: str) -> list[str]:
+    """The entries by which something waits now, those aside that name a person outright."""
+    kinds = (ApproverKind.GROUP, ApproverKind.EMAIL, ApproverKind.PYTHON)
+    return [entry for kind in kinds for entry in _distinct(tx, team, f"{kind}:", f"{kind};")]
+
+
+def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
+    """From one to the next through the index: ten thousand rows of one entry are one step."""
+    after = first
+    for _ in range(MOST_ENTRIES):
+        found = select(func.min(waiting.c.whom)).where(waiting.c.team == team, waiting.c.whom > after)
+        entry: str | None = tx.execute(found).scalar_one_or_none()
+        if entry is None or entry >= end:
+            return
+        yield entry
+        after = entry
+
+
+def page(tx: Tx, team: str, names: Collection[str], after: Position | None, size: int) -> list[Position]:
+    """The oldest `size` after a position, each once, by whatever entries they wait."""
+    found: set[Position] = set()
+    place = (waiting.c.created, waiting.c.confirmation)
+    for name in names:
+        here = select(*place).where(waiting.c.team == team, waiting.c.whom == name).order_by(*place).limit(size)
+        if after is not None:
+            here = here.where(tuple_(*place) > after)
+        found.update((row.created, row.confirmation) for row in tx.execute(here))
+    return sorted(found)[:size]
+
+
+def count_after(tx: Tx, team: str, names: Collection[str], after: Position) -> int:
+    """How many come after a position, up to `MANY`: nobody reads a larger number, and counting it costs."""
+    if not names:
+        return 0
+    place = tuple_(waiting.c.created, waiting.c.confirmation)
+    after_it = [
+        select(waiting.c.confirmation)
+        .where(waiting.c.team == team, waiting.c.whom == name, place > after)
+        .order_by(waiting.c.created, waiting.c.confirmation)
+        .limit(MANY)
+        .subquery()
+        for name in sorted(names)
+    ]
+    each_once = union(*(select(found.c.confirmation) for found in after_it)).subquery()
+    return min(int(tx.execute(select(func.count()).select_from(each_once)).scalar_one()), MANY)
+
+
+def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
+    """In the order of the ids, without those that only another version can read."""
+    found = select(confirmations.c.id, confirmations.c.body).where(confirmations.c.id.in_(ids))
+    bodies = {row.id: row.body for row in tx.execute(found)}
+    return list(_readable(bodies[id_] for id_ in ids if id_ in bodies))
+
+
+def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
+    """What somebody asked for and is decided, the newest first."""
+    found = (
+        select(confirmations.c.body)
+        .where(
+            confirmations.c.team == person.team,
+            confirmations.c.asked_by == person.user,
+            confirmations.c.created > since,
+            confirmations.c.state != str(State.WAITING),
+        )
+        .order_by(confirmations.c.created.desc())
+    )
+    return list(_readable(tx.execute(found.limit(most)).scalars()))
+
+
+def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:
+    for body in bodies:
+        try:
+            yield row_from_json(body)
+        except (NewerVersion, Unreadable):
+            continue  # the replica that wrote it shows it

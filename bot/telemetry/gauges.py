@@ -1,0 +1,71 @@
+"""What `/metrics` reads from the store: facts that hold for all replicas, each found through an index of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import Select, bindparam, func, literal_column, select, union_all
+
+from bot.store.mailbox import paused
+from bot.store.tables import ATTENDED, confirmations
+from bot.telemetry.tallies import some_left
+from runtime.store.database import Tx
+from runtime.store.lease import free
+
+KINDS: Mapping[str, str] = {
+    "bot_sessions": "session",
+    "bot_confirmations": "confirmation",
+    "bot_cards": "card",
+    "bot_threads": "thread",
+    "bot_replies": "reply",
+    "bot_homes": "home",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gauges:
+    waiting: int
+    unknown: int
+    parked: Mapping[str, int]  # by kind of row
+    oldest_owed: float  # how many seconds ago it came due; what is attended just now is not counted
+    paused: bool
+    uncounted: bool  # decisions that a command left to be counted
+
+
+# SQLite uses a partial index only for the very words that it was made with, so the value is no parameter here.
+_COUNT = select(func.count()).select_from(confirmations)
+_WAITING = _COUNT.where(confirmations.c.state == literal_column("'waiting'"))
+_UNKNOWN = _COUNT.where(confirmations.c.outcome == literal_column("'unknown'"))
+_PARKED = {
+    KINDS[table.name]: select(func.count()).select_from(table).where(table.c.parked_at.is_not(None))
+    for table in ATTENDED
+}
+
+
+def _since() -> list[Select[float]]:
+    """Since when the oldest is owed, of each kind: what nobody got to, and what was tried and put off."""
+    found: list[Select[float]] = []
+    now = bindparam("now", type_=confirmations.c.due_at.type)
+    for table in ATTENDED:
+        overdue = select(table.c.due_at.label("since")).where(table.c.due_at <= now, free(table, now))
+        oldest = overdue.order_by(table.c.due_at).limit(1).subquery()
+        found.append(select(oldest.c.since))
+        found.append(select(func.min(table.c.owed_since)).where(table.c.owed_since.is_not(None)))
+    return found
+
+
+_SINCE = union_all(*_since())
+
+
+def read_gauges(tx: Tx) -> Gauges:
+    now = tx.now()
+    since = [at for at in tx.execute(_SINCE, {"now": now}).scalars() if at is not None]
+    return Gauges(
+        waiting=tx.execute(_WAITING).scalar_one(),
+        unknown=tx.execute(_UNKNOWN).scalar_one(),
+        parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
+        oldest_owed=max(0.0, now - min(since, default=now)),
+        paused=paused(tx),
+        uncounted=some_left(tx),
+    )

@@ -1,0 +1,194 @@
+"""What is counted while the bot works, as Prometheus reads it.
+
+Three sources: what transactions of this process report once they are committed, how long Slack and the acks to it take,
+and, at each scrape, facts read from the store. The first two are this replica's own (add them up over replicas); the
+last are the same at every replica (take their maximum). What commands decided is in the first: see `tallies`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from bot.audit.ledger import Line, LineKind
+from bot.confirmation.states import Change
+from bot.store.transactions import Shown
+from bot.telemetry.gauges import Gauges, read_gauges
+from bot.telemetry.tallies import Tally, take, tallies
+from runtime.errors import ConfirmError
+from runtime.store.database import Database
+
+log = logging.getLogger(__name__)
+
+OTHER = "other"
+SOMETHING_NEWER = "hash_conflict"
+"""What Slack says of a view that shows something else by now: we asked just that."""
+MOST_TOOLS, MOST_METHODS, MOST_CODES = 100, 50, 50
+READING = 5.0
+KEPT, SHARE = 1.0, 20
+"""However many scrape, the store is read once in so many seconds, and takes up a twentieth of the time at most: on
+PostgreSQL a hundred thousand rows that were not vacuumed yet are not counted in no time."""
+
+_QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
+_SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+_PATIENT = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 8 * 3600.0, 24 * 3600.0, 72 * 3600.0)
+
+
+class Bounded:
+    """A label's values: the first so many have a series each, whoever comes after shares one."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._known = most, set[str]()
+
+    def __call__(self, value: str) -> str:
+        if value not in self._known:
+            if len(self._known) >= self._most:
+                return OTHER
+            self._known.add(value)
+        return value
+
+
+class Metrics:
+    """`heard` listens to the store, `called` is the sender's meter, `acked` is told of each answer to Slack,
+    `task_…` of background tasks."""
+
+    def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
+        self._database, self._clock = database, clock
+        self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        self._gauges = _Facts()
+        registry.register(self._gauges)
+        self._read_again, self._reading = float("-inf"), asyncio.Lock()
+        self._tool, self._method, self._code = Bounded(MOST_TOOLS), Bounded(MOST_METHODS), Bounded(MOST_CODES)
+        self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
+        self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
+        self._altered = self._counter(
+            "altered_calls", "Calls that did not run, because they were not what had been approved."
+        )
+        self._unsealed = self._counter(
+            "unsealed", "Times that something in the database did not count, because it did not come through this app."
+        )
+        self._not_acked = self._counter(
+            "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
+        )
+        self._slack_errors = self._counter("slack_errors", "Calls that Slack did not do.", "method", "code")
+        self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack put off with a 429.", "method")
+        self._time_to_decision = self._seconds(
+            "time_to_decision", "From the request to the decision.", _PATIENT, "verdict"
+        )
+        self._click_to_ack = self._seconds(
+            "click_to_ack", "From when the bot has what somebody did in Slack until it acknowledges it.", _QUICK, "way"
+        )
+        self._click_to_card = self._seconds(
+            "click_to_card", "From a stored click until every card of its confirmation shows it.", _SLOWER
+        )
+        self._slack = self._seconds("slack_call", "Calls to Slack.", _SLOWER, "method")
+
+        self._down = Gauge("adk_confirm_task_down", "Background tasks that failed.", ["task"], registry=registry)
+        self._restarts = self._counter("task_restarts", "Background tasks that were started again.", "task")
+
+    def _counter(self, name: str, says: str, *labels: str) -> Counter:
+        return Counter(f"adk_confirm_{name}", says, labels, registry=self._registry)
+
+    def _seconds(self, name: str, says: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"adk_confirm_{name}_seconds", says, labels, buckets=buckets, registry=self._registry)
+
+    def heard(self, fact: object) -> None:
+        match fact:
+            case Change():
+                self._changed(fact)
+            case Line():
+                self._unsealed.inc(fact.kind is LineKind.UNSEALED)
+            case Tally():
+                self._count(fact)
+            case Shown(seconds):
+                for waited in seconds:
+                    self._click_to_card.observe(waited)
+
+    def _changed(self, change: Change) -> None:
+        self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
+        self._altered.inc(sum(step.kind is LineKind.ALTERED for step in change.steps))
+        for one in tallies(change):
+            self._count(one)
+
+    def _count(self, one: Tally) -> None:
+        self._decided.labels(one.verdict, self._tool(one.tool)).inc()
+        if one.seconds is not None:
+            self._time_to_decision.labels(one.verdict).observe(one.seconds)
+
+    def called(self, method: str, outcome: str, seconds: float) -> None:
+        name = self._method(method)
+        self._slack.labels(name).observe(seconds)
+        if outcome == "ratelimited":
+            self._rate_limited.labels(name).inc()
+        elif outcome not in ("ok", SOMETHING_NEWER):
+            self._slack_errors.labels(name, self._code(outcome)).inc()
+
+    def acked(self, way: str, seconds: float, *, stored: bool) -> None:
+        if stored:
+            self._click_to_ack.labels(way).observe(seconds)
+        else:
+            self._not_acked.labels(way).inc()
+
+    def task_is_down(self, task: str, down: bool) -> None:
+        self._down.labels(task).set(down)
+
+    def task_was_restarted(self, task: str) -> None:
+        self._restarts.labels(task).inc()
+
+    async def page(self, accept: str) -> tuple[bytes, str]:
+        """The metrics in the format that is wanted, and which that is."""
+        async with self._reading:
+            began = self._clock()
+            if began >= self._read_again:
+                self._gauges.facts = await self._read()
+                took = self._clock() - began
+                self._read_again = began + took + max(KEPT, SHARE * took)
+        encode, content_type = choose_encoder(accept)
+        return await asyncio.to_thread(encode, self._registry), content_type
+
+    async def _read(self) -> Gauges | None:
+        try:
+            async with asyncio.timeout(READING):
+                facts = await self._database.read(read_gauges)
+                if facts.uncounted:
+                    await self._database.run(take)
+                return facts
+        except (ConfirmError, TimeoutError):
+            return None
+        except Exception:
+            log.exception("the gauges could not be read")
+            return None  # what is counted in this process is worth most when the store is in trouble
+
+
+class _Facts(Collector):
+    """What the store said last; while it does not answer there are no numbers, rather than old ones."""
+
+    facts: Gauges | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        facts = self.facts
+        yield GaugeMetricFamily("adk_confirm_store_up", "Whether the store answers.", float(facts is not None))
+        if facts is None:
+            return
+        yield GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", facts.waiting)
+        yield GaugeMetricFamily(
+            "adk_confirm_unknown", "Calls of which nobody knows whether they happened.", facts.unknown
+        )
+        yield GaugeMetricFamily(
+            "adk_confirm_oldest_owed_seconds", "How long the oldest thing has been owed.", facts.oldest_owed
+        )
+        yield GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(facts.paused))
+        parked = GaugeMetricFamily(
+            "adk_confirm_parked", "Rows that failed so often that they are not tried any more.", labels=("kind",)
+        )
+        for kind, count in facts.parked.items():
+            parked.add_metric((kind,), count)
+        yield parked

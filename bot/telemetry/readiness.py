@@ -1,0 +1,82 @@
+"""Whether this process does its work: what `/readyz` answers. Each part says what is wrong with it, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from slack_sdk.socket_mode.async_client import AsyncBaseSocketModeClient
+
+from bot.store.open import HISTORY
+from runtime.errors import ConfirmError, reason
+from runtime.store.database import Database
+from runtime.store.migrate import version
+from runtime.store.open import HISTORY as RUNTIME_HISTORY
+
+log = logging.getLogger(__name__)
+
+Probe = Callable[[], Awaitable[str | None]]
+
+PATIENCE = 2.0
+STARTING = "is being started"
+STOPPING = "is being stopped"
+
+
+class Readiness:
+    """Not ready before everything runs, and not any more from the moment it is told to stop."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, Probe] = {}
+        self._not_yet: str | None = STARTING
+
+    def watch(self, part: str, probe: Probe) -> None:
+        self._parts[part] = probe
+
+    def started(self) -> None:
+        self._not_yet = None
+
+    def stopping(self) -> None:
+        self._not_yet = STOPPING
+
+    async def look(self) -> Mapping[str, str | None]:
+        """By part, what is wrong with it; all are asked at once."""
+        if self._not_yet is not None:
+            return {"adk-confirm": self._not_yet}
+        found = await asyncio.gather(*(_asked(probe) for probe in self._parts.values()))
+        return dict(zip(self._parts, found, strict=True))
+
+
+async def _asked(probe: Probe) -> str | None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await probe()
+    except TimeoutError:
+        return f"did not answer within {PATIENCE:g} s"
+    except ConfirmError as error:
+        return str(error)
+    except Exception as error:
+        log.exception("a part could not be asked whether it is ready")
+        return f"could not be asked: {reason(error)}"
+
+
+def store_probe(database: Database) -> Probe:
+    """It answers, and its tables are those that this version knows."""
+
+    async def probe() -> str | None:
+        for history in (RUNTIME_HISTORY, HISTORY):
+            at = await database.read(version, history)
+            if at != history.head:
+                return (
+                    f"the {history.name} tables are at revision {at or 'none'}, and this version knows {history.head}"
+                )
+        return None
+
+    return probe
+
+
+def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
+    async def probe() -> str | None:
+        return None if await client.is_connected() else "the Socket Mode connection is down, and is being made anew"
+
+    return probe

@@ -1,0 +1,100 @@
+"""Decisions, as they are counted: by the process that made them, or, if nobody scrapes that one, by one that is.
+
+A command on PostgreSQL, or beside no service, decides in a process of its own, which is gone before anybody could ask
+it for numbers. It leaves what it decided in the store; the first replica that is scraped takes it and counts it as its
+own, so that over all replicas each decision is counted once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+from uuid import uuid4
+
+from sqlalchemy import delete, insert, select
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.model import State
+from bot.confirmation.states import Change
+from bot.store.tables import switches
+from runtime.jsontypes import canonical
+from runtime.store.database import Database, Tx, for_update
+
+R = TypeVar("R")
+
+VERDICTS = {
+    LineKind.APPROVED: "approved",
+    LineKind.DENIED: "denied",
+    LineKind.EXPIRED: "expired",
+    LineKind.WITHDRAWN: "withdrawn",
+    LineKind.ELSEWHERE: "elsewhere",
+    LineKind.LAPSED: "lapsed",
+    LineKind.GRANT_USED: "granted",
+}
+"""Steps that decide. `lapsed` comes after an `approved` that never began; `granted` means that nobody was asked."""
+
+_NO_WAIT = ("lapsed", "granted")
+_LEFT = "decided:"
+_TOGETHER, _AT_ONCE = 1000, 20
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One decision, of a tool by its masked name; `seconds` after the request, where people were asked."""
+
+    verdict: str
+    tool: str
+    seconds: float | None
+
+
+def tallies(change: Change) -> Iterator[Tally]:
+    row = change.row
+    for step in change.steps:
+        verdict = VERDICTS.get(step.kind)
+        if verdict is None or (step.kind is LineKind.ELSEWHERE and step.text != State.WAITING):
+            continue  # what had been decided here is not decided elsewhere
+        timed = row.decision is not None and verdict not in _NO_WAIT
+        seconds = (row.decision.at - row.asked_at).total_seconds() if timed and row.decision else None
+        yield Tally(verdict, row.redactor.mask_text(row.asked.tool), seconds)
+
+
+async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:
+    """Does a command's work; what it decides is left for whoever is scraped."""
+    decided: list[Tally] = []
+
+    def heard(fact: object) -> None:
+        if isinstance(fact, Change):
+            decided.extend(tallies(fact))
+
+    database.listen(heard)
+    try:
+        return await work(database)
+    finally:
+        if decided:
+            await database.run(leave, decided)
+
+
+# Transactions
+
+
+def leave(tx: Tx, decided: Sequence[Tally]) -> None:
+    for begin in range(0, len(decided), _TOGETHER):
+        told = canonical([asdict(one) for one in decided[begin : begin + _TOGETHER]])
+        tx.execute(insert(switches).values(name=f"{_LEFT}{uuid4().hex}", value=told))
+
+
+def some_left(tx: Tx) -> bool:
+    found = select(switches.c.name).where(switches.c.name.startswith(_LEFT, autoescape=True))
+    return tx.execute(found.limit(1)).first() is not None
+
+
+def take(tx: Tx) -> None:
+    """Whoever takes them counts them: they are reported once it is committed that nobody else will."""
+    found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(_LEFT, autoescape=True))
+    rows = tx.execute(for_update(found.order_by(switches.c.name).limit(_AT_ONCE), skip_locked=True)).all()
+    tx.execute(delete(switches).where(switches.c.name.in_([row.name for row in rows])))
+    for row in rows:
+        for one in json.loads(row.value):
+            tx.report(Tally(**one))

@@ -1,0 +1,172 @@
+"""Checkpoints, made: from time to time the chains that moved are sealed, stored, and told outside the database.
+
+Of several replicas one does it, under a lock; what is due is read from the store, so a restart loses no turn.
+
+The database is not trusted to say what is sealed already. At the start and every hour the column that says so is held
+against the checkpoints, and put right. And each process remembers the last checkpoint it made or saw: where that one is
+gone from the store, the next is made over it all the same, and the gap stays for everybody to see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlalchemy import select
+
+from bot.audit.checkpoints import Checkpoint, checkpoint
+from bot.audit.ledger import Head, LedgerKeys
+from bot.leasing.backpressure import Precedence
+from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
+from bot.store.repository import now
+from bot.store.sealed_index import put_right
+from bot.store.tables import chains
+from runtime.errors import ConfirmError, StoreError
+from runtime.store.database import Database, Tx, for_update
+
+AT_ONCE = 1000
+"""The most chains that one checkpoint is made over. When a store is sealed for the first time, or much has happened,
+more checkpoints follow, and people's clicks come in between."""
+
+LOOK_AGAIN = timedelta(hours=1)
+"""How often what the database says of its checkpoints is held against them."""
+
+_AGAIN = timedelta(minutes=1)
+_POSTING = 5.0
+
+log = logging.getLogger("adk_confirm.audit")
+"""The place outside the database: whoever keeps this log can prove that nothing before its last line was changed."""
+
+Post = Callable[[str], Awaitable[None]]
+
+
+class Checkpointing:
+    """Seals every so often until it is stopped, and once more then. `post` puts a line into the audit's channel."""
+
+    def __init__(
+        self,
+        database: Database,
+        keys: LedgerKeys,
+        every: timedelta,
+        post: Post | None = None,
+        clicks: Precedence | None = None,
+    ) -> None:
+        self._database, self._keys, self._every, self._post = database, keys, every, post
+        self._clicks = clicks or Precedence()
+        self._stopping = asyncio.Event()
+        self._known: Checkpoint | None = None
+        self._doubted: float | None = None  # when the index was looked at last
+
+    async def run(self) -> None:
+        while not self._stopping.is_set():
+            await self._clicks.stand_back()
+            await self._pause(await self._seal_moved(at_once=False))
+        await self._seal_moved(at_once=True)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    async def _seal_moved(self, *, at_once: bool) -> timedelta:
+        """In how long to look again. Of several checkpoints in a row the last is told: it is sealed over the others."""
+        made: Checkpoint | None = None
+        try:
+            while True:
+                await self._doubt()
+                sealed = await self._database.run(
+                    seal_moved, self._keys, self._every, at_once=at_once, known=self._known
+                )
+                made, self._known = sealed.made or made, sealed.last
+                if sealed.gone is not None:
+                    log.error(
+                        "checkpoint %d is gone from the store, or was changed: somebody wrote to the database, or put "
+                        "an older copy of it back",
+                        sealed.gone,
+                    )
+                if not sealed.more:
+                    return sealed.again
+                at_once = True
+                if not self._stopping.is_set():
+                    await self._clicks.stand_back()
+        except StoreError as error:
+            log.warning("no checkpoint could be made, and it will be tried again: %s", error)
+            return min(self._every, _AGAIN)
+        finally:
+            if made is not None:
+                await self._tell(made)
+
+    async def _doubt(self) -> None:
+        """Once an hour. At the stop there is no time for it: the next start looks."""
+        at = asyncio.get_running_loop().time()
+        due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
+        if self._stopping.is_set() or not due:
+            return
+        wrong = await put_right(self._database, self._keys, self._clicks.stand_back)
+        self._doubted = at
+        if wrong:
+            log.error(
+                "what the database said of %d chains (%s first) was not what the checkpoints say: somebody wrote to "
+                "it, or the secret is another one. They are sealed with the next checkpoint",
+                len(wrong),
+                wrong[0],
+            )
+
+    async def _tell(self, made: Checkpoint) -> None:
+        log.info("%s", made)
+        if self._post is None:
+            return
+        try:
+            async with asyncio.timeout(_POSTING):
+                await self._post(str(made))
+        except (ConfirmError, TimeoutError) as error:
+            # The log has it, and the next one that the channel gets is sealed over it.
+            why = str(error) or f"no answer within {_POSTING:g} seconds"
+            log.warning("checkpoint %d is not in the audit channel: %s", made.number, why)
+
+    async def _pause(self, length: timedelta) -> None:
+        try:
+            async with asyncio.timeout(length.total_seconds()):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """What was made, if anything was; in how long to look again; whether there are more chains to seal.
+
+    `last` is the last checkpoint there is; `gone` the number of one that is not there any more.
+    """
+
+    made: Checkpoint | None
+    again: timedelta
+    more: bool = False
+    last: Checkpoint | None = None
+    gone: int | None = None
+
+
+def seal_moved(
+    tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
+) -> Sealed:
+    """A checkpoint over the chains that moved, if it is time and there are any."""
+    take_turn(tx)
+    at, before = now(tx), last_checkpoint(tx)
+    gone = None
+    if known is not None and not is_there(tx, known):
+        gone = known.number
+        if before is None or before.number <= known.number:
+            before = known
+    if before is not None and not at_once and before.at <= at < before.at + every:
+        return Sealed(None, before.at + every - at, last=before, gone=gone)
+    heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
+    if not heads:
+        return Sealed(None, every, last=before, gone=gone)
+    made = store_checkpoint(tx, checkpoint(before, heads, at, keys))
+    return Sealed(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
+
+
+MOVED = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE)
+# A chain that somebody writes to just now is not waited for: its next line is in the next checkpoint.
+_MOVED = for_update(MOVED, skip_locked=True)

@@ -1,0 +1,114 @@
+"""Background tasks that nobody awaits: each has a name, and one that ends unexpectedly is heard of and started again.
+
+A task is down from its failure until it has run for a while again. `/readyz` and `/metrics` say so, and the log has the
+reason and the traceback. One task's failure leaves the others alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from bot.telemetry.readiness import Readiness
+from runtime.errors import reason
+
+log = logging.getLogger(__name__)
+
+Run = Callable[[], Awaitable[None]]
+
+LONGEST_PAUSE = 60.0
+STEADY = 10.0
+"""A task that has run for so many seconds works again: its next failure is a first one."""
+
+
+class Meter(Protocol):
+    def task_is_down(self, task: str, down: bool) -> None: ...
+
+    def task_was_restarted(self, task: str) -> None: ...
+
+
+class Supervisor:
+    """Once told to stop it restarts nothing. The tasks themselves are told to end by whoever began them."""
+
+    def __init__(self, readiness: Readiness, meter: Meter) -> None:
+        self._readiness, self._meter = readiness, meter
+        self._stopping = asyncio.Event()
+        self._names: set[str] = set()
+
+    def begin(self, name: str, run: Run) -> asyncio.Task[None]:
+        """`run` goes on until it is told to end, and can be called again after it failed."""
+        if name in self._names:
+            raise ValueError(f"there are two background tasks called {name}")
+        self._names.add(name)
+        self._meter.task_is_down(name, False)
+        supervised = _Supervised(name, run, self._meter, self._stopping)
+        self._readiness.watch(name, supervised.probe)
+        return asyncio.create_task(supervised.keep_running(), name=f"adk-confirm-{name}")
+
+    def stop(self) -> None:
+        """A task that waits to be restarted runs once more, so that it can end in its own way."""
+        self._stopping.set()
+
+
+class _Supervised:
+    def __init__(self, name: str, run: Run, meter: Meter, stopping: asyncio.Event) -> None:
+        self._name, self._run, self._meter, self._stopping = name, run, meter, stopping
+        self._failures = 0
+        self._trouble: str | None = None
+
+    async def probe(self) -> str | None:
+        return self._trouble
+
+    async def keep_running(self) -> None:
+        while True:
+            steady = asyncio.get_running_loop().call_later(STEADY, self._is_steady)
+            try:
+                await self._run()
+                if self._stopping.is_set():
+                    return
+                self._failed("it ended without being told to", None)
+            except Exception as error:
+                if self._stopping.is_set():
+                    raise
+                self._failed(reason(error), error)
+            except asyncio.CancelledError as error:
+                if self._stopping.is_set() or _is_cancelled():
+                    raise
+                self._failed("something inside it was cancelled", error)
+            finally:
+                steady.cancel()
+            await self._pause()
+            self._meter.task_was_restarted(self._name)
+
+    def _failed(self, why: str, error: BaseException | None) -> None:
+        self._failures += 1
+        self._trouble = f"it failed and is started again: {why}. See the log."
+        self._meter.task_is_down(self._name, True)
+        said = "the background task %s failed (%s) and is started again in %g s"
+        log.error(said, self._name, why, pause_after(self._failures), exc_info=error)
+
+    def _is_steady(self) -> None:
+        if self._trouble is not None:
+            log.info("the background task %s works again", self._name)
+        self._failures, self._trouble = 0, None
+        self._meter.task_is_down(self._name, False)
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(pause_after(self._failures)):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+
+def pause_after(failures: int) -> float:
+    """Seconds until the next start."""
+    return min(2.0 ** min(failures - 1, 10), LONGEST_PAUSE)
+
+
+def _is_cancelled() -> bool:
+    """Whether the cancellation was meant for the task itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

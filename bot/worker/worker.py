@@ -1,0 +1,259 @@
+"""The worker: attends confirmations, sessions and waiting voters, in this process; other replicas have theirs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+from sqlalchemy import delete, select, update
+
+from blocks.view import Paused
+from bot.agents.session_worker import Mailroom
+from bot.cards.draw import Around
+from bot.cards.thread_worker import Teller
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, Place, State, Vote
+from bot.confirmation.schedule import Owed, claims, owed, to_draw
+from bot.confirmation.unsealed import checked
+from bot.confirmation.votes import needs_asking, waits_for_slack
+from bot.leasing.backpressure import Precedence
+from bot.leasing.lease_loop import Attendant, Kind, NotNow
+from bot.policy.approvers import Person
+from bot.policy.model import Policies
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.slack.answers import texts
+from bot.slack.workspaces.departures import removed
+from bot.store.grants_in_force import grants_in, read_grant, would_withhold
+from bot.store.mailbox import paused, read_session
+from bot.store.repository import (
+    CONFIRMATIONS,
+    REPLIES,
+    SESSIONS,
+    Session,
+    chain_of,
+    due_again,
+    now,
+    read_confirmation,
+    session_in,
+)
+from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.tables import cards, confirmations, replies, sessions, threads
+from bot.store.transactions import count_next, draw_again, drawn, keep_time, look_at_grant, placed, put_right
+from bot.telemetry.tracing import following
+from runtime.errors import NotFound
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+from runtime.store.lease import TERM, Lease
+from runtime.telemetry.logs import about
+
+HELD_FOR = 300.0
+"""So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
+
+
+class Asking(Protocol):
+    """What has to be found out before a vote is counted."""
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
+    ) -> Facts: ...
+
+
+class Drawing(Protocol):
+    """What people look at."""
+
+    async def draw(self, lease: Lease, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
+        """Brings every place up to date, and returns them with the facts."""
+        ...
+
+    async def reply(
+        self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
+    ) -> None:
+        """Tells a voter what became of their vote, and of those that they gave together with it."""
+        ...
+
+
+class Worker:
+    def __init__(
+        self,
+        database: Database,
+        mailroom: Mailroom,
+        teller: Teller,
+        people: Asking,
+        drawing: Drawing,
+        rules: Rules,
+        *,
+        others: Sequence[Kind] = (),
+        poll: float = 5.0,
+        term: float = TERM,
+        clicks: Precedence | None = None,
+    ) -> None:
+        self._people, self._drawing, self._rules = people, drawing, rules
+        kinds = (
+            Kind(
+                *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
+                about=lambda key: about(confirmation=key),
+                turn=confirmations.c.session,
+                urgent=True,
+            ),
+            Kind(
+                *(cards, cards.c.confirmation, CARDS, self._card, 16),
+                about=lambda key: about(confirmation=key),
+                turn=cards.c.session,
+                overtaken=draw_again,
+            ),
+            Kind(
+                *(sessions, sessions.c.key, SESSIONS, mailroom.attend),
+                about=lambda key: about(session=session_in(key)),
+                urgent=True,
+            ),
+            Kind(
+                *(threads, threads.c.session, THREADS, teller.attend, 16),
+                about=lambda key: about(session=session_in(key)),
+            ),
+            Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
+            *others,
+        )
+        self._attendants = [
+            Attendant(database, kind, poll=poll, term=term, clicks=clicks, for_good=removed) for kind in kinds
+        ]
+
+    @property
+    def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """One for each kind of row, by name. Each goes on until `stop`; then as long as what was begun takes to end."""
+        return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
+
+    def stop(self) -> None:
+        for attendant in self._attendants:
+            attendant.stop()
+
+    @property
+    def at_work(self) -> list[str]:
+        """The rows that are attended just now."""
+        return [row for attendant in self._attendants for row in attendant.at_work]
+
+    async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
+        """Counts stored votes and keeps the time: nothing here waits for a card."""
+        nothing_was_due = True
+        while True:
+            row, owed_now = await lease.read(what_is_owed, confirmation_id)
+            due = set(owed_now) - {Owed.DRAW}
+            if not self._is_sound(row):
+                await lease.run(put_right, confirmation_id, self._rules)
+            elif due:
+                await self._decide(row, due, lease)
+            else:
+                break
+            nothing_was_due = False
+        if nothing_was_due:
+            await lease.run(due_again, confirmation_id)
+
+    async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> None:
+        if Owed.COUNT in due:
+            try:
+                with following("count", row=row):
+                    await self._count(lease, row)
+            except NotNow:
+                await lease.run(keep_time, row.id)  # which does not wait for what Slack knows of a voter
+                raise
+        elif Owed.LOOK_AT_GRANT in due:
+            await self._look_at_grant(lease, row)
+        else:
+            await lease.run(keep_time, row.id)
+
+    async def _card(self, confirmation_id: str, lease: Lease) -> None:
+        """Draws until every card shows the row as it is."""
+        while to_draw(row := await lease.read(read_known, confirmation_id)):
+            if not self._is_sound(row):
+                await lease.run(put_right, confirmation_id, self._rules)
+                continue
+            with following("draw", row=row):
+                await self._draw(lease, row)
+        await lease.run(drawn, confirmation_id)
+
+    def _is_sound(self, row: Confirmation) -> bool:
+        return checked(row, row.changed_at, self._rules.policies, self._rules.seal).row is row
+
+    async def _draw(self, lease: Lease, row: Confirmation) -> None:
+        session = await lease.read(read_session, chain_of(row.asked.session))
+        around = await lease.read(read_around, row)
+        places = tuple(await self._drawing.draw(lease, row, session, around))
+        await lease.run(placed, row.id, places)
+
+    async def _count(self, lease: Lease, row: Confirmation) -> None:
+        vote = row.pending[0]
+        facts = None
+        if needs_asking(row, vote):
+            session = await lease.read(read_session, chain_of(row.asked.session))
+            facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
+            after = waits_for_slack(row, vote, facts)
+            if after is not None and await lease.read(age, vote) < HELD_FOR:
+                raise NotNow(after, "Slack takes no more questions about who may decide for now.")
+        await lease.run(count_next, row.id, vote.id, facts, self._rules)
+
+    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> None:
+        session = await lease.read(read_session, chain_of(row.asked.session))
+        grant = await lease.read(read_grant, row.id)
+        why = None
+        if grant is not None:
+            at = await lease.read(now)
+
+            async def ask(row: Confirmation, vote: Vote) -> Facts:
+                return await self._people.facts(row, vote, self._rules.policies)
+
+            why = await would_withhold(grant, row, session.speakers, self._rules, at, ask)
+        await lease.run(look_at_grant, row.id, why)
+
+    async def _reply(self, vote: str, lease: Lease) -> None:
+        target, body, together = await lease.read(read_reply, vote)
+        await self._drawing.reply(lease, target, body, together)
+        await lease.run(told, vote)
+
+
+def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
+    row = read_confirmation(tx, confirmation_id)
+    if row is None:
+        raise NotFound(f"There is no confirmation {confirmation_id}.")
+    return row
+
+
+def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
+    row = read_known(tx, confirmation_id)
+    return row, owed(row, now(tx))
+
+
+def age(tx: Tx, vote: Vote) -> float:
+    return (now(tx) - vote.stored_at).total_seconds()
+
+
+def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
+    """When a confirmation needs more than to be drawn. Of one that can't be read nobody here can say."""
+    try:
+        row = read_confirmation(tx, confirmation_id)
+    except (NewerVersion, Unreadable):
+        return None
+    times = [since.timestamp() for since, what in claims(row) if what is not Owed.DRAW] if row else []
+    return min((at for at in times if at > tx.now()), default=None)
+
+
+def read_around(tx: Tx, row: Confirmation) -> Around:
+    """What a card shows besides its row."""
+    given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
+    held_up = paused(tx) and row.outcome is None and row.state in (State.WAITING, State.APPROVED)
+    return Around(grants=given, notices=(Paused(),) if held_up else ())
+
+
+def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
+    """Where to, what, and what is known by now of the votes that were given together with it, this one included."""
+    row = tx.execute(select(replies.c.target, replies.c.body).where(replies.c.vote == vote)).one()
+    target: JsonObject = json.loads(row.target)
+    batch = texts(target.get("batch"))
+    found = select(replies.c.body).where(replies.c.vote.in_(batch)).order_by(replies.c.id)
+    return target, json.loads(row.body), [json.loads(body) for body in tx.execute(found).scalars()] if batch else []
+
+
+def told(tx: Tx, vote: str) -> None:
+    """The row stays for a day, so that the same click again is known."""
+    tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, owed_since=None, told_at=tx.now()))
+    tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))

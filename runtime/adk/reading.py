@@ -1,0 +1,190 @@
+"""What `adk_plugin` reads in sessions of google-adk: requests, the answers to them, results, tools' schemas."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from google.adk.events.event import Event
+from google.adk.sessions.session import Session
+from google.adk.tools.base_tool import BaseTool
+from google.adk.tools.tool_confirmation import ToolConfirmation
+from google.genai import types
+from pydantic import ValidationError
+
+from runtime.adk.amending import refuse_unfit
+from runtime.adk.signing import REQUEST_INPUT, WORKFLOW_CONFIRMATION, Announcement, announced, bound_to_event
+from runtime.errors import Forbidden, Invalid
+from runtime.finite import not_finite
+from runtime.jsontypes import JsonObject, alike
+from runtime.wire import REQUEST_CONFIRMATION, USER
+
+AFRESH = "Ask the agent afresh."
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, the call that it is about, and what was announced of it."""
+
+    request: str
+    call_id: str
+    tool: str
+    arguments: JsonObject
+    announcement: Announcement | None
+    event: str = ""
+
+    @property
+    def signed_name(self) -> str:
+        return bound_to_event(self.request, self.event)
+
+    @property
+    def by_a_node(self) -> bool:
+        """A workflow's node asks, under an id that it uses again."""
+        return self.request.startswith(WORKFLOW_CONFIRMATION)
+
+    def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
+        """The arguments that an approval replaces. Raises `Invalid` for some that the tool can't take; where the tool
+        itself asked, those are a payload of which it knows what it means."""
+        told, payload = self.announcement, confirmation.payload
+        if told is None or not told.edits or not confirmation.confirmed or payload is None:
+            return None
+        try:
+            if not isinstance(payload, dict):
+                raise Invalid(f"payload must be an object with arguments of {self.tool}; the request still waits.")
+            refuse_unfit(payload, told.schema, self.call_id)
+        except Invalid:
+            if told.gated:
+                raise
+            return None
+        return payload
+
+    def reason(self, confirmation: ToolConfirmation) -> str | None:
+        """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
+        payload = confirmation.payload
+        reason = payload.get("reason") if isinstance(payload, dict) and not alike(payload, self.arguments) else None
+        return reason if isinstance(reason, str) and reason else None
+
+
+def answers_in(message: types.Content) -> Iterator[types.FunctionResponse]:
+    for part in message.parts or ():
+        given = part.function_response
+        if given is None:
+            continue
+        if given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
+            yield given
+
+
+def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
+    """As google-adk will read it, but for one thing: only the JSON boolean `true` approves."""
+    given: Any = response.response or {}
+    try:
+        if len(given) == 1 and "response" in given:
+            given = json.loads(given["response"])
+        found: ToolConfirmation = ToolConfirmation.model_validate(given, strict=True)
+    except (ValidationError, ValueError, TypeError) as error:
+        raise Invalid("The answer can't be read: send {confirmed} or {confirmed, payload}.") from error
+    if wrong := not_finite({"payload": found.payload}):
+        raise Invalid(f"The answer holds what is no JSON: {'; '.join(wrong)}. Send finite numbers.")
+    return found
+
+
+def asked_in(event: Event) -> Iterator[Asked]:
+    if event.author == USER:
+        return
+    for call in event.get_function_calls():
+        if call.name == REQUEST_INPUT and call.id and call.id.startswith(WORKFLOW_CONFIRMATION):
+            yield _asked_by_a_node(event, call.id, (call.args or {}).get("payload"))
+            continue
+        original = (call.args or {}).get("originalFunctionCall")
+        if call.name != REQUEST_CONFIRMATION or not call.id or not isinstance(original, dict):
+            continue
+        call_id, tool = original.get("id"), original.get("name")
+        if isinstance(call_id, str) and isinstance(tool, str):
+            told = announced(event.custom_metadata, call_id)
+            yield Asked(call.id, call_id, tool, original.get("args") or {}, told, event.id)
+
+
+def _asked_by_a_node(event: Event, request: str, payload: object) -> Asked:
+    told = payload if isinstance(payload, dict) else {}
+    return Asked(request, request, str(told.get("tool_name") or ""), told.get("args") or {}, None, event.id)
+
+
+def asked(session: Session, request: str | None) -> Asked | None:
+    """What this request is about. Raises `Forbidden` for one that stands there twice: people saw the one, and
+    google-adk would run the other. A workflow's node asks under one id again and again: the last one counts."""
+    return _the_one([one for event in session.events for one in asked_in(event) if one.request == request])
+
+
+def asked_about(session: Session, call_id: str) -> Asked | None:
+    """The request about this call. Raises `Forbidden` like `asked`."""
+    about = _the_one([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
+    return None if about is None else asked(session, about.request)
+
+
+def _the_one(found: list[Asked]) -> Asked | None:
+    if len(found) > 1 and not found[-1].by_a_node:
+        raise Forbidden(f"The request {found[-1].request} stands twice in the session: nothing runs. {AFRESH}")
+    return found[-1] if found else None
+
+
+def times_answered(session: Session, request: str) -> int:
+    """How many answers to a request stand in the session. To a workflow's node an answer counts under any name."""
+    given = (one for event in session.events if event.author == USER for one in event.get_function_responses())
+    by_any_name = request.startswith(WORKFLOW_CONFIRMATION)
+    return sum(one.id == request and (by_any_name or one.name == REQUEST_CONFIRMATION) for one in given)
+
+
+def given_to_nodes(session: Session) -> Iterator[tuple[Asked | None, types.FunctionResponse, int]]:
+    """The answers that stand in the session to requests of a workflow's nodes: each with the request before it, and how
+    many answers that request's id had before."""
+    asking: dict[str, Asked] = {}
+    times: Counter[str] = Counter()
+    for event in session.events:
+        asking.update({one.request: one for one in asked_in(event) if one.by_a_node})
+        for given in event.get_function_responses() if event.author == USER else ():
+            if given.id and given.id.startswith(WORKFLOW_CONFIRMATION):
+                yield asking.get(given.id), given, times[given.id]
+                times[given.id] += 1
+
+
+def result_of(session: Session, call: Asked) -> dict[str, Any] | None:
+    """What the call came to, once an answer stands before it."""
+    answered = False
+    for event in session.events:
+        for response in event.get_function_responses():
+            if event.author == USER:
+                answered = answered or response.id == call.request
+            elif answered and response.id == call.call_id:
+                found: dict[str, Any] | None = response.response
+                return found
+    return None
+
+
+def refuse_results(session: Session, message: types.Content) -> None:
+    """Raises `Invalid` for somebody who gives a waiting call its result in place of the tool."""
+    for part in message.parts or ():
+        given = part.function_response
+        if given is None or not given.id or any(given is answer for answer in answers_in(message)):
+            continue
+        if asked(session, given.id) is not None:
+            raise Invalid(f"The request {given.id} is answered under the name adk_request_confirmation, and no other.")
+        about = asked_about(session, given.id)
+        if about is not None and not times_answered(session, about.request):
+            raise Invalid(f"The call {given.id} waits for a decision: a result can't be given in its place.")
+
+
+def schema_of(tool: BaseTool) -> JsonObject | None:
+    """The tool's parameters as JSON schema, whichever way it declares them."""
+    declaration = tool._get_declaration()
+    if declaration is None:
+        return None
+    if declaration.parameters_json_schema is not None:
+        schema: JsonObject = declaration.parameters_json_schema
+        return schema
+    if declaration.parameters is None:
+        return None
+    plain: JsonObject = declaration.parameters.json_schema.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain

@@ -1,0 +1,55 @@
+"""A keyed digest over each stored call: whoever writes to the database without the key can't change what runs. Pure.
+
+A held call is checked when its approval comes. A call that is about to begin, or that ran when its process died, is
+checked when the session is taken up. A runner without a key seals nothing and checks nothing.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from runtime.calls.call import ALTERED, INTERRUPTED, Call, CallState, Finish, Lose, Refuse, step
+from runtime.jsontypes import Json, canonical
+from runtime.store.records import CALL, SessionId
+
+Sealer = Callable[[Json], str]
+"""Makes the keyed digest of a JSON value."""
+
+
+@dataclass(frozen=True)
+class CallSeal:
+    """Seals the calls of one session."""
+
+    sealer: Sealer | None
+    session: SessionId
+
+    def put_on(self, call: Call) -> Call:
+        return replace(call, seal=None if self.sealer is None else self._digest(self.sealer, call))
+
+    def is_broken(self, call: Call, *, required: bool) -> bool:
+        """`required`: a call without a seal counts as broken. A held call may be older than the key; its approval says
+        what may run."""
+        if self.sealer is None or (call.seal is None and not required):
+            return False
+        # As bytes: of texts `compare_digest` takes ASCII only, and anything can stand in a database.
+        stored = (call.seal or "").encode("utf-8", "surrogatepass")
+        return not hmac.compare_digest(stored, self._digest(self.sealer, call).encode())
+
+    def checked(self, call: Call, now: float) -> Call:
+        """The call as it may go on. A broken seal ends a call that was about to begin. A call that ran before may have
+        taken effect, and nobody knows with which arguments, so it is unknown."""
+        if call.state not in (CallState.READY, CallState.RUNNING) or not self.is_broken(call, required=True):
+            return call
+        if call.state is CallState.READY:
+            return replace(step(call, Refuse(ALTERED), now), told=False)
+        event = (
+            Lose() if call.request is not None else Finish({"error": INTERRUPTED})
+        )  # without one, nobody can settle it
+        return replace(step(call, event, now), told=False)
+
+    def _digest(self, sealer: Sealer, call: Call) -> str:
+        body: Json = json.loads(CALL.dump_json(replace(call, seal=None)))
+        return sealer([self.session.app, self.session.user_id, self.session.id, canonical(body)])

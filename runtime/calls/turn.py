@@ -1,0 +1,166 @@
+"""One turn: the calls that the model made in one answer. What is next for them? Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from runtime.adk.signing import Announcement, announcing
+from runtime.calls.call import SETTLED, Call, CallState, Gate
+from runtime.jsontypes import JsonObject
+from runtime.tool import default_hint
+from runtime.wire import (
+    ConfirmationRequest,
+    Content,
+    Dialect,
+    Event,
+    EventActions,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    ToolConfirmation,
+)
+
+PLACEHOLDER: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
+OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+
+
+@dataclass(frozen=True)
+class Recover:
+    """These ran when their process died."""
+
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    calls: tuple[Call, ...]
+
+
+@dataclass(frozen=True)
+class Tell:
+    """The state of these is not in the session's events yet."""
+
+    calls: tuple[Call, ...]
+
+
+Next = Recover | Run | Tell | Literal["wait", "ask the model"]
+
+
+def next_step(calls: Sequence[Call]) -> Next:
+    """What is owed to a turn. A turn without calls owes the model's answer."""
+    ordered = sorted(calls, key=lambda call: call.place)
+    if running := tuple(c for c in ordered if c.state is CallState.RUNNING):
+        return Recover(running)
+    if ready := tuple(c for c in ordered if c.state is CallState.READY):
+        return Run(ready)
+    if untold := tuple(c for c in ordered if not c.told):
+        return Tell(untold)
+    if any(c.state not in SETTLED for c in ordered):
+        return "wait"
+    return "ask the model"
+
+
+def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
+    """The events that tell these calls' states, in ADK's order: what has run comes before the requests, requests
+    alone come before their placeholders. `event` carries author, invocation and the like."""
+    told: list[Event] = []
+    speaking = [call for call in calls if call.state is not CallState.UNKNOWN]
+    if speaking:
+        held = [call for call in speaking if call.state is CallState.HELD]
+        responses = _responses(speaking, event, actions, dialect)
+        if not held or dialect == "response":
+            told.append(responses)
+        else:
+            request = _requests(held, event)
+            told += [request, responses] if len(held) == len(speaking) else [responses, request]
+    told += [_unknown(call, event) for call in calls if call.state is CallState.UNKNOWN]
+    return told
+
+
+def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
+    held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD}
+    static = any(call.state is CallState.HELD and call.gate is Gate.STATIC for call in calls)
+    # With requests and results in one event there is something left to be said about the results.
+    enough = (static or actions.skip_summarization) and len(held) in (0, len(calls))
+    actions = actions.model_copy(
+        update={"requested_tool_confirmations": held, "skip_summarization": True if enough else None}
+    )
+    parts = [_response(call, dialect) for call in calls]
+    asking = [call for call in calls if call.id in held] if dialect == "response" else []
+    return _new(event, Content(role="user", parts=parts), actions, asking)
+
+
+def _response(call: Call, dialect: Dialect) -> Part:
+    if call.state is CallState.HELD and dialect == "response":
+        return _request(call).as_part(_request_id(call), dialect)
+    result = call.result if call.result is not None else PLACEHOLDER
+    return Part(function_response=FunctionResponse(id=call.id, name=call.tool, response=result))
+
+
+def _requests(calls: Sequence[Call], event: Event) -> Event:
+    parts = [_request(call).as_part(_request_id(call), "call") for call in calls]
+    return _new(event, Content(role="model", parts=parts), EventActions(), calls)
+
+
+def _request_id(call: Call) -> str:
+    assert call.request is not None
+    return call.request.request_id
+
+
+def _request(call: Call) -> ConfirmationRequest:
+    return ConfirmationRequest(
+        original_function_call=FunctionCall(id=call.id, name=call.tool, args=call.run_args),
+        tool_confirmation=_confirmation(call),
+    )
+
+
+def _confirmation(call: Call) -> ToolConfirmation:
+    assert call.request is not None
+    return ToolConfirmation(hint=call.request.hint or default_hint(call.tool), payload=call.request.payload)
+
+
+def _unknown(call: Call, event: Event) -> Event:
+    told = _new(event, None, EventActions())
+    return told.model_copy(
+        update={
+            "error_code": OUTCOME_UNKNOWN,
+            "error_message": f"The process stopped while {call.tool} ran. Nobody knows whether it took effect: look, "
+            "then say that it happened, that it did not, or that it shall run again.",
+            "custom_metadata": {**(event.custom_metadata or {}), "callId": call.id, "attempt": call.attempt},
+        }
+    )
+
+
+def _new(event: Event, content: Content | None, actions: EventActions, asking: Sequence[Call] = ()) -> Event:
+    """`asking`: the calls that it asks about. Clients over HTTP learn from its metadata what may be edited."""
+    announced = announcing({call.id: _announcement(call) for call in asking}) if asking else {}
+    return Event(
+        invocation_id=event.invocation_id,
+        author=event.author,
+        node_info=event.node_info,
+        custom_metadata={**(event.custom_metadata or {}), **announced} if announced else event.custom_metadata,
+        content=content,
+        actions=actions,
+        long_running_tool_ids=sorted(_request_id(call) for call in asking) or None,
+        timestamp=event.timestamp,
+    )
+
+
+def _announcement(call: Call) -> Announcement:
+    assert call.request is not None
+    static = call.gate is Gate.STATIC
+    return Announcement(gated=static, edits=static, schema=call.tool_schema, payload_schema=call.request.payload_schema)
+
+
+def merged(all_actions: Sequence[EventActions]) -> EventActions:
+    """The actions of calls that ran together, as one event carries them; the later one wins."""
+    one = EventActions()
+    for actions in all_actions:
+        one.state_delta.update(actions.state_delta)
+        one.artifact_delta.update(actions.artifact_delta)
+        one.transfer_to_agent = actions.transfer_to_agent or one.transfer_to_agent
+        one.escalate = actions.escalate or one.escalate
+        one.skip_summarization = actions.skip_summarization or one.skip_summarization
+    return one

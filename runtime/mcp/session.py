@@ -1,0 +1,206 @@
+"""A live connection to an MCP server.
+
+The SDK wants a connection opened and closed by one and the same task, so each has a task of its own that does nothing
+else; whoever wants something of the server asks it directly, and hears at once when that task ends under it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
+from runtime.mcp.connection import Connection, McpUnavailable, connected, require_mcp
+from runtime.tool import ToolOutcomeUnknown
+
+if TYPE_CHECKING:
+    from mcp import ClientSession
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+_PROBE = 5.0
+_CLOSING = 15.0
+_MOST_PAGES = 1000
+# Codes that the SDK itself makes up when a connection fails after the request left: closed, timed out (twice),
+# unreadable, an HTTP error. An internal error of the server's own does not say what happened before it, either.
+_UNSURE = {-32000, -32001, 408, -32700, -32603, -32600}
+
+
+class ToolFailed(ConfirmError):
+    """The server says that the tool failed; its words are the message."""
+
+
+class _Ended(Exception):
+    """The connection ended while somebody waited for an answer."""
+
+
+class McpSession:
+    """Made by `open`; of no use once `alive` says so."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._closing = asyncio.Event()
+        self._ready: asyncio.Future[ClientSession] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._live(), name=f"mcp {connection}")
+        self._in_flight = 0
+
+    @classmethod
+    async def open(cls, connection: Connection) -> Self:
+        require_mcp()
+        session = cls(connection)
+        try:
+            await asyncio.shield(session._ready)
+        except BaseException:
+            await session.close()
+            raise
+        return session
+
+    async def _live(self) -> None:
+        try:
+            async with connected(self._connection) as session:
+                self._ready.set_result(session)
+                await self._closing.wait()
+        except Exception as error:  # noqa: BLE001  (whatever broke it, a connection that broke is the outcome)
+            if self._ready.done():
+                log.warning("the connection to the MCP server %s broke: %s", self._connection, _reason(error))
+            else:
+                self._ready.set_exception(
+                    McpUnavailable(f"The MCP server {self._connection} cannot be used: {_reason(error)}. Nothing ran.")
+                )
+        finally:
+            if not self._ready.done():
+                self._ready.cancel()
+
+    async def alive(self) -> bool:
+        """Whether a call may be sent. A server that is too busy to answer is alive; asking it harms nothing."""
+        if self._task.done():
+            return False
+        if self._in_flight:
+            return True
+        try:
+            await self._ask(self._ready.result().send_ping(), _PROBE)
+        except TimeoutError:
+            return True
+        except _Ended:
+            return False
+        except Exception as error:  # noqa: BLE001  (the SDK's majors share no base class for what went wrong)
+            return _answered(error)
+        return True
+
+    async def list_tools(self) -> list[JsonObject]:
+        """The server's tools, as it describes them."""
+        session = self._ready.result()
+        found: list[JsonObject] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            try:
+                page = _plain(await self._ask(_page(session, cursor), self._connection.start_timeout))
+            except Exception as error:
+                raise McpUnavailable(
+                    f"The MCP server {self._connection} did not list its tools: {_reason(error)}."
+                ) from error
+            found += [tool for tool in _list(page.get("tools")) if isinstance(tool, dict)]
+            following = page.get("nextCursor")
+            if not isinstance(following, str) or not following:
+                return found
+            cursor = following
+        raise McpUnavailable(f"The MCP server {self._connection} lists tools without an end.")
+
+    async def call(self, name: str, args: JsonObject) -> JsonObject:
+        """Sends the call, once. The result as the server gave it; `ToolOutcomeUnknown` when none came."""
+        self._in_flight += 1
+        try:
+            answer = await self._ask(self._ready.result().call_tool(name, args), self._connection.timeout)
+        except TimeoutError as error:
+            raise ToolOutcomeUnknown(
+                f"{name} did not answer within {self._connection.timeout:g} s: nobody knows whether it took effect."
+            ) from error
+        except Exception as error:
+            if _broke_its_promise(error):
+                raise ToolFailed(f"{name} ran, but answered something else than it promises: {error}") from error
+            if _answered(error):
+                raise ToolFailed(_reason(error)) from error
+            if _forgot_us(error):
+                raise McpUnavailable(
+                    f"The MCP server {self._connection} was restarted in this moment. Nothing ran: call again."
+                ) from error
+            raise ToolOutcomeUnknown(
+                f"The connection to the MCP server {self._connection} broke while {name} ran: nobody knows whether it "
+                "took effect."
+            ) from error
+        finally:
+            self._in_flight -= 1
+        return _plain(answer)
+
+    async def close(self) -> None:
+        """Ends the connection, and the server's process if it is ours. Any task may close."""
+        self._closing.set()
+        if not self._ready.done():
+            self._task.cancel()
+        await asyncio.wait({self._task}, timeout=_CLOSING)
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    async def _ask(self, question: Coroutine[Any, Any, R], patience: float) -> R:
+        """The answer; or `_Ended` as soon as the connection's own task ends, since then none will come."""
+        asking = asyncio.create_task(question)
+        try:
+            async with asyncio.timeout(patience):
+                await asyncio.wait({asking, self._task}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise _Ended("the connection ended")
+            return await asking
+        finally:
+            if not asking.done():
+                asking.cancel()
+                await asyncio.gather(asking, return_exceptions=True)
+
+
+async def _page(session: ClientSession, cursor: str | None) -> Any:
+    """A page of tools. The majors take the cursor differently, and neither needs one for the first page."""
+    if cursor is None:
+        return await session.list_tools()
+    from mcp.types import PaginatedRequestParams
+
+    return await session.list_tools(params=PaginatedRequestParams(cursor=cursor))
+
+
+def _plain(answer: Any) -> JsonObject:
+    """The SDK's model as the JSON that came: its majors spell their attributes differently."""
+    plain: JsonObject = answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return plain
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _answered(error: Exception) -> bool:
+    """Whether the error is the server's own answer, which settles what happened."""
+    code = getattr(getattr(error, "error", None), "code", None)
+    return isinstance(code, int) and code not in _UNSURE and not _forgot_us(error)
+
+
+def _forgot_us(error: Exception) -> bool:
+    """The SDK's words for an HTTP server that does not know the session: it looked at nothing else."""
+    return getattr(getattr(error, "error", None), "message", None) == "Session terminated"
+
+
+def _broke_its_promise(error: Exception) -> bool:
+    """The SDK compares an answer that came with what the tool promised."""
+    return isinstance(error, RuntimeError) and "structured content" in str(error)
+
+
+def _reason(error: BaseException) -> str:
+    """The first thing that went wrong, out of the groups that the SDK wraps it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__

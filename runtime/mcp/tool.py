@@ -1,0 +1,116 @@
+"""One tool of an MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+
+from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.context import ToolContext
+from runtime.jsontypes import Json, JsonObject
+from runtime.mcp.session import ToolFailed
+from runtime.signature import BadArguments
+from runtime.tool import Declaration
+
+Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
+
+_CHECKS = Path(__file__).with_name("schema_checks.py")
+_PROBLEMS = Bounded(_CHECKS)
+
+LISTING_SECONDS = 1.0
+_PATIENCE = 3
+
+
+class McpTool:
+    """Checked against the schema that the server gives; asked about when the toolset's policy says so."""
+
+    hint: str | None = None
+    idempotent = False  # a server's own word for it is not enough
+
+    def __init__(self, described: JsonObject, *, prefix: str, held: bool, call: Caller) -> None:
+        self.server_name = str(described["name"])
+        self.name = prefix + self.server_name
+        schema = described.get("inputSchema")
+        self.schema: JsonObject = schema if isinstance(schema, dict) else {"type": "object"}
+        self.declaration = Declaration(self.name, str(described.get("description") or ""), self.schema)
+        self._held = held
+        self._call = call
+
+    def __repr__(self) -> str:
+        return f"McpTool({self.name})"
+
+    async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (the protocol's)
+        return self._held
+
+    def check(self, args: JsonObject, *, amended: bool = False) -> None:
+        problems = schema_problems(self.schema, args)
+        if amended:
+            problems |= _unknown(self.schema, args)
+        if problems:
+            raise BadArguments(self.name, problems)
+
+    async def run(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
+        return result_of(await self._call(self.server_name, args))
+
+    async def verify(self, args: JsonObject, context: ToolContext) -> Json:  # noqa: ARG002  (the protocol's)
+        return None
+
+
+def schema_problems(schema: JsonObject, args: JsonObject) -> dict[str, str]:
+    """What does not fit, by the place where."""
+    try:
+        problems = _PROBLEMS(schema, args)
+    except (TooCostly, CheckBroke) as error:
+        return {"arguments": f"cannot be checked against the schema that the server gives: {error}"}
+    assert isinstance(problems, dict)
+    return {where: str(problem) for where, problem in problems.items()}
+
+
+def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
+    """What is wrong with the schemas of tools, by their names. It takes as long as the server likes, up to seconds.
+
+    They are read once, so they get more time than a call's arguments; and a server that makes a habit of it gets none.
+    """
+    check, wrong, patience = Bounded(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
+    try:
+        for tool in tools:
+            if not patience:
+                wrong[tool.name] = "comes after others that take too long to check"
+                continue
+            try:
+                if check(tool.schema, None) is not True:
+                    wrong[tool.name] = "is not valid"
+            except TooCostly as error:
+                patience -= 1
+                wrong[tool.name] = f"is not read: {error}"
+            except CheckBroke as error:
+                wrong[tool.name] = f"is not valid: {error}"
+    finally:
+        check.close()
+    return wrong
+
+
+def _unknown(schema: JsonObject, args: JsonObject) -> dict[str, str]:
+    """Names that people made up. JSON Schema lets them pass unless it is told otherwise; an edit should not."""
+    if schema.get("additionalProperties") or schema.get("patternProperties"):
+        return {}
+    properties = schema.get("properties")
+    names = set(properties) if isinstance(properties, dict) else set()
+    known = ", ".join(sorted(names)) or "none"
+    return dict.fromkeys(sorted(set(args) - names), f"is not an argument (there are: {known})")
+
+
+def result_of(answer: JsonObject) -> Json:
+    """Structured content if there is any, else the text; pictures and the like as the data they are."""
+    blocks = answer.get("content")
+    content: list[Json] = blocks if isinstance(blocks, list) else []
+    texts = [block["text"] for block in content if isinstance(block, dict) and block.get("type") == "text"]
+    text = "\n".join(str(one) for one in texts)
+    if answer.get("isError"):
+        raise ToolFailed(text or "The tool failed and did not say why.")
+    structured = answer.get("structuredContent")
+    if structured is not None:
+        return structured
+    if len(texts) == len(content):
+        return text
+    return {"content": content}

@@ -1,0 +1,64 @@
+"""From a model's name to the model."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from runtime.errors import Invalid
+from runtime.models.model import Model
+
+if TYPE_CHECKING:
+    from runtime.models.gemini import GeminiModel
+
+_GEMINI = re.compile(r"gemini-.+|(models|tunedModels|publishers/google|projects)/.+")
+
+
+class UnknownModel(Invalid):
+    """No model goes by this name; the message says which ones do."""
+
+
+class Models:
+    """The models that go by a name, each made once. google-genai is loaded with the first Gemini model: it takes as
+    long to load as all the rest."""
+
+    def __init__(self) -> None:
+        self._gemini: GeminiModel | None = None
+
+    def resolve(self, model: str | Model) -> Model:
+        if not isinstance(model, str):
+            return _checked(model)
+        if not _GEMINI.fullmatch(model):
+            raise UnknownModel(
+                f"No model is called {model!r}: known are gemini-… (also models/…, tunedModels/… and projects/…); for "
+                "any other model pass an object with generate()."
+            )
+        if self._gemini is None:
+            from runtime.models.gemini import GeminiModel
+
+            self._gemini = GeminiModel()
+        return self._gemini
+
+    async def close(self) -> None:
+        """Lets go of the models' connections; a later request opens new ones."""
+        if self._gemini is not None:
+            await self._gemini.close()
+
+
+_SHARED = Models()
+
+
+def resolve(model: str | Model) -> Model:
+    """The model itself, from the models that all runners of this process share."""
+    return _SHARED.resolve(model)
+
+
+async def close() -> None:
+    """Lets go of the shared models' connections; a later request opens new ones."""
+    await _SHARED.close()
+
+
+def _checked(model: Model) -> Model:
+    if isinstance(model, Model):
+        return model
+    raise UnknownModel(f"{model!r} is no model: pass a name such as 'gemini-2.5-flash' or an object with generate().")

@@ -1,0 +1,210 @@
+"""Gemini, through google-genai. The only module that imports it; it is loaded with the first Gemini model."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import random
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import aiohttp
+from google import genai
+from google.auth.exceptions import GoogleAuthError
+from google.genai import errors, types
+from pydantic import ValidationError
+
+from runtime.models import gemini_failures
+from runtime.models.gemini_failures import Trouble
+from runtime.models.gemini_json import Chunk, Gathering, contents_json
+from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.wire import Content
+
+# The SDK takes foreign JSON apart without looking: what is no Gemini answer ends in one of these.
+_UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
+_KNOWN = (errors.APIError, aiohttp.ClientError, OSError, GoogleAuthError, *_UNREADABLE)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A request in the SDK's terms."""
+
+    client: genai.Client
+    model: str
+    config: types.GenerateContentConfig
+    streaming: bool
+
+    async def ask(self) -> AsyncGenerator[Chunk, None]:
+        models = self.client.aio.models
+        # The history itself travels in the configuration's extra body, which replaces these contents.
+        if not self.streaming:
+            yield _chunk(await models.generate_content(model=self.model, contents="-", config=self.config))
+            return
+        stream = await models.generate_content_stream(model=self.model, contents="-", config=self.config)
+        try:
+            async for response in stream:
+                yield _chunk(response)
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+
+class GeminiModel:
+    """`gemini-…` on the Gemini API, or on Vertex AI where the environment says so or the name begins `projects/`.
+
+    The key comes from `GOOGLE_API_KEY` or `GEMINI_API_KEY`, another base URL from `GOOGLE_GEMINI_BASE_URL`. An
+    overloaded or unreachable server is asked up to `attempts` times, all within `patience` seconds. An answer that
+    streams may take longer, as long as no silence in it does; what has begun to stream is never asked for again.
+    """
+
+    def __init__(self, *, patience: float = 60.0, attempts: int = 5, first_pause: float = 0.5) -> None:
+        self._patience = patience
+        self._attempts = attempts
+        self._first_pause = first_pause
+        self._clients: dict[bool, genai.Client] = {}
+
+    def __repr__(self) -> str:
+        return "GeminiModel()"
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelResponse, None]:
+        gathering = Gathering()
+        async with aclosing(self._chunks(request)) as chunks:
+            async for chunk in chunks:
+                shown = gathering.add(chunk)
+                if shown is not None and request.streaming:
+                    yield ModelResponse(shown, partial=True, model_version=chunk.model_version)
+        yield gathering.whole()
+
+    async def close(self) -> None:
+        """Lets go of the connections; the next request opens new ones."""
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            await client.aio.aclose()
+            client.close()
+
+    async def _chunks(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
+        stream, chunk = await self._begin(self._question(request))
+        async with aclosing(stream):
+            while chunk is not None:
+                yield chunk
+                try:
+                    async with asyncio.timeout(self._patience):
+                        chunk = await anext(stream, None)
+                except _KNOWN as error:
+                    raise self._trouble(error, request.model, begun=True).failure from error
+
+    async def _begin(self, question: _Question) -> tuple[AsyncGenerator[Chunk, None], Chunk | None]:
+        """The answer's stream and its first piece, asked for again while that may help."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        for attempt in itertools.count(1):
+            stream = question.ask()
+            try:
+                async with asyncio.timeout_at(deadline):
+                    return stream, await anext(stream, None)
+            except _KNOWN as error:
+                trouble = self._trouble(error, question.model, begun=False)
+                pause = max(trouble.wait, self._pause(attempt))
+                if not trouble.passing or attempt >= self._attempts or loop.time() + pause >= deadline:
+                    raise trouble.failure from error
+            await asyncio.sleep(pause)
+        raise AssertionError("a count does not end")
+
+    def _pause(self, attempt: int) -> float:
+        longest = self._first_pause * 2.0 ** (attempt - 1)
+        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (keeps clients apart, no secret)
+
+    def _trouble(self, error: Exception, model: str, *, begun: bool) -> Trouble:
+        match error:
+            case TimeoutError():
+                return gemini_failures.timed_out(model, self._patience)
+            case errors.APIError():
+                return gemini_failures.refused(error.code or 0, error.details, _headers(error), model)
+            case GoogleAuthError():
+                failure = ModelFailure("UNAUTHENTICATED", f"Google Cloud's credentials do not work: {error}.")
+                return Trouble(failure, passing=bool(error.retryable))
+            case aiohttp.ClientError() | OSError():
+                return gemini_failures.cut(error, model, begun=begun)
+            case _:
+                return gemini_failures.unreadable(model)
+
+    def _question(self, request: ModelRequest) -> _Question:
+        vertex = request.model.startswith("projects/") or _says_vertex()
+        return _Question(self._client(vertex), request.model, _config(request, vertex), request.streaming)
+
+    def _client(self, vertex: bool) -> genai.Client:
+        """One for all requests: each client has its own connections and TLS contexts."""
+        if vertex not in self._clients:
+            self._clients[vertex] = _new_client(vertex)
+        return self._clients[vertex]
+
+
+def _says_vertex() -> bool:
+    said = os.environ.get("GOOGLE_GENAI_USE_ENTERPRISE") or os.environ.get("GOOGLE_GENAI_USE_VERTEXAI") or ""
+    return said.lower() in ("true", "1")
+
+
+def _new_client(vertex: bool) -> genai.Client:
+    if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
+        raise gemini_failures.no_key()
+    # The SDK's majors differ in the version that they ask for by themselves; tools need v1beta at both.
+    version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
+    once = types.HttpRetryOptions(attempts=1)  # we count the attempts, so that all of them end in time
+    try:
+        return genai.Client(vertexai=vertex, http_options=types.HttpOptions(api_version=version, retry_options=once))
+    except (ValueError, GoogleAuthError) as error:
+        raise ModelFailure("UNAUTHENTICATED", f"Google's credentials do not work: {error}") from error
+
+
+def _config(request: ModelRequest, vertex: bool) -> types.GenerateContentConfig:
+    try:
+        config = types.GenerateContentConfig.model_validate(request.config)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in problem["loc"])
+        unknown = problem["type"] == "extra_forbidden"
+        raise gemini_failures.bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
+    if request.instruction:
+        config.system_instruction = request.instruction
+    if request.tools:
+        declared = [
+            types.FunctionDeclaration(name=t.name, description=t.description, parameters_json_schema=t.schema)
+            for t in request.tools
+        ]
+        config.tools = [*(config.tools or []), types.Tool(function_declarations=declared)]
+    config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
+    options = config.http_options or types.HttpOptions()
+    options.extra_body = {**(options.extra_body or {}), "contents": contents_json(request.contents, vertex=vertex)}
+    config.http_options = options
+    return config
+
+
+def _chunk(response: types.GenerateContentResponse) -> Chunk:
+    candidate = response.candidates[0] if response.candidates else None
+    feedback = response.prompt_feedback
+    usage = response.usage_metadata
+    content = candidate.content if candidate else None
+    if any(call.partial_args or call.will_continue for call in _calls(content)):
+        raise gemini_failures.bad_config("stream_function_call_arguments is not supported: a call is taken whole")
+    return Chunk(
+        content=Content.model_validate_json(content.model_dump_json(by_alias=True, exclude_none=True))
+        if content
+        else None,
+        finish_reason=str(candidate.finish_reason.value) if candidate and candidate.finish_reason else None,
+        finish_message=candidate.finish_message if candidate else None,
+        block_reason=str(feedback.block_reason.value) if feedback and feedback.block_reason else None,
+        block_message=feedback.block_reason_message if feedback else None,
+        usage=usage.model_dump(mode="json", by_alias=True, exclude_none=True) if usage else None,
+        model_version=response.model_version,
+    )
+
+
+def _calls(content: types.Content | None) -> Iterator[types.FunctionCall]:
+    return (part.function_call for part in (content.parts if content else None) or () if part.function_call)
+
+
+def _headers(error: errors.APIError) -> Mapping[str, str]:
+    headers = getattr(error.response, "headers", None)
+    return headers if isinstance(headers, Mapping) else {}

@@ -1,0 +1,107 @@
+"""What a refusal or a cut of Gemini's means, in a sentence, and whether asking again may help. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from runtime.models.model import ModelFailure
+
+_LONGEST_MESSAGE = 400
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a request did not work out. `passing`: it may work soon; `wait`: for how long the server wants to rest."""
+
+    failure: ModelFailure
+    passing: bool = False
+    wait: float = 0.0
+
+
+def refused(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
+    """An HTTP answer that is none of success. `details` is its body, as far as it could be read."""
+    body = _error_in(details)
+    status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
+    message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
+    if code in (408, 429) or code >= 500:
+        wait = _wait_asked_for(headers, body)
+        return Trouble(ModelFailure(status, _overloaded(code, message, model, wait)), passing=True, wait=wait)
+    if code == 401 or _reason(body) == "API_KEY_INVALID" or "api key not valid" in message.lower():
+        return Trouble(
+            ModelFailure(
+                "API_KEY_INVALID",
+                f"Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY ({message}).",
+            )
+        )
+    if code == 403:
+        return Trouble(ModelFailure(status, f"The API key may not use {model}: {message}."))
+    if code == 404:
+        return Trouble(ModelFailure(status, f"Gemini has no model {model!r}: check its name ({message})."))
+    return Trouble(ModelFailure(status, f"Gemini does not take the request to {model}: {message}."))
+
+
+def cut(error: Exception, model: str, *, begun: bool) -> Trouble:
+    if begun:
+        return Trouble(ModelFailure("INTERRUPTED", f"The answer of {model} broke off half-way: ask again."))
+    return Trouble(
+        ModelFailure("UNREACHABLE", f"The server of {model} cannot be reached: {_brief(error)}. Try again later."),
+        passing=True,
+    )
+
+
+def timed_out(model: str, patience: float) -> Trouble:
+    failure = ModelFailure("MODEL_TIMEOUT", f"{model} did not answer within {patience:g} s: try again.")
+    return Trouble(failure, passing=True)
+
+
+def unreadable(model: str) -> Trouble:
+    return Trouble(
+        ModelFailure("BAD_RESPONSE", f"The server of {model} answered something that is no answer of Gemini's."),
+        passing=True,
+    )
+
+
+def no_key() -> ModelFailure:
+    return ModelFailure("API_KEY_MISSING", "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY.")
+
+
+def bad_config(problem: str) -> ModelFailure:
+    return ModelFailure("BAD_CONFIG", f"generate_content_config does not fit Gemini: {problem}.")
+
+
+def _overloaded(code: int, message: str, model: str, wait: float) -> str:
+    said = "allows no more requests for now" if code == 429 else "is out of order for now"
+    rest = f" It asks to wait {wait:g} s." if wait else ""
+    return f"The server of {model} {said} ({code}: {message}).{rest} Try again later."
+
+
+def _error_in(details: object) -> Mapping[str, object]:
+    """Google's error object, which stands alone, under `error`, or in a list of one."""
+    if isinstance(details, list) and len(details) == 1:
+        details = details[0]
+    if isinstance(details, Mapping) and isinstance(details.get("error"), Mapping):
+        details = details["error"]
+    return details if isinstance(details, Mapping) else {}
+
+
+def _details(body: Mapping[str, object]) -> list[Mapping[str, object]]:
+    listed = body.get("details")
+    return [detail for detail in listed if isinstance(detail, Mapping)] if isinstance(listed, list) else []
+
+
+def _reason(body: Mapping[str, object]) -> object:
+    return next((detail["reason"] for detail in _details(body) if "reason" in detail), None)
+
+
+def _wait_asked_for(headers: Mapping[str, str], body: Mapping[str, object]) -> float:
+    """`Retry-After` in seconds, or Google's own `RetryInfo`; the longer one. Dates and the like do not count."""
+    asked = [headers.get("Retry-After", ""), *(str(detail.get("retryDelay", "")) for detail in _details(body))]
+    return max((float(found[1]) for text in asked if (found := _SECONDS.fullmatch(text.strip()))), default=0.0)
+
+
+def _brief(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return text[:_LONGEST_MESSAGE].rstrip(".") or type(error).__name__

@@ -1,0 +1,161 @@
+"""What goes to Gemini and what comes from it, as JSON and as our own types. Pure: no google import.
+
+The contents travel as the JSON that they are. Handing them to the SDK as its own types costs it over a second for a
+history of 5,000 messages, on the event loop, and this 0.03; and nothing that we know and it does not gets lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from runtime.jsontypes import JsonObject
+from runtime.models.model import ModelResponse
+from runtime.wire import Content, Part
+
+_OURS = "adk-"  # ids that a runtime gave to calls that came without one: Gemini never saw them
+_FINISHED = {None, "STOP", "FINISH_REASON_UNSPECIFIED"}
+
+_WHY = {
+    "MAX_TOKENS": "The answer reached its limit of tokens before it was complete: raise max_output_tokens, or ask "
+    "for less.",
+    "MALFORMED_FUNCTION_CALL": "The model tried to call a tool in a way that nobody can read: ask again.",
+    "UNEXPECTED_TOOL_CALL": "The model tried to call a tool that it was not offered: ask again.",
+    "EMPTY_RESPONSE": "The model's answer is empty: ask again, or put it differently.",
+}
+
+
+class Lent(dict[str, Any]):
+    """A message that the SDK's deep copies of its configuration do not copy: nobody changes it."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+
+def contents_json(contents: Iterable[Content], *, vertex: bool) -> list[Lent]:
+    """The history as Gemini takes it: our own ids, contents without parts and (Gemini API) file names left out."""
+    return [Lent(_content_json(content, vertex)) for content in contents if content.parts]
+
+
+def _content_json(content: Content, vertex: bool) -> dict[str, Any]:
+    plain = content.to_dict()
+    for part in plain["parts"]:
+        for kind in ("functionCall", "functionResponse"):
+            if kind in part and str(part[kind].get("id", "")).startswith(_OURS):
+                del part[kind]["id"]
+        for kind in ("inlineData", "fileData"):
+            if kind in part and not vertex:
+                part[kind].pop("displayName", None)
+    return plain
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One message of Gemini's answer; without streaming it is the only one."""
+
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    block_reason: str | None = None
+    block_message: str | None = None
+    usage: JsonObject | None = None
+    model_version: str | None = None
+
+
+class Gathering:
+    """An answer as it comes in, put together: neighbouring texts become one, everything else stays as it came.
+
+    A part with a signature is never merged with another: Gemini wants it back exactly so.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._last = Chunk()
+
+    def add(self, chunk: Chunk) -> Content | None:
+        """Takes a piece in, and gives back what of it is worth showing at once: its texts, thoughts included."""
+        before = self._last
+        self._last = Chunk(
+            finish_reason=chunk.finish_reason or before.finish_reason,
+            finish_message=chunk.finish_message or before.finish_message,
+            block_reason=chunk.block_reason or before.block_reason,
+            block_message=chunk.block_message or before.block_message,
+            usage=chunk.usage or before.usage,
+            model_version=chunk.model_version or before.model_version,
+        )
+        parts = (chunk.content.parts if chunk.content else None) or []
+        for part in parts:
+            self._take(part)
+        shown = [part for part in parts if part.text]
+        return Content(role="model", parts=shown) if shown else None
+
+    def _take(self, part: Part) -> None:
+        last = self._parts[-1] if self._parts else None
+        if not _is_plain_text(part):
+            self._parts.append(part)
+        elif last is not None and _is_plain_text(last) and bool(last.thought) == bool(part.thought):
+            self._parts[-1] = last.model_copy(update={"text": (last.text or "") + (part.text or "")})
+        elif part.text:
+            self._parts.append(part)
+
+    def whole(self) -> ModelResponse:
+        """The answer; or, when the model did not finish properly, the error that says why.
+
+        Text that was cut short is kept, since people may have seen it; a tool call never is.
+        """
+        last = self._last
+        if last.block_reason:
+            about = f" {last.block_message}" if last.block_message else ""
+            return self._error(
+                last.block_reason,
+                f"The request was blocked before the model answered ({last.block_reason}): put it differently.{about}",
+            )
+        if last.finish_reason not in _FINISHED:
+            return self._error(str(last.finish_reason), _why(str(last.finish_reason), last.finish_message))
+        if not any(_says_something(part) for part in self._parts):
+            return self._error("EMPTY_RESPONSE", _WHY["EMPTY_RESPONSE"])
+        return ModelResponse(
+            content=Content(role="model", parts=self._parts),
+            finish_reason=last.finish_reason,
+            usage=last.usage,
+            model_version=last.model_version,
+        )
+
+    def _error(self, code: str, message: str) -> ModelResponse:
+        kept = [part for part in self._parts if part.text] if code == "MAX_TOKENS" else []
+        return ModelResponse(
+            content=Content(role="model", parts=kept) if kept else None,
+            finish_reason=self._last.finish_reason,
+            error_code=code,
+            error_message=message,
+            usage=self._last.usage,
+            model_version=self._last.model_version,
+        )
+
+
+def _why(reason: str, message: str | None) -> str:
+    known = _WHY.get(reason) or (
+        f"The model stopped before its answer was complete ({reason}): put the request differently."
+    )
+    return f"{known} {message}" if message else known
+
+
+def _is_plain_text(part: Part) -> bool:
+    return part.model_dump(exclude_none=True, exclude={"thought"}).keys() == {"text"}
+
+
+def _says_something(part: Part) -> bool:
+    """A thought alone is no answer, and neither is a signature alone."""
+    if part.thought:
+        return False
+    return bool(part.text) or any(
+        kind is not None
+        for kind in (
+            part.function_call,
+            part.inline_data,
+            part.file_data,
+            part.executable_code,
+            part.code_execution_result,
+        )
+    )

@@ -1,0 +1,67 @@
+"""A model that says what it is told to: for tests, demonstrations and work without a network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+
+from runtime.jsontypes import Json
+from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.wire import Content, FunctionCall, Part
+
+Line = str | FunctionCall | Content | Exception | Sequence["str | FunctionCall"]
+"""One answer: a text, a call, several of both, a ready content, or a failure to raise."""
+
+
+def call(name: str, /, **args: Json) -> FunctionCall:
+    """A line that calls a tool: `call("reimburse", purpose="trip", amount=1500)`."""
+    return FunctionCall(name=name, args=dict(args))
+
+
+class ScriptedModel:
+    """Answers with the script's lines in order; or, given a function, with what it makes of each request.
+
+    `requests` keeps what the model was shown, copied, for a test to look at.
+    """
+
+    def __init__(
+        self, *script: Line | Callable[[ModelRequest], Line], reply: Callable[[ModelRequest], Line] | None = None
+    ):
+        self._script = list(script)
+        self._reply = reply
+        self.requests: list[list[Content]] = []
+
+    def __repr__(self) -> str:
+        return f"ScriptedModel({len(self._script)} lines left)"
+
+    async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        self.requests.append([content.model_copy(deep=True) for content in request.contents])
+        content = _content(self._next(request))
+        if request.streaming:
+            for part in content.parts or ():
+                for word in (part.text or "").splitlines(keepends=True) or ():
+                    yield ModelResponse(Content.of_text(word, "model"), partial=True)
+        yield ModelResponse(content, finish_reason="STOP")
+
+    def _next(self, request: ModelRequest) -> Line:
+        line: Line | Callable[[ModelRequest], Line]
+        if self._script:
+            line = self._script.pop(0)
+        elif self._reply:
+            line = self._reply
+        else:
+            raise ModelFailure("SCRIPT_ENDED", "The scripted model has no lines left: give it as many as it is asked.")
+        said = line(request) if callable(line) else line
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+def _content(line: Line) -> Content:
+    if isinstance(line, Content):
+        return line.model_copy(deep=True)
+    assert not isinstance(line, Exception)
+    if not isinstance(line, str | FunctionCall | Sequence):
+        raise ModelFailure("BAD_SCRIPT", f"{line!r} is no line of a script: give a text, a call(…), or a list of both.")
+    pieces = [line] if isinstance(line, str | FunctionCall) else line
+    parts = [Part(text=p) if isinstance(p, str) else Part(function_call=p.model_copy(deep=True)) for p in pieces]
+    return Content(role="model", parts=parts)

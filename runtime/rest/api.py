@@ -1,0 +1,292 @@
+"""ADK's HTTP API over runners: what any ADK client can call, and two endpoints of our own for calls whose outcome is
+unknown. It translates and decides nothing; a caller that goes away leaves its run going.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+
+from aiohttp import web
+
+from runtime.calls.call import Call
+from runtime.errors import Busy, Invalid, NotFound
+from runtime.jsontypes import Json
+from runtime.rest.answers import as_events, as_json, as_lines, as_model, as_models, told_plainly
+from runtime.rest.bodies import (
+    MOST_BYTES,
+    CreateSessionRequest,
+    RunAgentRequest,
+    SettleCallRequest,
+    UpdateSessionRequest,
+    check_history,
+    check_id,
+    check_message,
+    read_body,
+    read_object,
+    read_optional,
+)
+from runtime.rest.guard import Guard, cors_headers
+from runtime.rest.openapi import openapi
+from runtime.rest.page import app_info, page_routes
+from runtime.run.runner import Run, Runner
+from runtime.wire import SessionRecord
+
+log = logging.getLogger(__name__)
+
+STOP_PATIENCE = 6.0  # with what follows it, a stop stays well under ten seconds
+RETRY_PAUSE = 5.0
+
+
+def make_app(runners: Sequence[Runner], guard: Guard | None = None) -> web.Application:
+    """The API for one or several apps, each under its runner's `app_name`. It opens and closes the runners."""
+    guard = guard or Guard()
+    api = Api(runners)
+    app = web.Application(
+        client_max_size=MOST_BYTES,
+        middlewares=[
+            told_plainly(guard),
+            web.normalize_path_middleware(append_slash=False, remove_slash=True, merge_slashes=False),
+        ],
+    )
+    app.add_routes([*api.routes(), *page_routes(api.runner)])
+
+    async def let_pages_read(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(cors_headers(guard, request))
+
+    app.on_response_prepare.append(let_pages_read)
+    app.on_startup.append(api.start)
+    app.on_shutdown.append(api.stop)
+    return app
+
+
+class Api:
+    """The endpoints."""
+
+    def __init__(self, runners: Iterable[Runner]) -> None:
+        self._runners: dict[str, Runner] = {}
+        for runner in runners:
+            if runner.app_name in self._runners:
+                raise Invalid(f"Two apps are called {runner.app_name!r}: an app's name is its agent's, so rename one.")
+            if runner.is_desk:
+                raise Invalid(f"The runner of {runner.app_name!r} is a desk's: give the API one of its own.")
+            self._runners[runner.app_name] = runner
+        self._attending: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    def routes(self) -> list[web.RouteDef]:
+        session = "/apps/{app}/users/{user}/sessions/{session}"
+        return [
+            web.get("/health", self.health),
+            web.get("/version", self.version),
+            web.get("/openapi.json", self.described),
+            web.get("/list-apps", self.list_apps),
+            web.get("/apps/{app}/app-info", self.app_info),
+            web.post("/apps/{app}/users/{user}/sessions", self.create_session),
+            web.get("/apps/{app}/users/{user}/sessions", self.list_sessions),
+            web.post(session, self.create_named_session),
+            web.get(session, self.get_session),
+            web.patch(session, self.update_session),
+            web.delete(session, self.delete_session),
+            web.get(session + "/calls", self.list_calls),
+            web.post(session + "/calls/{call}", self.settle_call),
+            web.post("/run", self.run),
+            web.post("/run_sse", self.run_sse),
+        ]
+
+    def runner(self, app: str) -> Runner:
+        """The app's; `NotFound` if there is none, and `Busy` once the server is about to stop."""
+        if self._stopping:
+            raise Busy("The server is stopping; nothing was stored. Try again with the next one.")
+        if app not in self._runners:
+            raise NotFound(f"Agent not found: {app}")
+        return self._runners[app]
+
+    # What there is
+
+    async def health(self, _: web.Request) -> web.Response:
+        return as_json({"status": "ok"})
+
+    async def version(self, _: web.Request) -> web.Response:
+        python = ".".join(str(number) for number in sys.version_info[:3])
+        return as_json({"version": _version(), "language": "python", "language_version": python})
+
+    async def described(self, _: web.Request) -> web.Response:
+        return as_json(openapi(_version()))
+
+    async def list_apps(self, request: web.Request) -> web.Response:
+        names = sorted(self._runners)
+        if request.query.get("detailed", "").lower() not in ("true", "1"):
+            return as_json([*names])
+        return as_json({"apps": [await app_info(self.runner(name), with_agents=False) for name in names]})
+
+    async def app_info(self, request: web.Request) -> web.Response:
+        return as_json(await app_info(self.runner(request.match_info["app"])))
+
+    # Sessions
+
+    async def create_session(self, request: web.Request) -> web.Response:
+        runner, user = self._of_user(request)
+        body = await read_optional(request, CreateSessionRequest) or CreateSessionRequest()
+        name = (body.session_id or "").strip()
+        if name:
+            check_id(name, "body", "sessionId")
+        check_history(body.events or [])
+        session = await runner.create_session(
+            user_id=user, session_id=name or None, state=body.state, events=body.events or []
+        )
+        return as_model(session)
+
+    async def create_named_session(self, request: web.Request) -> web.Response:
+        runner, user, session_id = self._of_session(request)
+        state = await read_object(request)
+        return as_model(await runner.create_session(user_id=user, session_id=session_id, state=state))
+
+    async def list_sessions(self, request: web.Request) -> web.Response:
+        runner, user = self._of_user(request)
+        return as_models(await runner.list_sessions(user_id=user))
+
+    async def get_session(self, request: web.Request) -> web.Response:
+        runner, user, session_id = self._of_session(request)
+        return as_model(await self._found(runner, user, session_id))
+
+    async def update_session(self, request: web.Request) -> web.Response:
+        runner, user, session_id = self._of_session(request)
+        body = await read_body(request, UpdateSessionRequest)
+        return as_model(await runner.update_state(user_id=user, session_id=session_id, delta=body.state_delta))
+
+    async def delete_session(self, request: web.Request) -> web.Response:
+        runner, user, session_id = self._of_session(request)
+        if not await runner.delete_session(user_id=user, session_id=session_id):
+            raise _no_session(session_id)
+        return as_json(None)
+
+    # Calls whose outcome is unknown: ours, not ADK's
+
+    async def list_calls(self, request: web.Request) -> web.Response:
+        runner, user, session_id = self._of_session(request)
+        await self._found(runner, user, session_id)
+        return as_json([_told(call) for call in await runner.calls(user_id=user, session_id=session_id)])
+
+    async def settle_call(self, request: web.Request) -> web.Response:
+        """People's word on a call that ran when its process died; answered like `/run`."""
+        runner, user, session_id = self._of_session(request)
+        call_id = check_id(request.match_info["call"], "path", "call_id")
+        body = await read_body(request, SettleCallRequest)
+        return await as_events(
+            await runner.settle(
+                user_id=user, session_id=session_id, call_id=call_id, word=body.word, attempt=body.attempt
+            )
+        )
+
+    # Talking
+
+    async def run(self, request: web.Request) -> web.Response:
+        return await as_events(await self._start(await read_body(request, RunAgentRequest), streaming=False))
+
+    async def run_sse(self, request: web.Request) -> web.StreamResponse:
+        body = await read_body(request, RunAgentRequest)
+        run = await self._start(body, streaming=body.streaming)
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+        )
+        try:
+            await response.prepare(request)
+            async for line in as_lines(run):
+                await response.write(line)
+            await response.write_eof()
+        except ConnectionResetError:
+            log.info("a caller left session %s; its run goes on", body.session_id)
+        return response
+
+    async def _start(self, body: RunAgentRequest, *, streaming: bool) -> Run:
+        if body.app_name is None:
+            raise Invalid("There is no appName: say which app shall answer.")
+        runner = self.runner(body.app_name)
+        if body.new_message is not None:
+            check_message(body.new_message)
+        return await runner.start(
+            user_id=check_id(body.user_id, "body", "userId"),
+            session_id=check_id(body.session_id, "body", "sessionId"),
+            message=body.new_message,
+            state_delta=body.state_delta,
+            custom_metadata=body.custom_metadata,
+            invocation_id=check_id(body.invocation_id, "body", "invocationId") if body.invocation_id else None,
+            streaming=streaming,
+        )
+
+    # What these need
+
+    def _of_user(self, request: web.Request) -> tuple[Runner, str]:
+        runner = self.runner(request.match_info["app"])
+        return runner, check_id(request.match_info["user"], "path", "user_id")
+
+    def _of_session(self, request: web.Request) -> tuple[Runner, str, str]:
+        runner, user = self._of_user(request)
+        return runner, user, check_id(request.match_info["session"], "path", "session_id")
+
+    async def _found(self, runner: Runner, user: str, session_id: str) -> SessionRecord:
+        session = await runner.get_session(user_id=user, session_id=session_id)
+        if session is None:
+            raise _no_session(session_id)
+        return session
+
+    # From start to stop
+
+    async def start(self, _: web.Application) -> None:
+        """From here on what processes that died have left is taken up."""
+        for runner in self._runners.values():
+            await runner.open()
+        self._attending = [asyncio.create_task(_attend(runner)) for runner in self._runners.values()]
+
+    async def stop(self, _: web.Application) -> None:
+        self._stopping = True
+        for task in self._attending:
+            task.cancel()
+        await asyncio.gather(*self._attending, return_exceptions=True)
+        await asyncio.gather(*(runner.close(patience=STOP_PATIENCE) for runner in self._runners.values()))
+
+
+async def _attend(runner: Runner) -> None:
+    while True:
+        try:
+            await runner.attend()
+        except Exception:
+            # The outermost boundary of a task that nobody awaits, and that must not end while the server runs.
+            log.exception("what was left of %s could not be looked for, and will be again", runner.app_name)
+        await asyncio.sleep(RETRY_PAUSE)
+
+
+def _told(call: Call) -> Json:
+    """A held call as a client sees it."""
+    asked = call.request
+    told: dict[str, Json] = {
+        "id": call.id,
+        "name": call.tool,
+        "args": call.args,
+        "runArgs": call.amended,
+        "state": call.state.value,
+        "since": call.since,
+        "attempt": call.attempt,
+        "author": call.agent,
+        "invocationId": call.invocation_id,
+        "requestId": asked.request_id if asked else None,
+        "hint": asked.hint if asked else None,
+        "reason": call.reason,
+        "response": call.result if call.settled else None,
+    }
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _no_session(session_id: str) -> NotFound:
+    return NotFound(f"Session not found: {session_id}")
+
+
+def _version() -> str:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version("adk-confirm")
+    return "0"

@@ -1,0 +1,182 @@
+"""What clients may send: the bodies of ADK's API. Nothing that is refused here was stored.
+
+A field that does not fit is a 422 that lists it as FastAPI does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Literal, TypeVar
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.rest.strict_json import BadBody, detail, parse
+from runtime.wire import (
+    REQUEST_CONFIRMATION,
+    Blob,
+    Content,
+    Event,
+    EventActions,
+    FileData,
+    FunctionCall,
+    FunctionResponse,
+    Part,
+    Wire,
+)
+
+MOST_BYTES = 1 << 20
+LONGEST_ID = 256
+MOST_LISTED = 100
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+Body = TypeVar("Body", bound=Wire)
+
+
+class CreateSessionRequest(Wire):
+    session_id: str | None = None
+    state: JsonObject | None = None
+    events: list[Event] | None = None
+
+
+class UpdateSessionRequest(Wire):
+    state_delta: JsonObject
+
+
+class RunAgentRequest(Wire):
+    """The body of `/run` and `/run_sse`. What ADK's own page sends beyond this (`functionCallEventId`) is ignored."""
+
+    app_name: str | None = None
+    user_id: str
+    session_id: str
+    new_message: Content | None = None
+    streaming: bool = False
+    state_delta: JsonObject | None = None
+    custom_metadata: JsonObject | None = None
+    invocation_id: str | None = None
+
+
+class SettleCallRequest(Wire):
+    word: Literal["it happened", "it did not", "run again"]
+    attempt: int | None = None  # which one it is about: a word that comes late changes nothing about the next
+
+
+async def read_body(request: web.Request, model: type[Body]) -> Body:
+    """The body, or `BadBody`."""
+    found = await read_optional(request, model)
+    if found is None:
+        raise BadBody(detail("missing", ("body",), "Field required"))
+    return found
+
+
+async def read_optional(request: web.Request, model: type[Body]) -> Body | None:
+    """The same for a body that may be left out."""
+    text = await _text(request)
+    if text is None:
+        return None
+    raw = parse(text)
+    if raw is None:
+        return None
+    try:
+        body = model.model_validate_json(text)
+    except ValidationError as error:
+        raise BadBody(*_listed(error)) from error
+    if unknown := list(islice(_unknown(body, raw, ("body",)), MOST_LISTED)):
+        raise BadBody(*unknown)
+    return body
+
+
+async def read_object(request: web.Request) -> JsonObject:
+    """A body that is an object of the client's own; nothing is an empty one."""
+    text = await _text(request)
+    value = None if text is None else parse(text)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadBody(detail("dict_type", ("body",), "Input should be a valid dictionary", value))
+    return value
+
+
+def check_id(value: str, *where: str | int) -> str:
+    """An id that a client chose: short enough to be a key, and nothing in it that cannot be seen."""
+    if not value or len(value) > LONGEST_ID:
+        message = f"String should have 1 to {LONGEST_ID} characters, not {len(value)}"
+        raise BadBody(detail("string_length", where, message, value))
+    if _CONTROL.search(value):
+        raise BadBody(detail("string_pattern_mismatch", where, "String should have no control characters", value))
+    return value
+
+
+def check_message(message: Content) -> None:
+    """The ids in it become keys."""
+    for number, part in enumerate(message.parts or ()):
+        response = part.function_response
+        if response is not None and response.id:
+            check_id(response.id, "body", "newMessage", "parts", number, "functionResponse", "id")
+
+
+def check_history(events: list[Event]) -> None:
+    """A session may begin with what was said elsewhere, not with what only a run here can bring about."""
+    for number, event in enumerate(events):
+        names = {*(asked.name for asked in event.calls()), *(given.name for given in event.responses())}
+        if event.long_running_tool_ids:
+            wrong = "long-running tool IDs"
+        elif event.actions != EventActions():
+            wrong = "event actions"
+        elif REQUEST_CONFIRMATION in names:
+            wrong = "ADK protocol function calls"
+        else:
+            continue
+        raise Invalid(f"Session initialization event {number} cannot include {wrong}.")
+
+
+async def _text(request: web.Request) -> str | None:
+    body = await request.read() if request.can_read_body else b""
+    if not body:
+        return None
+    kind = request.content_type
+    if kind != "application/json" and not kind.endswith("+json"):
+        message = "The body was not read: send it as JSON, with the header Content-Type: application/json"
+        raise BadBody(detail("json_type", ("body",), message))
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        message = f"The body is not UTF-8: byte {error.start} makes no character"
+        raise BadBody(detail("json_invalid", ("body", error.start), message)) from error
+
+
+# What a message is made of. A name that is none of theirs is a mistake that would otherwise go unnoticed.
+_STRICT = (Content, Part, Blob, FileData, FunctionCall, FunctionResponse)
+
+
+def _unknown(body: Wire, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
+    """Names in a message that mean nothing, refused as genai's own types refuse them."""
+    assert isinstance(raw, dict)
+    known: dict[str, str] = {}
+    for name, field in type(body).model_fields.items():
+        known[name] = known[field.alias or name] = name
+    for given, inside in raw.items():
+        if given not in known:
+            if isinstance(body, _STRICT):
+                yield detail("extra_forbidden", (*where, given), "Extra inputs are not permitted", inside)
+            continue
+        value = getattr(body, known[given])
+        if isinstance(value, Wire):
+            yield from _unknown(value, inside, (*where, given))
+        elif isinstance(value, list) and isinstance(inside, list):
+            for number, (one, one_inside) in enumerate(zip(value, inside, strict=True)):
+                if isinstance(one, Wire):
+                    yield from _unknown(one, one_inside, (*where, given, number))
+
+
+def _listed(error: ValidationError) -> list[JsonObject]:
+    if error.error_count() > MOST_LISTED:
+        message = f"The body does not fit in {error.error_count():,} places: more than {MOST_LISTED} are not listed"
+        return [detail("too_many_errors", ("body",), message)]
+    found = error.errors(include_url=False, include_context=False)
+    return [detail(one["type"], ("body", *one["loc"]), one["msg"], one["input"]) for one in found]

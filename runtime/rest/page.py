@@ -1,0 +1,126 @@
+"""What ADK's own browser page asks for around a conversation: what an app consists of, and its workbench.
+
+There is no workbench here: no evaluations, traces, graphs, artifacts or YAML builder. The page shows those panes empty
+when they are answered with nothing, and complains when they are not answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from runtime.agent import Agent
+from runtime.errors import ConfirmError, Invalid, NotFound
+from runtime.jsontypes import Json, JsonObject
+from runtime.rest.answers import as_json
+from runtime.run.runner import Runner
+from runtime.tool import Toolset
+
+_NOTHING: tuple[tuple[str, Json], ...] = (
+    ("/config/telemetry", {"telemetry": False}),
+    ("/dev/apps/{app}/build_graph_image", {}),
+    ("/dev/apps/{app}/debug/trace/session/{session}", []),
+    ("/dev/apps/{app}/eval-results", {"evalResultIds": []}),
+    ("/dev/apps/{app}/eval-sets", {"evalSetIds": []}),
+    ("/dev/apps/{app}/eval_results", []),
+    ("/dev/apps/{app}/eval_sets", []),
+    ("/dev/apps/{app}/graph", {}),
+    ("/dev/apps/{app}/metrics-info", {"metricsInfo": []}),
+    ("/dev/apps/{app}/tests", []),
+    ("/dev/apps/{app}/users/{user}/sessions/{session}/events/{event}/graph", {}),
+    ("/apps/{app}/users/{user}/sessions/{session}/artifacts", []),
+)
+_ARTIFACT = "/apps/{app}/users/{user}/sessions/{session}/artifacts/{artifact:.+}"
+
+
+def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
+    """`runner_of` raises `NotFound` for an app that is not here."""
+
+    async def structure(request: web.Request) -> web.Response:
+        root = runner_of(request.match_info["app"]).agent
+        told: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
+        # An answer goes on with the invocation that asked, and the model waits until all of a turn are given.
+        return as_json({**told, "resumability_config": {"is_resumable": True}})
+
+    async def no_yaml(request: web.Request) -> web.Response:
+        runner_of(request.match_info["app"])
+        return web.Response(text="")
+
+    return [
+        *(web.get(path, _always(value, runner_of)) for path, value in _NOTHING),
+        web.get("/dev/apps/{app}/build_graph", structure),
+        web.get("/dev/apps/{app}/builder", no_yaml),
+        web.get("/dev/apps/{app}/debug/trace/{event}", _never(NotFound("Trace not found: this server keeps none."))),
+        web.get(_ARTIFACT, _never(NotFound("Artifact not found: this server keeps none."))),
+        web.patch("/apps/{app}/users/{user}/memory", _never(Invalid("Memory service is not configured."))),
+    ]
+
+
+async def app_info(runner: Runner, *, with_agents: bool = True) -> JsonObject:
+    """What ADK tells about an app."""
+    root = runner.agent
+    info: JsonObject = {
+        "name": runner.app_name,
+        "rootAgentName": root.name,
+        "description": root.description,
+        "language": "python",
+        "isComputerUse": False,
+    }
+    if with_agents:
+        info["agents"] = {agent.name: await _agent_info(agent) for agent in root.walk()}
+    return info
+
+
+async def _agent_info(agent: Agent) -> JsonObject:
+    tools: list[Json] = []
+    for item in agent.tools:
+        for tool in await item.tools() if isinstance(item, Toolset) else [item]:
+            told = tool.declaration
+            declared: JsonObject = {
+                "name": told.name,
+                "description": told.description,
+                "parametersJsonSchema": told.schema,
+            }
+            tools.append({"functionDeclarations": [declared]})
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "instruction": _instruction(agent),
+        "tools": tools,
+        "subAgents": [child.name for child in agent.sub_agents],
+    }
+
+
+def _instruction(agent: Agent) -> str:
+    """One that is made for each run is named, not made."""
+    given = agent.instruction
+    if isinstance(given, str):
+        return given
+    return f"<InstructionProvider: {getattr(given, '__name__', type(given).__name__)}>"
+
+
+def _node(agent: Agent) -> JsonObject:
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "type": "agent",
+        "sub_agents": [_node(child) for child in agent.sub_agents],
+    }
+
+
+def _never(error: ConfirmError) -> Handler:
+    async def refuse(_: web.Request) -> web.Response:
+        raise error
+
+    return refuse
+
+
+def _always(value: Json, runner_of: Callable[[str], Runner]) -> Handler:
+    async def answer(request: web.Request) -> web.Response:
+        if "app" in request.match_info:
+            runner_of(request.match_info["app"])
+        return as_json(value)
+
+    return answer

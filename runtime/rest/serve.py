@@ -1,0 +1,79 @@
+"""The API as a process: from agents to a listening server, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from runtime.agent import Agent
+from runtime.rest.api import make_app
+from runtime.rest.guard import Guard
+from runtime.rest.listening import listen, server_for
+from runtime.run.runner import Runner
+from runtime.store.open import open_store
+from runtime.telemetry.logs import configure
+from runtime.tool import end_threads
+from runtime.wire import Dialect
+
+_LAST_ANSWERS = 1.0  # for answers on their way out when everything else has stopped
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What shall be served, and where."""
+
+    agents: Sequence[Agent]
+    guard: Guard
+    port: int
+    store: str
+    dialect: Dialect = "call"
+    shares_state: bool = False  # whether clients may write `app:` state of an app that Slack uses too
+
+
+def serve_until_stopped(serving: Serving) -> int:
+    """Blocks until SIGINT or SIGTERM; then stops within ten seconds. The exit code."""
+    configure()
+    asyncio.run(_until_stopped(serving))
+    if not end_threads(patience=0.5):
+        # A tool that is still at it would hold the process for as long as it likes. Its call is on record as running.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(0)
+    return 0
+
+
+async def _until_stopped(serving: Serving) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with serving_at(serving) as (url, store):
+        names = ", ".join(agent.name for agent in serving.agents)
+        print(f"Serving {names} at {url}, with the store {store}.", flush=True)
+        await stop.wait()
+        print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+
+
+@asynccontextmanager
+async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
+    """The addresses of the server and of its store, while it listens. Raises `CannotServe` and `StoreError`."""
+    database = await open_store(serving.store)
+    try:
+        runners = [
+            Runner(agent, database, dialect=serving.dialect, shares_state=serving.shares_state)
+            for agent in serving.agents
+        ]
+        served = server_for(make_app(runners, serving.guard), shutdown_timeout=_LAST_ANSWERS)
+        try:
+            await served.setup()
+            yield await listen(served, serving.guard.host, serving.port), database.url
+        finally:
+            await served.cleanup()
+    finally:
+        await database.close()

@@ -1,0 +1,101 @@
+"""An app's sessions: made, looked at, changed and removed, beside what runs in them."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from runtime.agent import Agent
+from runtime.calls.call import Call
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from runtime.run.message import check_state
+from runtime.run.sequencer import Sequencer
+from runtime.store.database import Database, Tx
+from runtime.store.desk import Sender
+from runtime.store.lookup import read_calls, read_events
+from runtime.store.records import Change, SessionId, Stored
+from runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
+from runtime.store.shared_state import split_temporary
+from runtime.wire import USER, Event, EventActions, SessionRecord
+
+STATE_PATIENCE = 60.0
+
+
+class AppSessions(ABC):
+    """What of a runner runs nothing."""
+
+    agent: Agent
+    app_name: str
+    _sequencer: Sequencer
+    _sender: Sender
+
+    @abstractmethod
+    async def open(self) -> Database: ...
+
+    async def create_session(
+        self,
+        *,
+        user_id: str,
+        session_id: str | None = None,
+        state: JsonObject | None = None,
+        events: Sequence[Event] = (),
+    ) -> SessionRecord:
+        """A `Conflict` if there is one of that name."""
+        name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
+        check_state(state)
+        history = Change()
+        for number, event in enumerate(events, 1):
+            try:
+                history.add(event)
+            except ValueError as error:
+                raise Invalid(f"Event {number} cannot be written as JSON: {error}. No session was made.") from error
+        stored = await (await self.open()).run(create_with, name, self.agent.name, state or {}, history, self._sender)
+        return _record(stored, list(events))
+
+    async def get_session(self, *, user_id: str, session_id: str) -> SessionRecord | None:
+        def read(tx: Tx) -> SessionRecord | None:
+            stored = find(tx, self._name(user_id, session_id))
+            return None if stored is None else _record(stored, read_events(tx, stored.key))
+
+        return await (await self.open()).read(read)
+
+    async def list_sessions(self, *, user_id: str) -> list[SessionRecord]:
+        """Without their events."""
+        stored = await (await self.open()).read(list_sessions, self.app_name, user_id)
+        return [_record(session, []) for session in stored]
+
+    async def update_state(self, *, user_id: str, session_id: str, delta: JsonObject) -> SessionRecord:
+        name = self._name(user_id, session_id)
+        check_state(delta)
+        kept, _ = split_temporary(delta)
+        event = Event(invocation_id=f"p-{uuid.uuid4()}", author=USER, actions=EventActions(state_delta=kept))
+        stored = await self._sequencer.when_free(name, STATE_PATIENCE, update_state, name, event, self._sender)
+        return _record(stored, await (await self.open()).read(read_events, stored.key))
+
+    async def delete_session(self, *, user_id: str, session_id: str) -> bool:
+        return await (await self.open()).run(delete_session, self._name(user_id, session_id), self._sender)
+
+    async def calls(self, *, user_id: str, session_id: str) -> list[Call]:
+        """The session's calls and what became of them, in the order they were made."""
+
+        def read(tx: Tx) -> list[Call]:
+            stored = find(tx, self._name(user_id, session_id))
+            return [] if stored is None else read_calls(tx, stored.key)
+
+        return await (await self.open()).read(read)
+
+    def _name(self, user_id: str, session_id: str) -> SessionId:
+        return SessionId(self.app_name, user_id, session_id)
+
+
+def _record(stored: Stored, events: list[Event]) -> SessionRecord:
+    return SessionRecord(
+        id=stored.name.id,
+        app_name=stored.name.app,
+        user_id=stored.name.user_id,
+        state={**stored.shared, **stored.state},
+        events=events,
+        last_update_time=stored.updated,
+    )

@@ -1,0 +1,223 @@
+"""A message's way in: who it is for, whether it fits, and the one transaction that stores it and leases its session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from runtime.calls.call import ALTERED, Approve, Call, CallState, Refuse, RunAgain, already_answered, step
+from runtime.calls.seal import CallSeal, Sealer
+from runtime.confirming import Answer
+from runtime.errors import Conflict, Invalid, NotFound
+from runtime.jsontypes import JsonObject
+from runtime.run.decisions import Decision
+from runtime.run.message import Incoming
+from runtime.store.database import Tx
+from runtime.store.desk import ANYBODY, Sender, check_sender
+from runtime.store.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
+from runtime.store.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
+from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
+from runtime.store.shared_state import split_temporary
+from runtime.wire import USER, Content, Event, EventActions, Part, new_invocation_id
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A message is stored, and its session leased."""
+
+    before: Stored  # as a warm cache may know it
+    stored: Stored
+    token: str
+    events: tuple[Event, ...]
+    work: tuple[tuple[Invocation, tuple[Call, ...]], ...]  # in the order it is to be done
+    temporary: JsonObject
+    speaking: str | None = None  # the invocation that somebody's words began, if it is not at its end yet
+    altered: tuple[Call, ...] = ()  # somebody changed these in the database: none of them runs
+
+
+@dataclass(frozen=True)
+class Entry:
+    """All that the transaction needs to let a message in."""
+
+    name: SessionId
+    root: str
+    term: float
+    incoming: Incoming | None = None
+    decisions: tuple[Decision, ...] = ()
+    create: bool = False
+    sender: Sender = ANYBODY
+    resumed: str | None = None  # the invocation to go on with, without a message
+    state_delta: JsonObject | None = None
+    metadata: JsonObject | None = None  # its sender's, kept with every event of the run
+    patient: bool = True  # waits while somebody else works on the session
+    invocation_id: str = field(default_factory=new_invocation_id)
+    marked: bool = False  # the same invocation id again is the same message again
+    sealer: Sealer | None = None  # for the stored calls
+
+    @property
+    def seal(self) -> CallSeal:
+        return CallSeal(self.sealer, self.name)
+
+    @property
+    def writes(self) -> JsonObject:
+        """The state that it brings."""
+        return (self.incoming.state_delta if self.incoming else self.state_delta) or {}
+
+    @property
+    def speaks(self) -> bool:
+        """Somebody's words, not answers."""
+        return self.incoming is not None and not self.incoming.answers
+
+
+def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Sender) -> list[tuple[Answer, Call]] | None:
+    """The calls that a message answers, or the error that its sender gets. None: there is no such session yet."""
+    stored = find(tx, name)
+    if stored is None:
+        return None
+    check_sender(tx, sender, name, stored)
+    for foreign in incoming.foreign:
+        if (call := call_asked_by(tx, stored.key, foreign)) is not None:
+            raise Invalid(
+                f"A client cannot give the result of {call.tool} itself: an answer about call {call.id} is named "
+                "adk_request_confirmation. Nothing was stored."
+            )
+    found = []
+    for answer in incoming.answers:
+        call = call_asked_by(tx, stored.key, answer.id)
+        if call is None or call.request is None:
+            raise NotFound(f"No request {answer.id} waits in this session: nothing was stored.")
+        found.append((answer, call))
+    return found
+
+
+def enter(tx: Tx, entry: Entry) -> Begun | None:
+    """Stores the message and leases its session, or None while somebody else works on it.
+
+    What is owed from before, by a process that died, is part of the work.
+    """
+    claimed = _claimed(tx, entry)
+    if claimed is None:
+        return None
+    before, token = claimed
+    check_sender(tx, entry.sender, entry.name, before, entry.writes)
+    change = Change()
+    temporary = _admit(tx, entry, before, change)
+    stored = before
+    if change.any:
+        stored = write(tx, before, token, change, change.rows(before.key, before.events, entry.seal.put_on))
+    owed = active_invocations(tx, before.key)
+    speaking = next((i.id for i in owed if entry.speaks and i.id == entry.invocation_id), None)
+    # Whoever has just spoken is answered last, with all that came before.
+    owed.sort(key=lambda invocation: invocation.id == speaking)
+    altered = [call for call in change.calls.values() if call.reason == ALTERED]
+    work = [(i, tuple(_checked_turn(tx, entry, before.key, i.turn, altered)) if i.turn else ()) for i in owed]
+    return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
+
+
+def _claimed(tx: Tx, entry: Entry) -> tuple[Stored, str] | None:
+    """The session under a lease. The desk takes over a session that others made, if nothing stands in it. What others
+    put there was never said at the desk, so it makes way for a new session."""
+    opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
+    if entry.create:
+        create(tx, entry.name, entry.root, {}, opened_by)
+    claimed = claim(tx, entry.name, entry.term)
+    if claimed is None or not (entry.create and entry.sender.desk) or claimed[0].opened_by == "desk":
+        return claimed
+    session, token = claimed
+    if not (session.events or session.state):
+        adopt(tx, session)
+        return claimed
+    give_back(tx, session, token)
+    set_aside(tx, session)
+    create(tx, entry.name, entry.root, {}, opened_by)
+    return claim(tx, entry.name, entry.term)
+
+
+def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
+    """The turn's calls. Those with a broken seal do not run, and are added to `altered`."""
+    for call in read_turn(tx, key, turn):
+        checked = entry.seal.checked(call, tx.now())
+        if checked is not call:
+            altered.append(checked)
+        yield checked
+
+
+def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
+    """Adds what was said to the change; gives back what is to be known in this run only."""
+    decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d)]
+    if entry.incoming is not None and entry.speaks:
+        if entry.marked and read_invocation(tx, session.key, entry.invocation_id) is not None:
+            return {}
+        change.put(Invocation(entry.invocation_id, session.agent, 0, Status.ACTIVE))
+        content, delta = entry.incoming.content, entry.incoming.state_delta
+        return _say(change, entry, entry.invocation_id, content, delta) if content is not None or delta else {}
+    if decided:
+        return _admit_answers(tx, entry, session, change, decided)
+    if entry.resumed is None:
+        return {}
+    if read_invocation(tx, session.key, entry.resumed) is None:
+        raise NotFound(f"No invocation {entry.resumed} in this session: nothing was stored.")
+    return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
+
+
+def _apply(tx: Tx, entry: Entry, session: Stored, change: Change, decision: Decision) -> bool:
+    call = read_call(tx, session.key, decision.call_id)
+    if call is None:
+        raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
+    answer = decision.answer
+    if answer is not None and already_answered(call, answer.id, answer.confirmed, answer.payload):
+        return False  # somebody was faster with the same word
+    if decision.attempt is not None and decision.attempt != call.attempt:
+        raise Conflict(
+            f"Call {call.id} is at attempt {call.attempt} by now, and this is about attempt {decision.attempt}."
+        )
+    change.put(replace(_stepped(tx, entry, call, decision), told=False))
+    return True
+
+
+def _stepped(tx: Tx, entry: Entry, call: Call, decision: Decision) -> Call:
+    """The call after its decision. It is refused if it would not run as its approvers saw it."""
+    runs = isinstance(decision.event, Approve | RunAgain | Refuse)
+    if runs and call.state is CallState.HELD and entry.seal.is_broken(call, required=False):
+        return step(call, Refuse(ALTERED), tx.now())
+    after = step(call, decision.event, tx.now())
+    if not runs or after.state is not CallState.READY:
+        return after
+    other = decision.approved is not None and not decision.approved.covers(after)
+    if other or entry.seal.is_broken(call, required=False):
+        return step(after, Refuse(ALTERED), tx.now())
+    return after
+
+
+def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decided: Sequence[Decision]) -> JsonObject:
+    """The answers join the invocations that asked, whoever owns the conversation by now."""
+    parts: dict[str, list[Part]] = {}
+    for decision in decided:
+        asking = parts.setdefault(change.calls[decision.call_id].invocation_id, [])
+        asking += [decision.part] if decision.part else []
+    delta = entry.incoming.state_delta if entry.incoming else None
+    temporary: JsonObject = {}
+    for invocation_id, answers in parts.items():
+        if answers:
+            temporary.update(_say(change, entry, invocation_id, Content(role="user", parts=answers), delta))
+            delta = None
+        invocation = read_invocation(tx, session.key, invocation_id)
+        assert invocation is not None
+        change.put(replace(invocation, status=Status.ACTIVE))
+    return temporary
+
+
+def _say(
+    change: Change, entry: Entry, invocation_id: str, content: Content | None, delta: JsonObject | None
+) -> JsonObject:
+    kept, temporary = split_temporary(delta or {})
+    change.add(
+        Event(
+            invocation_id=invocation_id,
+            author=USER,
+            content=content,
+            actions=EventActions(state_delta=kept),
+            custom_metadata=entry.metadata,
+        )
+    )
+    return temporary

@@ -1,0 +1,147 @@
+"""Asking a model: one answer out of the pieces it comes in, within the model's patience, or a clear failure."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable
+
+from runtime.context import as_json
+from runtime.errors import ConfirmError, words_of
+from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.store.records import is_storable_id
+from runtime.wire import REQUEST_CONFIRMATION, Content, Part, new_call_id
+
+log = logging.getLogger(__name__)
+
+_CLEANING_UP = 1.0
+_END = object()  # after a model's last piece
+
+
+async def ask(
+    model: Model, request: ModelRequest, patience: float, show: Callable[[ModelResponse], None]
+) -> ModelResponse:
+    """The whole answer; `show` gets the partial ones. Raises `ModelFailure` for one that is none, or that does not come
+    within `patience` of the piece before."""
+    pieces: asyncio.Queue[object] = asyncio.Queue()
+    answering = asyncio.create_task(_answer(model, request, pieces), name="adk-confirm-model")
+    whole = ModelResponse()
+    try:
+        while (response := await _next(pieces, patience)) is not _END:
+            if not isinstance(response, ModelResponse):
+                raise _no_answer(model, f"yielded {type(response).__name__}")
+            if response.partial:
+                show(response)
+            else:
+                whole = response
+        failure = await answering
+    finally:
+        await _let_go(answering)
+    if isinstance(failure, asyncio.CancelledError):
+        raise ModelFailure("MODEL_FAILED", "The model gave up by itself. Try again.") from failure
+    if failure is not None:
+        raise failure
+    return _checked(whole)
+
+
+async def _answer(model: Model, request: ModelRequest, pieces: asyncio.Queue[object]) -> BaseException | None:
+    """Runs in a task of its own, since a model may hang even when it is told to stop. Its failure is what it returns:
+    a task that raises `SystemExit` would end its loop."""
+    try:
+        answering: object = model.generate(request)
+        if not isinstance(answering, AsyncIterator):
+            return _no_answer(model, f"returned {type(answering).__name__}")
+        try:
+            async for response in answering:
+                pieces.put_nowait(response)
+        finally:
+            if isinstance(answering, AsyncGenerator):
+                await answering.aclose()
+    except BaseException as error:  # noqa: BLE001  (handed to who asked)
+        return error
+    finally:
+        pieces.put_nowait(_END)
+    return None
+
+
+async def _next(pieces: asyncio.Queue[object], patience: float) -> object:
+    try:
+        async with asyncio.timeout(patience):
+            return await pieces.get()
+    except TimeoutError:
+        raise ModelFailure("MODEL_TIMEOUT", f"The model did not answer within {patience:g} s. Try again.") from None
+
+
+async def _let_go(answering: asyncio.Task[BaseException | None]) -> None:
+    """A model may clean up, and is asked twice to come to an end; then it is left alone."""
+    for _ in range(2):
+        if not answering.done():
+            answering.cancel()
+            await asyncio.wait({answering}, timeout=_CLEANING_UP)
+
+
+def _checked(whole: ModelResponse) -> ModelResponse:
+    parts = (whole.content.parts if whole.content else None) or []
+    if whole.error_code or not any(_says_something(part) for part in parts):
+        nothing = "The model answered with nothing. Try again."
+        raise ModelFailure(whole.error_code or "EMPTY_RESPONSE", whole.error_message or nothing, _words_in(parts))
+    if any(_pretends(part) for part in parts):
+        raise ModelFailure(
+            "FORGED_REQUEST", "The model tried to ask people, or to answer, by itself. Nothing was asked."
+        )
+    return whole
+
+
+def _no_answer(model: Model, what: str) -> ModelFailure:
+    return ModelFailure(
+        "BAD_MODEL", f"generate() of {type(model).__name__} {what}: it must be an async generator of ModelResponses."
+    )
+
+
+def why(error: BaseException, agent: str) -> tuple[str, str]:
+    """The failure's code and sentence."""
+    if isinstance(error, ModelFailure):
+        return error.code, words_of(error)
+    if not isinstance(error, ConfirmError):
+        log.error("the model of %s failed", agent, exc_info=error)
+    return type(error).__name__, words_of(error) or "The model failed."
+
+
+def content_of(response: ModelResponse, taken: Collection[str] = ()) -> Content | None:
+    """What was said, each call under an id of its own: models give none, or the same one again and again."""
+    if response.content is None:
+        return None
+    used = set(taken)
+    parts: list[Part] = []
+    for part in response.content.parts or ():
+        said = part.function_call
+        if said is None:
+            parts.append(part)
+            continue
+        known = said.id if is_storable_id(said.id) and said.id not in used else new_call_id()
+        used.add(str(known))
+        named = said.model_copy(update={"id": known, "args": as_json(said.args)})
+        parts.append(part.model_copy(update={"function_call": named}))
+    return Content(role="model", parts=parts)
+
+
+def _words_in(parts: Iterable[Part]) -> Content | None:
+    """An answer's text. People may have seen it come in; calls of an answer that is none are nobody's business."""
+    words = [part for part in parts if part.text and not part.thought]
+    return Content(role="model", parts=words) if words else None
+
+
+def _says_something(part: Part) -> bool:
+    """Thoughts and blanks are no answer."""
+    if part.thought:
+        return False
+    if part.text is not None:
+        return bool(part.text.strip())
+    acts = (part.function_call, part.tool_call, part.tool_response, part.executable_code, part.code_execution_result)
+    return any(act is not None for act in (*acts, part.function_response, part.inline_data, part.file_data))
+
+
+def _pretends(part: Part) -> bool:
+    return part.function_response is not None or (
+        part.function_call is not None and part.function_call.name == REQUEST_CONFIRMATION
+    )

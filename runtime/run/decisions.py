@@ -1,0 +1,96 @@
+"""What an answer means for its call: an event, checked against the call and its tool. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, Gate, Refuse, already_answered
+from runtime.confirming import Answer
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject, alike, same
+from runtime.signature import BadArguments
+from runtime.tool import Tool
+from runtime.wire import Part
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What shall happen to a call, checked against its tool; stored only if the call is still as it was then."""
+
+    call_id: str
+    event: CallEvent
+    answer: Answer | None = None
+    part: Part | None = None
+    attempt: int | None = None  # the attempt that people's word is about
+    approved: Approved | None = None  # the call as its approvers saw it, where the sender knows
+
+
+def decide(
+    answer: Answer, call: Call, tool: Tool | None, part: Part, approved: Approved | None = None
+) -> Decision | None:
+    """What an answer means for its call; None when it was given before. Raises when it does not fit."""
+    if already_answered(call, answer.id, answer.confirmed, answer.payload):
+        return None
+    if not answer.confirmed:
+        return Decision(call.id, Deny(_reason(answer, call, part)), answer, part)
+    try:
+        amended = _amended(call, answer, tool, exact=approved is not None) if call.gate is Gate.STATIC else None
+    except Invalid as error:
+        if approved is None:
+            raise
+        # People have decided, so nobody is there to correct it: the agent is told instead.
+        return Decision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
+    return Decision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
+
+
+def _reason(answer: Answer, call: Call, part: Part) -> str | None:
+    """ADK's web page sends the call's own arguments with a denial: one that is called `reason` is not meant."""
+    said = part.function_response.response if part.function_response else None
+    return None if said and alike(said.get("payload"), call.args) else answer.reason
+
+
+def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """A request and its call name the same thing: answers by either id may say it twice, but not differently."""
+    first: dict[str, Decision] = {}
+    for decision in decisions:
+        said = first.setdefault(decision.call_id, decision)
+        if not _same_event(said.event, decision.event):
+            raise Invalid(f"The message answers call {decision.call_id} twice, and differently: send one answer.")
+    return tuple(first.values())
+
+
+def _same_event(one: CallEvent, other: CallEvent) -> bool:
+    match one, other:
+        case Approve(), Approve():
+            return same([one.payload, one.amended], [other.payload, other.amended])
+        case _:
+            return one == other
+
+
+def _amended(call: Call, answer: Answer, tool: Tool | None, *, exact: bool) -> JsonObject | None:
+    """The call's arguments with what the payload replaces; None when it replaces nothing.
+
+    `exact`: 1 in place of 1.0 is a change. A client that is not ours may spell 1.0 as 1 and mean no change.
+    """
+    if answer.payload is None:
+        return None
+    if not isinstance(answer.payload, dict):
+        raise Invalid(f"payload must be an object with arguments of {call.tool}; the request still waits.")
+    args = {**call.args, **answer.payload}
+    equal = same if exact else alike
+    changed = {
+        name for name, value in answer.payload.items() if name not in call.args or not equal(call.args[name], value)
+    }
+    if not changed:
+        return None
+    if tool is not None:
+        try:
+            tool.check(args, amended=True)
+        except BadArguments as error:
+            # What the model wrote may be spelled loosely; what a person wrote is held to the type.
+            edited = {field: why for field, why in error.fields.items() if field.split(".")[0] in changed}
+            if edited:
+                raise BadArguments(call.tool, edited) from error
+            tool.check(args)
+    return args

@@ -1,0 +1,195 @@
+"""One call and its tool: is it gated, may it still run, what came of it. Talks to tools; stores nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from runtime.calls.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
+from runtime.context import ToolContext, as_json
+from runtime.errors import ConfirmError, words_of
+from runtime.finite import not_finite
+from runtime.jsontypes import Json, JsonObject
+from runtime.signature import BadArguments
+from runtime.telemetry import tracing
+from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
+from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
+
+log = logging.getLogger(__name__)
+
+_TOOK_EFFECT: JsonObject = {"status": "It took effect before the process stopped; its own result is lost."}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where a call happens: what its tool may know."""
+
+    app: str
+    user_id: str
+    session_id: str
+    state: JsonObject
+    dialect: Dialect = "call"
+    written: JsonObject = field(default_factory=dict)  # by the tools that run here at the same time
+
+    def context(self, call: Call) -> ToolContext:
+        asked = call.request
+        confirmation = None
+        if asked is not None and asked.confirmed is not None:
+            confirmation = ToolConfirmation(hint=asked.hint, confirmed=asked.confirmed, payload=asked.answer)
+        return ToolContext(
+            agent_name=call.agent,
+            invocation_id=call.invocation_id,
+            user_id=self.user_id,
+            session_id=self.session_id,
+            state=self.state,
+            function_call_id=call.id,
+            idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
+            attempt=call.attempt,
+            tool_confirmation=confirmation,
+            request_id=self.request_id(call),
+            written=self.written,
+        )
+
+    def request_id(self, call: Call) -> str:
+        """In the call dialect a request has an id of its own; in the response dialect it is the call's, unless the call
+        has asked before: an answer that comes twice must not answer the next question."""
+        return new_call_id() if self.dialect == "call" or call.asked else call.id
+
+
+@dataclass(frozen=True)
+class Outcome:
+    event: CallEvent
+    actions: JsonObject | None = None  # an `EventActions` as JSON, if it does anything
+
+
+async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float, patience: float) -> Call:
+    """A call as the model made it, behind its gate: held, ready, or refused at once."""
+    tool = tools.get(call.tool)
+    if tool is None:
+        known = ", ".join(sorted(tools)) or "none"
+        return step(call, Refuse(f"There is no tool {call.tool!r}; there are: {known}."), now)
+    call = replace(call, tool_schema=tool.declaration.schema)
+    try:
+        if wrong := not_finite(call.args):
+            raise BadArguments(call.tool, wrong)
+        tool.check(call.args)
+        async with asyncio.timeout(patience):
+            gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))
+    except BadArguments as error:
+        return step(call, Refuse(str(error)), now)
+    except _ANYTHING as error:
+        if was_cancelled():
+            raise
+        # Fail closed: a gate that cannot say whether people must be asked lets nothing through.
+        log.exception("the gate of %s failed", call.tool)
+        return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(error)}"), now)
+    if not gated:
+        return call
+    asked = Asked(request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name))))
+    return step(call, Ask(asked, Gate.STATIC), now)
+
+
+def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
+    """Hours may have passed since the request: the tool may be gone or out of reach, or take other arguments now."""
+    if tools is None:
+        return Refuse(f"The tools of {call.agent} can't be reached now, so {call.tool} did not run. Try again later.")
+    tool = tools.get(call.tool)
+    if tool is None:
+        return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")
+    try:
+        tool.check(call.run_args)
+    except Exception as error:  # noqa: BLE001  (a validator of the tool's own may raise anything)
+        return Refuse(f"{_words(error)} Nothing ran.")
+    return tool
+
+
+async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
+    """Runs the tool. What it raises is its result: the model is told, and may do something about it."""
+    context = scene.context(call)
+    try:
+        # A copy: what the tool does to its arguments must not change what was approved.
+        with tracing.span(
+            f"execute_tool {call.tool}",
+            gen_ai__operation__name="execute_tool",
+            gen_ai__tool__name=call.tool,
+            gen_ai__tool__call__id=call.id,
+        ):
+            value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
+        actions = _storable(context.actions)
+    except ToolOutcomeUnknown as error:
+        lost = Finish({"error": _words(error)}) if call.gate is Gate.NONE else Lose()
+        return Outcome(lost)
+    except _ANYTHING as error:
+        if was_cancelled():
+            raise
+        log.info("tool %s raised %s", call.tool, type(error).__name__)
+        return Outcome(Finish({"error": _words(error)}))
+    if context.asked is not None:
+        return Outcome(Ask(context.asked, Gate.DYNAMIC, _as_result(value)), actions)
+    return Outcome(Finish(_as_result(value)), actions)
+
+
+def _storable(actions: EventActions) -> JsonObject | None:
+    """A tool may have put anything into them."""
+    if actions == EventActions():
+        return None
+    given = as_json(actions.model_dump(by_alias=True, exclude_none=True, warnings=False))
+    return EventActions.model_validate(given).to_dict()
+
+
+async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEvent:
+    """A call that ran when its process died. Only its tool can say that running it again is safe."""
+    tool = tools.get(call.tool)
+    if tool is not None:
+        try:
+            effect = as_json(await tool.verify(copy.deepcopy(call.run_args), scene.context(call)))
+        except _ANYTHING:
+            if was_cancelled():
+                raise
+            log.exception("verify of %s failed: its outcome stays unknown", call.tool)
+            effect = None
+        if effect is False or (effect is None and tool.idempotent):
+            return Retry()
+        if effect is not None:
+            return Finish(_TOOK_EFFECT if effect is True else _as_result(effect))
+    return Finish({"error": INTERRUPTED}) if call.gate is Gate.NONE else Lose()
+
+
+# A tool that calls `sys.exit` must not end its server, nor one whose own task was cancelled its run.
+_ANYTHING = BaseException
+
+
+def was_cancelled() -> bool:
+    """Whether the running task itself is asked to end (or gone), and not only something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+def _as_result(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {"result": value}
+
+
+def _words(error: BaseException) -> str:
+    text = words_of(error)
+    if isinstance(error, ConfirmError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _storable_text(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def from_model(asked: FunctionCall, *, agent: str, invocation_id: str, turn: int, place: int) -> Call:
+    return Call(
+        id=asked.id or new_call_id(),
+        tool=asked.name or "",
+        args=asked.arguments,
+        agent=agent,
+        invocation_id=invocation_id,
+        turn=turn,
+        place=place,
+    )

@@ -1,0 +1,103 @@
+"""What happens to a session under its lease: collected, written at once, and only then told."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+
+from runtime.calls.call import Call
+from runtime.calls.seal import CallSeal, Sealer
+from runtime.calls.view import View
+from runtime.errors import Busy, StoreError
+from runtime.jsontypes import JsonObject
+from runtime.run.warm import Live
+from runtime.store.database import Database, OutcomeUnknown
+from runtime.store.lease import Lease, LeaseLost
+from runtime.store.lookup import read_glimpses
+from runtime.store.records import Change, Invocation, Stored
+from runtime.store.sessions import was_written, write
+from runtime.wire import Event
+
+# A result that a tool took an hour for is worth more than one attempt to write it down.
+_PAUSES = (0.05, 0.2, 0.8, 2.0, 4.0, 8.0)
+
+
+class Journal:
+    """`emit` gets every event once it is written. `temporary` is the state that ends with the run."""
+
+    def __init__(
+        self,
+        database: Database,
+        live: Live,
+        lease: Lease,
+        emit: Callable[[Event], None],
+        temporary: JsonObject,
+        sealer: Sealer | None = None,
+    ) -> None:
+        self.emit = emit
+        self.temporary = temporary
+        self._database, self._live, self._lease = database, live, lease
+        self._seal = CallSeal(sealer, live.stored.name)
+        self._change = Change()
+        self._writing = asyncio.Lock()
+
+    @property
+    def stored(self) -> Stored:
+        """The session as it was last written."""
+        return self._live.stored
+
+    @property
+    def state(self) -> JsonObject:
+        """A copy: what a tool changes inside a value, without setting it anew, is changed nowhere else."""
+        return copy.deepcopy({**self.stored.shared, **self.stored.state, **self.temporary})
+
+    def put(self, item: Call | Invocation) -> None:
+        self._change.put(item)
+
+    def add(self, event: Event, *, speaker: str | None = None) -> None:
+        """With a `speaker` the conversation is that agent's from here on."""
+        self._change.add(event)
+        self._change.agent = speaker or self._change.agent
+        self._live.add(event)
+
+    def begin_turn(self, turn: int) -> None:
+        self._change.turn = turn
+
+    async def view(self, agent: str) -> View:
+        """What the agent's model is shown. Ask after a `flush`: what a view has missed it reads as it is written."""
+        view = self._live.views.setdefault(agent, View(agent))
+        if view.seen < self._live.events:
+            for event in await self._database.read(read_glimpses, self.stored.key, view.seen):
+                view.add(event)
+        return view
+
+    async def flush(self, *, release: bool = False) -> None:
+        """Writes what was collected; only then its events leave. Raises `LeaseLost`, and nothing was written."""
+        async with self._writing:
+            if not (release or self._change.any):
+                return
+            change, self._change = self._change, Change()
+            change.release = release
+            self._live.stored = await self._write(change)
+            for event in change.events:
+                self.emit(event)
+
+    async def _write(self, change: Change) -> Stored:
+        before = self.stored
+        rows = change.rows(before.key, before.events, self._seal.put_on)
+        unsure = False
+        for pause in (*_PAUSES, None):
+            try:
+                return await self._database.run(write, before, self._lease.token, change, rows)
+            except LeaseLost:
+                after = before.after(change)
+                if unsure and await self._database.read(was_written, after, self._lease.token, change):
+                    return after
+                raise
+            except (StoreError, Busy) as error:
+                unsure = unsure or isinstance(error, OutcomeUnknown)
+                if pause is None or self._lease.lost.is_set():
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError  # the last attempt returns or raises

@@ -1,0 +1,59 @@
+"""What processes that died have left, here or elsewhere: found and taken up; if that fails, left alone for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from runtime.errors import ConfirmError
+from runtime.run.live_run import Run
+from runtime.store.records import SessionId
+
+log = logging.getLogger(__name__)
+
+LONGEST_PAUSE = 600.0
+
+TakeUp = Callable[[], Awaitable[Run]]
+
+
+class Recovery:
+    """`find` gives the sessions that owe something, each with what takes it up."""
+
+    def __init__(self, find: Callable[[], Awaitable[list[tuple[SessionId, TakeUp]]]]) -> None:
+        self._find = find
+        self._taken: dict[SessionId, Run] = {}
+        self._failed: dict[SessionId, tuple[int, float]] = {}  # how often in a row, and not before when
+
+    async def once(self) -> list[Run]:
+        """The runs that it began."""
+        for name in [name for name, run in self._taken.items() if run.ended]:
+            self._ended(name, self._taken.pop(name).failure)
+        begun = []
+        for name, take_up in await self._find():
+            if name in self._taken or self._failed.get(name, (0, 0.0))[1] > time.monotonic():
+                continue
+            try:
+                self._taken[name] = await take_up()
+            except ConfirmError as error:
+                self._ended(name, error)  # unless somebody was faster, it is found again
+            else:
+                begun.append(self._taken[name])
+        return begun
+
+    async def forever(self, pause: float) -> None:
+        while True:
+            try:
+                await self.once()
+            except ConfirmError as error:
+                log.warning("what was left over could not be looked for, and will be again: %s", error)
+            await asyncio.sleep(pause)
+
+    def _ended(self, name: SessionId, failure: Exception | None) -> None:
+        times, _ = self._failed.pop(name, (0, 0.0))
+        if failure is None:
+            return
+        pause = min(LONGEST_PAUSE, 2.0**times)
+        log.warning("session %s was not brought to its end, and is tried again in %g s: %s", name.id, pause, failure)
+        self._failed[name] = (min(times + 1, 20), time.monotonic() + pause)

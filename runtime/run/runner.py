@@ -1,0 +1,295 @@
+"""An app that runs: messages in, events out, sessions to look at."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from types import TracebackType
+from typing import Literal, Self
+
+from runtime.agent import Agent
+from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
+from runtime.calls.seal import Sealer
+from runtime.confirming import Answer
+from runtime.errors import Busy, NotFound, StoreError, words_of
+from runtime.jsontypes import JsonObject
+from runtime.models.by_name import Models
+from runtime.run.app_sessions import AppSessions
+from runtime.run.arrival import Entry, look
+from runtime.run.decisions import Decision, decide, one_a_call
+from runtime.run.live_run import Run
+from runtime.run.message import Incoming, Message, check_state, kept_metadata, read_message
+from runtime.run.recovery import Recovery, TakeUp
+from runtime.run.sequencer import Sequencer
+from runtime.run.work import Setting
+from runtime.store.database import Database
+from runtime.store.desk import Sender, open_desk
+from runtime.store.lease import TERM
+from runtime.store.lookup import abandoned, active, unknown_since
+from runtime.store.open import bring_up_to_date, open_store
+from runtime.store.records import SessionId
+from runtime.tool import Tool
+from runtime.wire import Dialect, Event
+
+__all__ = ["Run", "Runner", "Word"]
+
+POLL = 5.0
+UNKNOWN_FOR = 24 * 3600.0
+
+Word = Literal["it happened", "it did not", "run again", "nobody knows"]
+
+_WORDS: dict[Word, CallEvent] = {
+    "it happened": Finish({"status": "It took effect: people looked. Its own result is lost."}),
+    "it did not": Finish({"error": "It did not take effect: people looked. Nothing ran."}),
+    "run again": RunAgain(),
+    "nobody knows": Finish({"error": NOBODY_KNOWS}),
+}
+_MARKS = uuid.UUID("b0f7c5d2-6c39-4f3e-9a55-6f3f2b1d7e10")
+
+
+class Runner(AppSessions):
+    """Runs one app: an agent, with those below it, over a store. It belongs to the event loop that opened it.
+
+    `store` is a URL (`sqlite:///x.db`, `postgresql://…`; in memory without one) or an open `Database`. A desk's runner
+    gives `desk`, with which all names begin that are its own: only it writes to sessions of such names, and to those
+    that it opened. `shares_state` lets other runners write `app:` state beside a desk.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        store: str | Database = "sqlite://",
+        *,
+        app_name: str | None = None,
+        dialect: Dialect = "call",
+        clock: Callable[[], float] | None = None,
+        lease_term: float = TERM,
+        model_patience: float = 60.0,
+        most_model_calls: int = 500,
+        sealer: Sealer | None = None,
+        desk: str | None = None,
+        shares_state: bool = False,
+    ) -> None:
+        self.agent = agent
+        self.app_name = app_name or agent.name
+        self._store, self._dialect, self._clock = store, dialect, clock
+        self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
+        self._sealer, self._prefix = sealer, desk
+        self._sender = Sender(desk is not None, shares_state)
+        self._models = Models()
+        self._opening = asyncio.Lock()
+        self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
+        self._sequencer = Sequencer(self._setting)
+        self._recovery = Recovery(self._find_owed)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> Database:
+        """Opens the store and brings its schema up to date; `run` does it by itself."""
+        return (await self._setting()).database
+
+    @property
+    def is_desk(self) -> bool:
+        return self._sender.desk
+
+    async def close(self, *, patience: float = 10.0) -> None:
+        """Lets runs end that end soon; what is left is owed, and taken up by the next process."""
+        await self._sequencer.close(patience)
+        await self.agent.close()
+        await self._models.close()
+        opened, self._opened = self._opened, None
+        if opened is not None and not isinstance(self._store, Database):
+            await opened[1].database.close()
+
+    # Talking
+
+    async def run(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Message | None = None,
+        state_delta: JsonObject | None = None,
+        custom_metadata: JsonObject | None = None,
+        invocation_id: str | None = None,
+        streaming: bool = False,
+    ) -> AsyncIterator[Event]:
+        """Says something in a session, which is made if there is none, and yields what follows."""
+        run = await self.start(
+            user_id=user_id,
+            session_id=session_id,
+            message=message,
+            state_delta=state_delta,
+            custom_metadata=custom_metadata,
+            invocation_id=invocation_id,
+            streaming=streaming,
+            create=True,
+        )
+        async for event in run:
+            yield event
+
+    async def start(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        message: Message | None = None,
+        state_delta: JsonObject | None = None,
+        custom_metadata: JsonObject | None = None,
+        invocation_id: str | None = None,
+        streaming: bool = False,
+        create: bool = False,
+        mark: str | None = None,
+        approved: Mapping[str, Approved] | None = None,
+    ) -> Run:
+        """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
+
+        Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
+        process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
+        words again are not said again: what they began goes on, if a crash had stopped it. `approved`
+        says for each request what its approvers saw: a call that would run with anything else is refused.
+        """
+        check_state(state_delta)
+        entry = replace(self._entry(self._name(user_id, session_id)), metadata=kept_metadata(custom_metadata))
+        if message is None and invocation_id is not None:
+            entry = replace(entry, resumed=invocation_id, state_delta=state_delta)
+            return await self._sequencer.enter(entry, streaming=streaming)
+        incoming = read_message(message, state_delta)
+        if incoming.answers or incoming.foreign or incoming.means_nothing:
+            return await self._answer(entry, incoming, approved or {}, create=create, streaming=streaming)
+        entry = replace(entry, incoming=incoming, create=create)
+        if mark is not None:
+            entry = replace(entry, invocation_id=f"e-{uuid.uuid5(_MARKS, f'{entry.name}{mark}')}", marked=True)
+        return await self._sequencer.enter(entry, streaming=streaming)
+
+    async def settle(
+        self,
+        *,
+        user_id: str,
+        session_id: str,
+        call_id: str,
+        word: Word,
+        attempt: int | None = None,
+        approved: Approved | None = None,
+    ) -> Run:
+        """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now.
+        `approved` is what shall run again."""
+        decision = Decision(call_id, _WORDS[word], attempt=attempt, approved=approved)
+        return await self._sequencer.enter(replace(self._entry(self._name(user_id, session_id)), decisions=(decision,)))
+
+    async def take_up(self, *, user_id: str, session_id: str) -> Run:
+        """Goes on with what a process that died has left of the session; if nothing is left, there is nothing to do."""
+        name = self._name(user_id, session_id)
+        if await (await self.open()).read(active, name):
+            return await self._sequencer.enter(self._entry(name))
+        return _nothing()
+
+    async def attend(self, *, every: float = POLL) -> None:
+        """Takes up, until cancelled, what processes that died have left, here or elsewhere."""
+        await self._recovery.forever(every)
+
+    async def recover(self) -> list[Run]:
+        """Starts what is owed and worked on by nobody; ends the waiting of calls that stayed unknown for a day."""
+        return await self._recovery.once()
+
+    # What these need
+
+    async def _answer(
+        self, entry: Entry, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
+    ) -> Run:
+        name, database = entry.name, await self.open()
+        found = await database.read(look, name, incoming, entry.sender)
+        if found is None and (incoming.answers or not create):
+            raise NotFound(f"Session not found: {name.id}")
+        decided = [await self._decide(incoming, *one, approved.get(one[0].id)) for one in found or ()]
+        decisions = one_a_call([decision for decision in decided if decision])
+        if decisions:
+            entry = replace(entry, incoming=incoming, decisions=decisions)
+            return await self._sequencer.enter(entry, streaming=streaming)
+        # Nothing new was said. What a process that died left of it is taken up; else there is nothing to do.
+        asking = [call.invocation_id for _, call in found or ()]
+        owed = await database.read(active, name, asking)
+        if owed:
+            return await self._sequencer.enter(self._entry(name), streaming=streaming)
+        return _nothing()
+
+    async def _decide(
+        self, incoming: Incoming, answer: Answer, call: Call, approved: Approved | None
+    ) -> Decision | None:
+        owner = self.agent.find(call.agent) if answer.payload is not None else None
+        tools = await _checking_tools(owner) if owner else {}
+        return decide(answer, call, tools.get(call.tool), incoming.content_of(answer), approved)
+
+    async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
+        database = await self.open()
+        desk = self._sender.desk
+        dead = await database.read(abandoned, [self.app_name], desk=desk)
+        owed = [self._entry(name) for name in dead]
+        for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
+            decision = Decision(call_id, _WORDS["nobody knows"], attempt=attempt)
+            owed.append(replace(self._entry(name), decisions=(decision,)))
+        return [
+            (entry.name, partial(self._sequencer.enter, replace(entry, patient=False)))
+            for entry in owed
+            if not self._sequencer.is_busy_with(entry.name)
+        ]
+
+    def _entry(self, name: SessionId) -> Entry:
+        return Entry(name, self.agent.name, self._term, sender=self._sender)
+
+    async def _setting(self) -> Setting:
+        loop = asyncio.get_running_loop()
+        if self._opened is not None and self._opened[0] is not loop:
+            raise StoreError("This Runner works in another event loop: close it there, or make one for each loop.")
+        async with self._opening:
+            if self._opened is None:
+                self._opened = loop, await self._open_setting()
+        return self._opened[1]
+
+    async def _open_setting(self) -> Setting:
+        if isinstance(self._store, Database):
+            database = self._store
+            await bring_up_to_date(database)
+        else:
+            database = await open_store(self._store, self._clock)
+        if self._prefix is not None:
+            await database.run(open_desk, self.app_name, self._prefix)
+        return Setting(
+            database=database,
+            root=self.agent,
+            resolve=self._models.resolve,
+            clock=self._clock or time.time,
+            lease_term=self._term,
+            dialect=self._dialect,
+            patience=self._model_patience,
+            most_model_calls=self._most_model_calls,
+            sealer=self._sealer,
+        )
+
+
+async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:
+    """The tools that an edit is checked against; without them it waits, since nobody knows whether it fits."""
+    try:
+        return await owner.resolve_tools()
+    except Exception as error:
+        raise Busy(
+            f"The tools of {owner.name} can't be reached now, so the payload could not be checked ({words_of(error)}). "
+            "Nothing was stored: try again later."
+        ) from error
+
+
+def _nothing() -> Run:
+    run = Run()
+    run.end()
+    return run

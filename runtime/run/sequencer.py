@@ -1,0 +1,172 @@
+"""One run at a time a session: in this process by a lock, over all processes by the session's lease."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Concatenate, ParamSpec, TypeVar
+from weakref import WeakValueDictionary
+
+from runtime.errors import Busy, ConfirmError
+from runtime.run.arrival import Begun, Entry, enter
+from runtime.run.journal import Journal
+from runtime.run.live_run import Run
+from runtime.run.warm import Warm
+from runtime.run.work import Setting, Work
+from runtime.store.database import Database, Tx
+from runtime.store.lease import Lease
+from runtime.store.records import SessionId
+from runtime.store.sessions import give_back, topic
+from runtime.store.tables import sessions
+
+log = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+LOOK_AGAIN = 1.0  # should a wake-up from another process be lost
+
+
+class Sequencer:
+    """Lets messages in, and works on their sessions in tasks of its own, which no caller's end touches."""
+
+    def __init__(self, open_setting: Callable[[], Awaitable[Setting]]) -> None:
+        self._open_setting = open_setting
+        self._warm = Warm()
+        self._turns: WeakValueDictionary[SessionId, asyncio.Lock] = WeakValueDictionary()
+        self._runs: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    def is_busy_with(self, name: SessionId) -> bool:
+        return name in self._turns
+
+    async def enter(self, entry: Entry, *, streaming: bool = False) -> Run:
+        """Returns when the message is stored, or raises what is wrong with it. A caller may vanish at any moment."""
+        if self._closing:
+            raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
+        accepted: asyncio.Future[Run] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(self._perform(entry, accepted, streaming))
+        self._runs.add(task)
+        task.add_done_callback(self._runs.discard)
+        return await asyncio.shield(accepted)
+
+    async def when_free(
+        self,
+        name: SessionId,
+        patience: float,
+        fn: Callable[Concatenate[Tx, P], R | None],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> R:
+        """Runs the transaction as soon as nobody works on the session; `Busy` if that takes longer than `patience`."""
+        database = (await self._open_setting()).database
+        until = asyncio.get_running_loop().time() + patience
+        with database.waiter(topic(name)) as waiter:
+            while (result := await database.run(fn, *args, **kwargs)) is None:
+                if asyncio.get_running_loop().time() > until:
+                    raise Busy(
+                        f"Session {name.id} is at work, and was for {patience:g} s. Nothing was changed: try again."
+                    )
+                await waiter.wait(LOOK_AGAIN)
+        return result
+
+    async def close(self, patience: float) -> None:
+        """What does not end within `patience` is owed, and taken up by the next process."""
+        self._closing = True
+        try:
+            if self._runs:
+                await asyncio.wait(self._runs, timeout=patience)
+            runs = list(self._runs)
+            for task in runs:
+                task.cancel()
+            await asyncio.gather(*runs, return_exceptions=True)
+        finally:
+            self._closing = False
+
+    async def _perform(self, entry: Entry, accepted: asyncio.Future[Run], streaming: bool) -> None:
+        """A run's whole life. Nobody awaits this task: what goes wrong is told to who sent the message, or listens."""
+        run = Run()
+        try:
+            async with self._turns.setdefault(entry.name, asyncio.Lock()):
+                setting = await self._open_setting()
+                begun = await _begin(setting.database, replace(entry, sealer=setting.sealer))
+                for call in begun.altered if begun is not None else ():
+                    log.error(
+                        "call %s (%s) of session %s: %s",
+                        call.id,
+                        call.tool,
+                        entry.name.id,
+                        call.reason or "Somebody changed it in the database while it ran: its outcome is unknown.",
+                    )
+                accepted.set_result(run)
+                if begun is not None:
+                    await self._work(setting, entry, begun, run, streaming)
+        except BaseException as error:
+            failure = _told(error, entry.name, stored=accepted.done())
+            if accepted.done():
+                run.end(failure)
+            else:
+                accepted.set_exception(failure)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            run.end()
+
+    async def _work(self, setting: Setting, entry: Entry, begun: Begun, run: Run, streaming: bool) -> None:
+        name = begun.stored.name
+        row = sessions.c.key == begun.stored.key
+        lease = Lease(setting.database, sessions, row, begun.token, topic=topic(name), term=setting.lease_term)
+        async with lease:
+            live = self._warm.take(begun.before)
+            live.stored = begun.stored
+            for event in begun.events:
+                live.add(event)
+            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.sealer)
+            work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata)
+            for invocation, calls in begun.work:
+                await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))
+            await journal.flush(release=True)
+            lease.stop()
+        self._warm.put(live)
+
+
+async def _begin(database: Database, entry: Entry) -> Begun | None:
+    """The message stored and its session leased; None only for an impatient entry."""
+    begun = await _enter(database, entry)
+    if begun is not None or not entry.patient:
+        return begun
+    with database.waiter(topic(entry.name)) as waiter:
+        while (begun := await _enter(database, entry)) is None:
+            await waiter.wait(LOOK_AGAIN)
+    return begun
+
+
+async def _enter(database: Database, entry: Entry) -> Begun | None:
+    entering = asyncio.ensure_future(database.run(enter, entry))
+    try:
+        return await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        # The transaction happens all the same, and nobody else would know its lease.
+        begun = await entering
+        if begun is not None:
+            await database.run(give_back, begun.stored, begun.token)
+        raise
+
+
+def _told(error: BaseException, name: SessionId, *, stored: bool) -> Exception:
+    """The error as a listener gets it."""
+    if isinstance(error, ConfirmError):
+        if stored:
+            log.warning("the run of session %s stopped: %s", name.id, error)
+        return error
+    if isinstance(error, Exception):
+        log.error("the run of session %s failed", name.id, exc_info=error)
+        return error
+    # It is the task that was cancelled, and not whoever listens.
+    if stored:
+        return Busy("The runner was closed before the run ended; the next one goes on with what is left.")
+    return Busy(
+        "The runner was closed before the message was seen to be stored: look at the session before sending again."
+    )

@@ -1,0 +1,61 @@
+"""Sessions kept warm: what the model was shown, ready to be added to, so that a long history is not read again."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from runtime.calls.view import View
+from runtime.store.records import SessionId, Stored
+from runtime.wire import Event
+
+MOST_SESSIONS = 1024
+MOST_EVENTS = 400_000
+
+
+@dataclass
+class Live:
+    """A session in memory. A view may be behind, by what others wrote: it is then read on from where it stands."""
+
+    stored: Stored
+    views: dict[str, View] = field(default_factory=dict)
+    events: int = field(init=False)  # those that are written, or about to be
+
+    def __post_init__(self) -> None:
+        self.events = self.stored.events
+
+    def add(self, event: Event) -> None:
+        for view in self.views.values():
+            if view.seen == self.events:
+                view.add(event)
+        self.events += 1
+
+
+class Warm:
+    """The most recently used sessions, bounded by number and by the events they hold."""
+
+    def __init__(self, most_sessions: int = MOST_SESSIONS, most_events: int = MOST_EVENTS) -> None:
+        self._most_sessions, self._most_events = most_sessions, most_events
+        self._kept: OrderedDict[SessionId, Live] = OrderedDict()
+        self._events = 0
+
+    def take(self, stored: Stored) -> Live:
+        """The session as far as we know it: events are never changed. Put it back when its run went well."""
+        live = self._kept.pop(stored.name, None)
+        if live is not None:
+            self._events -= live.stored.events
+            if _identity(live.stored) == _identity(stored):
+                return Live(stored, live.views)
+        return Live(stored)
+
+    def put(self, live: Live) -> None:
+        self._kept[live.stored.name] = live
+        self._events += live.stored.events
+        while len(self._kept) > self._most_sessions or (self._events > self._most_events and len(self._kept) > 1):
+            _, dropped = self._kept.popitem(last=False)
+            self._events -= dropped.stored.events
+
+
+def _identity(stored: Stored) -> tuple[int, float]:
+    """A database may give the key of a deleted session to the next one."""
+    return stored.key, stored.created

@@ -1,0 +1,298 @@
+"""One stretch of work on a session, under its lease: from what is owed to where the turn waits or ends.
+
+It is written down at three points only: before a tool runs (the intent), before the model is asked (the results), and
+at the end, together with the lease's return.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from runtime.agent import Agent
+from runtime.calls.call import Begin, Call, Refuse, step
+from runtime.calls.seal import Sealer
+from runtime.calls.turn import Recover, Run, Tell, merged, next_step, tell
+from runtime.context import ReadonlyContext
+from runtime.jsontypes import JsonObject
+from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
+from runtime.run.agent_paths import Paths
+from runtime.run.asking import ask, content_of, why
+from runtime.run.execute import Scene, admit, execute, from_model, recover, runnable, was_cancelled
+from runtime.run.journal import Journal
+from runtime.store.database import Database
+from runtime.store.lease import Lease
+from runtime.store.lookup import known_calls
+from runtime.store.records import Invocation, Status
+from runtime.store.shared_state import split_temporary
+from runtime.telemetry import tracing
+from runtime.tool import Tool
+from runtime.wire import Content, Dialect, Event, EventActions, NodeInfo, new_event_id
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not change from one stretch of work to the next."""
+
+    database: Database
+    root: Agent
+    resolve: Callable[[str | Model], Model]
+    clock: Callable[[], float]
+    lease_term: float
+    dialect: Dialect = "call"
+    patience: float = 60.0  # with a model for each piece of its answer, with a gate for its verdict
+    most_model_calls: int = 500  # in one run
+    sealer: Sealer | None = None  # for the stored calls
+
+
+class Work:
+    """Drives a session's invocations."""
+
+    def __init__(
+        self,
+        setting: Setting,
+        journal: Journal,
+        lease: Lease,
+        *,
+        streaming: bool = False,
+        metadata: JsonObject | None = None,
+    ) -> None:
+        self._setting, self._journal, self._lease = setting, journal, lease
+        self._streaming = streaming
+        self._metadata = metadata  # of whoever began this, for every event
+        self._tools: dict[str, Mapping[str, Tool]] = {}
+        self._paths = Paths(setting.root)
+        self._enough = False  # a tool has said that its result needs no words from the model
+
+    async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool = True) -> None:
+        """Until the turn waits for people or the invocation ends. Without `ask` the model is not asked any more:
+        somebody said something new, and will be answered with all of it."""
+        if self._setting.root.find(invocation.agent) is None:
+            # An agent that is gone since leaves its conversation to the root.
+            invocation = replace(invocation, agent=self._setting.root.name)
+        self._paths = Paths(self._agent(invocation.agent))
+        most = self._setting.most_model_calls
+        for asked in count():
+            self._enough = False
+            invocation, calls = await self._settle_turn(invocation, calls)
+            if any(not call.settled for call in calls):
+                self._journal.put(replace(invocation, status=Status.WAITING))
+                return
+            if asked == most:
+                self._fail(invocation, "TOO_MANY_MODEL_CALLS", f"The model was asked {most} times in one run.")
+                break
+            said = await self._ask_model(invocation) if ask and not self._enough else None
+            if said is None or not any(said.calls()):
+                break
+            invocation, calls = await self._admit(invocation, said)
+        self._journal.put(replace(invocation, status=Status.ENDED))
+
+    # The turn's calls
+
+    async def _settle_turn(self, invocation: Invocation, calls: Sequence[Call]) -> tuple[Invocation, list[Call]]:
+        """Runs and tells all that can be run and told."""
+        turn = {call.id: call for call in calls}
+        while True:
+            match next_step(list(turn.values())):
+                case Recover(lost):
+                    for call in lost:
+                        event = await recover(call, await self._tools_for(call) or {}, self._scene())
+                        self._took(turn, step(call, event, self._setting.clock()))
+                case Run(ready):
+                    await self._run(turn, ready)
+                case Tell(untold):
+                    invocation = self._tell(invocation, turn, untold)
+                case "wait" | "ask the model":
+                    return invocation, list(turn.values())
+
+    def _took(self, turn: dict[str, Call], call: Call, *, told: bool = False) -> None:
+        """A call's new state, to be written with the next flush."""
+        turn[call.id] = replace(call, told=told)
+        self._journal.put(turn[call.id])
+
+    async def _run(self, turn: dict[str, Call], ready: Sequence[Call]) -> None:
+        """Runs these at once: the intent is written before the first, each result as soon as it is there."""
+        running: list[tuple[Call, Tool]] = []
+        for call in ready:
+            tool = runnable(call, await self._tools_for(call))
+            refusal = tool if isinstance(tool, Refuse) else None
+            self._took(turn, step(call, refusal or Begin(), self._setting.clock()))
+            if not isinstance(tool, Refuse):
+                running.append((turn[call.id], tool))
+        if not running:
+            return
+        await self._write_intent()
+        scene = self._scene()
+        left = len(running)
+
+        async def run(call: Call, tool: Tool) -> None:
+            nonlocal left
+            outcome = await execute(call, tool, scene)
+            after = step(call, outcome.event, self._setting.clock())
+            self._took(turn, replace(after, actions=outcome.actions))
+            left -= 1
+            if left:
+                await self._journal.flush()
+
+        # A failed write must not cancel a sibling's tool in the middle of its effect.
+        ended = await asyncio.gather(*(run(call, tool) for call, tool in running), return_exceptions=True)
+        for result in ended:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _write_intent(self) -> None:
+        """The last look before an effect outside, which nothing can take back: a process that was frozen meanwhile may
+        have been given up for dead, and its call decided upon."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        await self._journal.flush()
+        if loop.time() - began > self._setting.lease_term / 3:
+            await self._lease.sure()
+
+    def _tell(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
+        actions = merged([EventActions.model_validate(call.actions) for call in untold if call.actions])
+        kept, temporary = split_temporary(actions.state_delta)
+        self._journal.temporary.update(temporary)
+        actions = actions.model_copy(update={"state_delta": kept})
+        for event in tell(untold, self._event(invocation, untold[0].agent), actions, self._setting.dialect):
+            self._add(event)
+            self._enough = self._enough or bool(event.actions.skip_summarization)
+        for call in untold:
+            self._took(turn, replace(call, actions=None), told=True)
+        target = self._setting.root.find(actions.transfer_to_agent or "")
+        if target is None:
+            return invocation
+        self._paths.hand_over(target)
+        invocation = replace(invocation, agent=target.name)
+        self._journal.put(replace(invocation, status=Status.ACTIVE))
+        return invocation
+
+    async def _admit(self, invocation: Invocation, said: Event) -> tuple[Invocation, list[Call]]:
+        """The model's calls become a turn: each behind its gate, written before any of them runs."""
+        turn = self._journal.stored.turn + 1
+        invocation = replace(invocation, turn=turn)
+        tools, scene = await self._tools_of(invocation.agent), self._scene()
+        calls: dict[str, Call] = {}
+        for place, asked in enumerate(said.calls()):
+            call = from_model(asked, agent=invocation.agent, invocation_id=invocation.id, turn=turn, place=place)
+            self._took(calls, await admit(call, tools, scene, self._setting.clock(), self._setting.patience))
+        self._journal.begin_turn(turn)
+        self._journal.put(replace(invocation, status=Status.ACTIVE))
+        return invocation, list(calls.values())
+
+    # The model
+
+    async def _ask_model(self, invocation: Invocation) -> Event | None:
+        """The model's answer as an event; None when it failed, which is told."""
+        await self._journal.flush()
+        agent = self._agent(invocation.agent)
+        event_id = new_event_id()  # one for the answer and the pieces it comes in
+        try:
+            whole = await self._generate(agent, invocation, event_id)
+            given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
+            taken = await self._setting.database.read(known_calls, self._journal.stored.key, given) if given else ()
+            event = self._answer(invocation, event_id, whole, taken)
+            self._add(event)
+        except BaseException as error:
+            if was_cancelled():
+                raise
+            # A model may raise anything, like a tool: it is told, and the session goes on.
+            self._fail(invocation, *why(error, agent.name), error.said if isinstance(error, ModelFailure) else None)
+            return None
+        return event
+
+    async def _generate(self, agent: Agent, invocation: Invocation, event_id: str) -> ModelResponse:
+        model, question = self._setting.resolve(agent.model), await self._question(agent, invocation)
+        with tracing.span("chat", gen_ai__operation__name="chat", gen_ai__request__model=question.model):
+            return await ask(
+                model,
+                question,
+                self._setting.patience,
+                lambda piece: self._journal.emit(self._answer(invocation, event_id, piece)),
+            )
+
+    async def _question(self, agent: Agent, invocation: Invocation) -> ModelRequest:
+        name = self._journal.stored.name
+        context = ReadonlyContext(
+            agent_name=agent.name,
+            invocation_id=invocation.id,
+            user_id=name.user_id,
+            session_id=name.id,
+            state=self._journal.state,
+        )
+        async with asyncio.timeout(self._setting.patience):
+            tools = await self._tools_of(agent.name)
+            instruction = await agent.instruct(context)
+        return ModelRequest(
+            model=agent.model if isinstance(agent.model, str) else agent.name,
+            contents=(await self._journal.view(agent.name)).contents,
+            instruction=instruction,
+            tools=[tool.declaration for tool in tools.values()],
+            config=agent.generate_content_config,
+            streaming=self._streaming,
+        )
+
+    def _answer(
+        self, invocation: Invocation, event_id: str, response: ModelResponse, taken: Collection[str] = ()
+    ) -> Event:
+        event = self._event(invocation, invocation.agent)
+        event.id = event_id
+        event.content = content_of(response, taken)
+        event.partial = True if response.partial else None
+        event.finish_reason = response.finish_reason
+        event.usage_metadata = response.usage
+        event.model_version = response.model_version
+        event.long_running_tool_ids = [] if any(event.calls()) else None
+        return event
+
+    def _fail(self, invocation: Invocation, code: str, message: str, said: Content | None = None) -> None:
+        """The failure as an event: the session goes on with the next message."""
+        event = self._event(invocation, invocation.agent)
+        event.content = said
+        event.error_code, event.error_message = code, message
+        self._add(event)
+
+    # What all of these need
+
+    def _add(self, event: Event) -> None:
+        author = self._setting.root.find(event.author)
+        self._journal.add(event, speaker=author.name if author and author.keeps_the_conversation else None)
+
+    def _event(self, invocation: Invocation, author: str) -> Event:
+        path = self._paths.of(self._agent(author))
+        return Event(
+            invocation_id=invocation.id,
+            author=author,
+            node_info=NodeInfo(path=path),
+            custom_metadata=self._metadata,
+            timestamp=self._setting.clock(),
+        )
+
+    def _agent(self, name: str) -> Agent:
+        return self._setting.root.find(name) or self._setting.root
+
+    async def _tools_of(self, agent: str) -> Mapping[str, Tool]:
+        if agent not in self._tools:
+            self._tools[agent] = await self._agent(agent).resolve_tools()
+        return self._tools[agent]
+
+    async def _tools_for(self, call: Call) -> Mapping[str, Tool] | None:
+        """Its owner's tools: none if the agent is gone; None if it cannot say now what tools it has."""
+        if self._setting.root.find(call.agent) is None:
+            return {}
+        try:
+            return await self._tools_of(call.agent)
+        except BaseException:
+            if was_cancelled():
+                raise
+            log.exception("the tools of %s cannot be listed, so its call %s does not run", call.agent, call.id)
+            return None
+
+    def _scene(self) -> Scene:
+        name = self._journal.stored.name
+        return Scene(name.app, name.user_id, name.id, self._journal.state, self._setting.dialect)

@@ -1,0 +1,156 @@
+"""One way to run SQL: every transaction is a synchronous function, run whole on SQLite or PostgreSQL.
+
+    def count(tx: Tx, session: str) -> int:
+        row = tx.execute(for_update(select(t.c.n).where(t.c.id == session))).one()   # lock first, then read
+        tx.execute(update(t).where(t.c.id == session).values(n=row.n + 1, at=tx.now()))
+        tx.notify(f"session:{session}")
+        return row.n + 1
+
+    await database.run(count, "s-1")
+
+A function does nothing but SQL: it may be run again after a deadlock, and it is not the place to call anybody. What it
+raises takes back its own work and reaches its caller. A caller that is cancelled undoes nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from runtime.errors import StoreError
+from runtime.store.sqlite import SqliteEngine
+from runtime.store.transaction import Dialect, Engine, Limits, OutcomeUnknown, Tx, for_update
+from runtime.store.wakeups import Hub, Waiter
+
+__all__ = ["Database", "Limits", "OutcomeUnknown", "Tx", "Waiter", "for_update"]
+
+DEFAULT_LIMITS = Limits()
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_EXAMPLES = "a store is sqlite:///confirm.db, or postgresql://user:password@host/name"
+
+
+class Database:
+    """A store, opened. Belongs to the event loop that opened it."""
+
+    def __init__(self, engine: Engine, hub: Hub, url: str, *, read_only: bool, context: object = None) -> None:
+        self._engine = engine
+        self._hub = hub
+        self._context = context
+        self.url = url
+        self.read_only = read_only
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        clock: Callable[[], float] | None = None,
+        read_only: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
+        context: object = None,
+    ) -> Database:
+        """Without a clock it is the server's on PostgreSQL, this machine's on SQLite.
+
+        Every transaction finds the `context` at its `tx`: a key, for example, without which some functions can't write.
+        """
+        hub = Hub()
+        engine: Engine
+        scheme = url.partition(":")[0].partition("+")[0]
+        if url == ":memory:" or scheme == "sqlite":
+            engine = await SqliteEngine.open(_sqlite_path(url), clock or time.time, hub, limits, read_only=read_only)
+        elif scheme in ("postgresql", "postgres"):
+            engine = await _open_postgres(url, clock, hub, limits, read_only=read_only)
+        else:
+            raise StoreError(f"{_without_secrets(url)!r} is not the URL of a store: {_EXAMPLES}.")
+        return cls(engine, hub, _without_secrets(url), read_only=read_only, context=context)
+
+    @property
+    def dialect(self) -> Dialect:
+        return self._engine.dialect
+
+    async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """One writing transaction; returns when it is committed."""
+        return await self._engine.write(lambda tx: fn(self._equipped(tx), *args, **kwargs))
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """One consistent look at what is committed, never in line behind writers."""
+        return await self._engine.read(lambda tx: fn(self._equipped(tx), *args, **kwargs))
+
+    async def settle_in(self, fn: Callable[[Tx], None]) -> None:
+        """Once, by a process that is about to work on the store: runs `fn` if nobody else does, and before anybody can.
+
+        What dead processes held, such as leases, need not lapse then. From here on others can tell that we are there.
+        """
+        await self._engine.settle_in(lambda tx: fn(self._equipped(tx)))
+
+    def waiter(self, *topics: str) -> Waiter:
+        """`with database.waiter(topic) as w:` hears of every `tx.notify(topic)` committed from there on.
+
+        A wake-up may come without a reason, and from another replica it may be lost with a connection: look at the
+        store after each `await w.wait(seconds)`, whatever it returned.
+        """
+        return Waiter(self._hub, topics)
+
+    def listen(self, listener: Callable[[object], None]) -> None:
+        """`listener` gets every `tx.report(fact)` of this process, after its commit, on the event loop."""
+        self._hub.listen(listener)
+
+    async def close(self) -> None:
+        """What was accepted is still done; what comes later is refused."""
+        await self._engine.close()
+
+    def _equipped(self, tx: Tx) -> Tx:
+        tx.context = self._context
+        return tx
+
+
+def _sqlite_path(url: str) -> Path | None:
+    """None is a store in memory."""
+    try:
+        parsed = make_url("sqlite://" if url == ":memory:" else url)
+    except ArgumentError as error:
+        raise StoreError(f"{url!r} is not the URL of a store: {_EXAMPLES}.") from error
+    if parsed.host or parsed.query:
+        raise StoreError(
+            f"{url!r} has parts that a SQLite store doesn't know. A file here is sqlite:///confirm.db (three "
+            "slashes), elsewhere sqlite:////var/lib/confirm.db (four)."
+        )
+    if not parsed.database or parsed.database == ":memory:":
+        return None
+    return Path(parsed.database).resolve()
+
+
+async def _open_postgres(
+    url: str, clock: Callable[[], float] | None, hub: Hub, limits: Limits, *, read_only: bool
+) -> Engine:
+    try:
+        from runtime.store.postgres import PostgresEngine
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise StoreError("A PostgreSQL store needs the asyncpg driver: pip install 'adk-confirm[postgres]'.") from error
+    from runtime.store.postgres import PostgresEngine
+
+    dsn = "postgresql:" + url.partition(":")[2]
+    return await PostgresEngine.open(dsn, _without_secrets(url), clock, hub, limits, read_only=read_only)
+
+
+def _without_secrets(url: str) -> str:
+    """For messages: no password, wherever in the URL it stood."""
+    if "@" not in url and "?" not in url:
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket too few: what is what in it is not known
+        return url.partition("//")[0] + "//…"
+    credentials, at, place = parts.netloc.rpartition("@")
+    return f"{parts.scheme}://{credentials.partition(':')[0]}{at}{place}{parts.path}"

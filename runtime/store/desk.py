@@ -1,0 +1,62 @@
+"""What belongs to a desk, such as Slack: sessions that it opened, names that it gives, state that it shares.
+
+Others may share the store with a desk, such as `adk-confirm api`. Each transaction that writes to a session asks here
+first, so that no way in can forget it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select
+
+from runtime.errors import Forbidden
+from runtime.store.database import Tx
+from runtime.store.records import SessionId, Stored
+from runtime.store.tables import desks
+from runtime.store.upsert import upsert
+
+_PREFIX = select(desks.c.prefix).where(desks.c.app == bindparam("app_"))
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who wants to write. `shares_state`: others may write an app's `app:` state although the app has a desk."""
+
+    desk: bool = False
+    shares_state: bool = False
+
+
+ANYBODY = Sender()
+
+
+def open_desk(tx: Tx, app: str, prefix: str) -> None:
+    """From now on names that begin with `prefix` are the desk's."""
+    if tx.execute(_PREFIX, {"app_": app}).scalar_one_or_none() != prefix:
+        tx.execute(upsert(tx.dialect, desks), {"app": app, "prefix": prefix})
+
+
+def check_sender(
+    tx: Tx, sender: Sender, name: SessionId, session: Stored | None = None, keys: Iterable[str] = ()
+) -> None:
+    """Raises `Forbidden` for what is the desk's alone. `session` is what there is of that name, `keys` are those of the
+    state that would be written."""
+    if sender.desk:
+        return
+    if session is not None and session.opened_by == "desk":
+        raise Forbidden(f"Session {name.id} was opened in Slack and takes nothing by another way. Nothing was changed.")
+    prefix = tx.execute(_PREFIX, {"app_": name.app}).scalar_one_or_none()
+    if prefix is None:
+        return
+    for what, text in (("user", name.user_id), ("session", name.id)):
+        if text.startswith(prefix):
+            raise Forbidden(
+                f"The {what} {text} is Slack's: names with {prefix} in front are taken. Nothing was changed."
+            )
+    shared = next((key for key in keys if key.startswith("app:")), None)
+    if shared is not None and not sender.shares_state:
+        raise Forbidden(
+            f"{shared} is state that sessions in Slack see too, and approvals may hang on it. Nothing was changed. "
+            "Whoever runs this API can allow it: adk-confirm api --shared-state."
+        )

@@ -1,0 +1,307 @@
+"""Who may work on a row now: a session, a confirmation, a mailbox. Two columns and a token, on any table.
+
+    claim    one conditional write; who gets the token works, everybody else sees None
+    holds    fences what a holder writes: its token still stands, and nobody can take the row before the commit
+    Lease    renews in the background while the work lasts, and is what a holder reads and writes with
+
+A lease ends by time, so a dead process keeps nothing. The token does not: a holder that was late may still
+write as long as nobody else has claimed the row. Effects outside can't be fenced like that, so right before one
+`await lease.sure()` asks the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, wraps
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    ColumnElement,
+    Double,
+    Select,
+    String,
+    Table,
+    Update,
+    bindparam,
+    or_,
+    select,
+    update,
+)
+
+from runtime.errors import Busy, StoreError
+from runtime.store.database import Database, Tx, Waiter, for_update
+
+TERM = 10.0
+"""How long a row stays a dead process's own, unless a setting says otherwise."""
+POLL = 5.0
+_LONGEST_PAUSE = 1.0
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseLost(Busy):
+    """Another worker took over the row: whoever gets this stops, and changed nothing."""
+
+    def __init__(self) -> None:
+        super().__init__("Another process took over; look at the session again before trying once more.")
+
+
+def lease_columns() -> tuple[Column[str], Column[float]]:
+    """For a table whose rows are leased."""
+    return Column("lease_token", String(32)), Column("lease_until", Double)
+
+
+def free(table: Table, now: float | BindParameter[float]) -> ColumnElement[bool]:
+    """Nobody holds the row, or not any more."""
+    return or_(table.c.lease_until.is_(None), table.c.lease_until <= now)
+
+
+@dataclass(frozen=True)
+class _Statements:
+    """Made once per table: a statement costs more to build than to run."""
+
+    claim: Update
+    renew: Update
+    release: Update
+    holds: Select[str]
+    remaining: Select[float]
+
+
+@cache
+def _statements(table: Table) -> _Statements:
+    token = bindparam("claimed_token", type_=String)
+    until = bindparam("claimed_until", type_=Double)
+    is_held = table.c.lease_token == token
+    is_free = free(table, bindparam("claimed_at", type_=Double))
+    return _Statements(
+        claim=update(table).where(is_free).values(lease_token=token, lease_until=until),
+        renew=update(table).where(is_held).values(lease_until=until),
+        release=update(table).where(is_held).values(lease_token=None, lease_until=None),
+        holds=for_update(select(table.c.lease_token).where(is_held)),
+        remaining=select(table.c.lease_until).where(is_held),
+    )
+
+
+def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
+    """The token for the one row that `where` names, or None: there is no such row, or somebody holds it."""
+    token = secrets.token_hex(16)
+    now = tx.now()
+    claimed = tx.execute(
+        _statements(table).claim.where(where),
+        {"claimed_token": token, "claimed_at": now, "claimed_until": now + term},
+    ).rowcount
+    if claimed > 1:
+        raise ValueError(f"a lease is for one row, and this condition names {claimed}: {where}")
+    return token if claimed else None
+
+
+def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float) -> bool:
+    until = tx.now() + term
+    held = _statements(table).renew.where(where)
+    return tx.execute(held, {"claimed_token": token, "claimed_until": until}).rowcount == 1
+
+
+def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
+    """Whoever waits for the topic may try at once."""
+    held = _statements(table).release.where(where)
+    released = tx.execute(held, {"claimed_token": token}).rowcount == 1
+    if released and topic is not None:
+        tx.notify(topic)
+    return released
+
+
+def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:
+    """True: the row is the token's, and stays so until this transaction ends."""
+    held = _statements(table).holds.where(where)
+    return tx.execute(held, {"claimed_token": token}).first() is not None
+
+
+def remaining(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> float | None:
+    """Seconds left on the lease; None when the row is not the token's."""
+    held = _statements(table).remaining.where(where)
+    until: float | None = tx.execute(held, {"claimed_token": token}).scalar_one_or_none()
+    return None if until is None else until - tx.now()
+
+
+class Lease:
+    """A claimed row, renewed every third of its term between `async with` and the end of it, then released.
+
+    Its holder reads and writes through it: `run` takes back what is written once the row is somebody else's. Nothing
+    is cancelled then: half a tool's run is worse than a whole one. `lost` is set only when the store says so. A process
+    that stood still for longer than the term may find the row its own, and goes on.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        table: Table,
+        where: ColumnElement[bool],
+        token: str,
+        *,
+        term: float,
+        topic: str | None = None,
+    ) -> None:
+        self.token = token
+        self.lost = asyncio.Event()
+        self._database = database
+        self._table = table
+        self._where = where
+        self._topic = topic
+        self._term = term
+        self._keeper: asyncio.Task[None] | None = None
+        self._released = False
+
+    async def __aenter__(self) -> Self:
+        self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_keeper()
+        if not (self._released or self.lost.is_set()):
+            await self._give_back(patience=0.0 if kind is asyncio.CancelledError else self._term)
+        self.stop()
+
+    async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """A transaction that counts only if the row is ours at its end. Looked at last, the row is also locked last, so
+        that `fn` may lock what it locks in the usual order."""
+
+        @wraps(fn)
+        def fenced(tx: Tx) -> R:
+            result = fn(tx, *args, **kwargs)
+            if not holds(tx, self._table, self._where, self.token):
+                raise LeaseLost
+            return result
+
+        try:
+            return await self._database.run(fenced)
+        except LeaseLost:
+            self.lost.set()
+            raise
+
+    async def read(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        return await self._database.read(fn, *args, **kwargs)
+
+    def waiter(self, *topics: str) -> Waiter:
+        return self._database.waiter(*topics)
+
+    async def sure(self) -> None:
+        """Awaited right before an effect outside; raises `LeaseLost`, or what keeps the store from answering. A lease
+        that is nearly over, or was over for a while and taken by nobody, is renewed first. An answer that is older than
+        the lease had left says nothing: the process stood still meanwhile, so the store is asked again."""
+        clock = asyncio.get_running_loop().time
+        while not (self.lost.is_set() or self._released):
+            asked = clock()
+            left = await self._database.read(remaining, self._table, self._where, self.token)
+            if left is None:
+                self.lost.set()
+            elif left < self._term / 3:
+                asked, left = clock(), self._term
+                await self._renew()
+            if left is not None and not self.lost.is_set() and clock() - asked < left:
+                return
+        raise LeaseLost
+
+    async def release(self) -> None:
+        self.stop()
+        await self._database.run(release, self._table, self._where, self.token, topic=self._topic)
+
+    def stop(self) -> None:
+        """Renews no more, and leaves the row alone: for who has released it in a transaction of its own."""
+        self._released = True
+        self._end_keeper()
+
+    def _end_keeper(self) -> None:
+        if self._keeper is not None:
+            self._keeper.cancel()
+            self._keeper = None
+
+    async def _give_back(self, patience: float) -> None:
+        """As soon as the store is there again: what is left to lapse nobody can work on until then. The work is done
+        and stored, so a store that stays away must not look as if it were not."""
+        loop = asyncio.get_running_loop()
+        until, pause = loop.time() + patience, 0.1
+        while True:
+            try:
+                await self.release()
+                return
+            except (StoreError, Busy) as error:
+                if loop.time() + pause > until:
+                    _log.warning("A lease was not released, and is left to lapse: %s", error)
+                    return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    async def _keep(self) -> None:
+        while not self.lost.is_set():
+            await asyncio.sleep(self._term / 3)
+            try:
+                async with asyncio.timeout(self._term / 3):
+                    await self._renew()
+            except (StoreError, Busy, TimeoutError) as error:
+                _log.warning("A lease could not be renewed, and will be tried again: %s", error)
+            except Exception:  # noqa: BLE001  (the keeper's outermost boundary: `sure` and `run` ask the store themselves)
+                _log.exception("A lease could not be renewed, and will be tried again.")
+
+    async def _renew(self) -> None:
+        if not await self._database.run(renew, self._table, self._where, self.token, term=self._term):
+            self.lost.set()
+
+
+async def try_lease(
+    database: Database,
+    table: Table,
+    where: ColumnElement[bool],
+    *,
+    topic: str | None = None,
+    term: float = TERM,
+) -> Lease | None:
+    """The lease, or None when somebody else has it."""
+    claiming = asyncio.ensure_future(database.run(claim, table, where, term=term))
+    try:
+        token = await asyncio.shield(claiming)
+    except asyncio.CancelledError:
+        # The claim happens all the same; nobody would know its token.
+        token = await claiming
+        if token is not None:
+            await database.run(release, table, where, token, topic=topic)
+        raise
+    return None if token is None else Lease(database, table, where, token, topic=topic, term=term)
+
+
+async def wait_for_lease(
+    database: Database,
+    table: Table,
+    where: ColumnElement[bool],
+    *,
+    topic: str,
+    patience: float,
+    term: float = TERM,
+    poll: float = POLL,
+) -> Lease:
+    """Waits until whoever holds the row releases it, or its lease lapses; `Busy` after `patience` seconds."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + patience
+    with database.waiter(topic) as waiter:
+        while True:
+            lease = await try_lease(database, table, where, topic=topic, term=term)
+            if lease is not None:
+                return lease
+            left = until - loop.time()
+            if left <= 0:
+                raise Busy(
+                    f"Somebody else is at work on this and did not finish within {patience:g} seconds. "
+                    "Nothing was changed; trying again is safe."
+                )
+            await waiter.wait(min(poll, left))

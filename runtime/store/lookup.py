@@ -1,0 +1,150 @@
+"""What is looked up in sessions: events, calls, requests, invocations, and what is owed to whom."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, bindparam, func, select
+
+from runtime.calls.call import Call, CallState
+from runtime.calls.view import Glimpse
+from runtime.store.database import Tx
+from runtime.store.records import CALL, Invocation, SessionId, Status, is_storable_id
+from runtime.store.tables import calls, events, invocations, requests, sessions
+from runtime.wire import Event
+
+
+def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
+    """The events from number `after` on, oldest first."""
+    rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
+    return [Event.model_validate_json(row.body) for row in rows]
+
+
+def read_glimpses(tx: Tx, key: int, after: int) -> list[Glimpse]:
+    """The same for a model's view."""
+    rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
+    return [Glimpse.model_validate_json(row.body) for row in rows]
+
+
+_EVENTS = (
+    select(events.c.body)
+    .where(events.c.session == bindparam("key_"), events.c.seq >= bindparam("after_"))
+    .order_by(events.c.seq)
+)
+
+
+def read_bodies(tx: Tx, key: int) -> list[str]:
+    """The events as their stored JSON."""
+    return [row.body for row in tx.execute(_EVENTS, {"key_": key, "after_": 0})]
+
+
+def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:
+    rows = tx.execute(select(calls.c.body).where(calls.c.session == key, calls.c.turn == turn))
+    return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: call.place)
+
+
+def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
+    if not is_storable_id(call_id):
+        return None
+    body = tx.execute(select(calls.c.body).where(calls.c.session == key, calls.c.id == call_id)).scalar_one_or_none()
+    return None if body is None else CALL.validate_json(body)
+
+
+def read_calls(tx: Tx, key: int) -> list[Call]:
+    """In the order they were made."""
+    rows = tx.execute(select(calls.c.body).where(calls.c.session == key))
+    return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: (call.turn, call.place))
+
+
+def known_calls(tx: Tx, key: int, ids: Collection[str]) -> set[str]:
+    """Those of the ids that are taken, by a call or by a request."""
+    asked = [call_id for call_id in ids if is_storable_id(call_id)]
+    found = [
+        tx.execute(select(table.c.id).where(table.c.session == key, table.c.id.in_(asked))).scalars()
+        for table in (calls, requests)
+    ]
+    return {call_id for ids in found for call_id in ids}
+
+
+def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
+    """The call that a request is about; a call's own id is taken too."""
+    if not is_storable_id(request_id):
+        return None
+    asked = select(requests.c.call).where(requests.c.session == key, requests.c.id == request_id)
+    call_id = tx.execute(asked).scalar_one_or_none()
+    call = read_call(tx, key, call_id or request_id)
+    if call is None or call_id is None or call.has_asked(request_id):
+        return call
+    # The table is only an index. If it says something else than the calls, then somebody changed it.
+    return next((one for one in read_calls(tx, key) if one.has_asked(request_id)), None)
+
+
+def read_invocation(tx: Tx, key: int, invocation_id: str) -> Invocation | None:
+    if not is_storable_id(invocation_id):
+        return None
+    row = tx.execute(
+        select(invocations).where(invocations.c.session == key, invocations.c.id == invocation_id)
+    ).one_or_none()
+    return None if row is None else Invocation(row.id, row.agent, row.turn, Status(row.status))
+
+
+def active_invocations(tx: Tx, key: int) -> list[Invocation]:
+    rows = tx.execute(
+        select(invocations)
+        .where(invocations.c.session == key, invocations.c.status == Status.ACTIVE.value)
+        .order_by(invocations.c.turn)
+    )
+    return [Invocation(row.id, row.agent, row.turn, Status(row.status)) for row in rows]
+
+
+def active(tx: Tx, name: SessionId, ids: Collection[str] | None = None) -> bool:
+    """Whether any of these invocations still owes something; without ids, whether anything in the session does."""
+    found = (
+        select(func.count())
+        .select_from(invocations.join(sessions, invocations.c.session == sessions.c.key))
+        .where(
+            sessions.c.app == name.app,
+            sessions.c.user_id == name.user_id,
+            sessions.c.id == name.id,
+            invocations.c.status == Status.ACTIVE.value,
+        )
+    )
+    return tx.execute(found if ids is None else found.where(invocations.c.id.in_(ids))).scalar_one() > 0
+
+
+def abandoned(tx: Tx, apps: Collection[str], *, desk: bool = False, limit: int = 100) -> list[SessionId]:
+    """Sessions that owe something while nobody works on them: their process died. In no order, so that those that
+    fail again and again do not stand before the others. The desk takes up its own sessions, others take up theirs."""
+    owing = select(invocations.c.session).where(invocations.c.status == Status.ACTIVE.value)
+    found = (
+        select(sessions.c.app, sessions.c.user_id, sessions.c.id)
+        .where(
+            sessions.c.key.in_(owing),
+            sessions.c.app.in_(apps),
+            _belonging(desk),
+            func.coalesce(sessions.c.lease_until, 0.0) <= tx.now(),
+        )
+        .order_by(func.random())
+        .limit(limit)
+    )
+    return [SessionId(row.app, row.user_id, row.id) for row in tx.execute(found)]
+
+
+def _belonging(desk: bool) -> ColumnElement[bool]:
+    return sessions.c.opened_by == "desk" if desk else sessions.c.opened_by != "desk"
+
+
+def unknown_since(
+    tx: Tx, apps: Collection[str], age: float, *, desk: bool = False, limit: int = 100
+) -> list[tuple[SessionId, str, int]]:
+    """Calls that have been unknown for so long that the model must be told, each with the attempt that is."""
+    found = (
+        select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
+        .join(calls, calls.c.session == sessions.c.key)
+        .where(calls.c.state == CallState.UNKNOWN.value, calls.c.since <= tx.now() - age, sessions.c.app.in_(apps))
+        .where(_belonging(desk))
+        .order_by(func.random())
+        .limit(limit)
+    )
+    unknown = [(SessionId(row.app, row.user_id, row.id), CALL.validate_json(row.body)) for row in tx.execute(found)]
+    return [(name, call.id, call.attempt) for name, call in unknown]

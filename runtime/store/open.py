@@ -1,0 +1,29 @@
+"""The runtime's store, opened: its schema up to date, and no lease left over where nobody else can be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from runtime.store.database import Database
+from runtime.store.migrate import History, migrate
+from runtime.store.sessions import free_all
+
+HISTORY = History("runtime", Path(__file__).parent / "migrations", "0002")
+
+
+async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:
+    """Raises `StoreError` with what to do about it."""
+    database = await Database.open(url, clock=clock)
+    try:
+        await bring_up_to_date(database)
+        await database.settle_in(free_all)
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+async def bring_up_to_date(database: Database) -> None:
+    """The runtime's tables in a database that somebody else has opened, for more than the runtime."""
+    await migrate(database, HISTORY)

@@ -1,0 +1,244 @@
+"""The engine of several replicas: PostgreSQL, by asyncpg, with the same synchronous functions."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+import asyncpg
+import sqlalchemy
+from sqlalchemy import Connection, event
+from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
+
+from runtime.errors import Busy, StoreError
+from runtime.store.postgres_wire import PRESENCE, DriverConnection, Wire
+from runtime.store.transaction import Dialect, Gate, Job, Limits, OutcomeUnknown, R, Tx
+from runtime.store.wakeups import Hub, topic_key
+
+WRITERS = 10
+READERS = 5
+ATTEMPTS = 8
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+AWAY_SECONDS = 5.0
+"""For so long a transaction waits for a server that restarts, or for the one that takes its place."""
+
+_READ_ONLY = "25006"  # read_only_sql_transaction
+_TRY_AGAIN = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
+SESSION = {
+    "application_name": "adk-confirm",
+    # A replica that is frozen or cut off must not keep its row locks from the others.
+    "idle_in_transaction_session_timeout": "10000",
+    "tcp_keepalives_idle": "30",
+}
+
+
+class Away(StoreError):
+    """No server can be reached that takes this, just now. Nothing was stored."""
+
+
+class PostgresEngine:
+    dialect: Dialect = "postgresql"
+
+    def __init__(
+        self, dsn: str, name: str, clock: Callable[[], float] | None, hub: Hub, limits: Limits, *, read_only: bool
+    ) -> None:
+        self._dsn = dsn
+        self._name = name
+        self._clock = clock
+        self._hub = hub
+        # A service reads what it has just written, so a standby is never good enough for it, not even for reading.
+        # Who only reads takes what the URL says.
+        self._wanted = None if read_only else "read-write"
+        self._writes = None if read_only else self._pool(WRITERS)
+        if self._writes is not None:
+            event.listen(self._writes.sync_engine, "handle_error", _dropped_if_read_only)
+        # Readers have connections of their own: they don't stand in line behind writers that wait for a lock.
+        self._reads = self._pool(READERS).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        self._wire = None if read_only else Wire(self._connect, hub)
+        self._write_gate, self._read_gate = Gate(limits), Gate(limits)
+        self._running: set[asyncio.Task[None]] = set()
+        self._closing = False
+
+    @classmethod
+    async def open(
+        cls, dsn: str, name: str, clock: Callable[[], float] | None, hub: Hub, limits: Limits, *, read_only: bool
+    ) -> PostgresEngine:
+        engine = cls(dsn, name, clock, hub, limits, read_only=read_only)
+        if engine._wire is not None:
+            await engine._wire.start()
+        else:
+            await engine.read(lambda tx: tx.execute(sqlalchemy.select(1)))
+        return engine
+
+    async def write(self, work: Callable[[Tx], R]) -> R:
+        if self._writes is None:
+            raise StoreError("The store was opened for reading only.")
+        return await self._submit(self._writes, self._write_gate, work)
+
+    async def read(self, work: Callable[[Tx], R]) -> R:
+        return await self._submit(self._reads, self._read_gate, work)
+
+    async def settle_in(self, work: Callable[[Tx], None]) -> None:
+        if self._wire is None:
+            raise StoreError("The store was opened for reading only.")
+        alone = await self._connect()
+        try:
+            if await alone.fetchval("SELECT pg_try_advisory_lock($1)", PRESENCE):
+                await self.write(work)
+        finally:
+            await alone.close()  # and with it, the lock goes
+        await self._wire.announce()
+
+    async def close(self) -> None:
+        """What was accepted is still done."""
+        self._closing = True
+        while self._running:
+            await asyncio.wait(self._running)
+        if self._wire is not None:
+            await self._wire.close()
+        if self._writes is not None:
+            await self._writes.dispose()
+        await self._reads.dispose()
+
+    async def _submit(self, pool: AsyncEngine, gate: Gate, work: Callable[[Tx], R]) -> R:
+        await gate.enter()
+        if self._closing:
+            gate.leave()
+            raise StoreError("The store is closed.")
+        # A task of its own: a caller that is cancelled leaves, the transaction goes on.
+        job: Job[R] = Job(work, asyncio.get_running_loop().create_future())
+        task = asyncio.create_task(self._perform(pool, job))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        task.add_done_callback(lambda _: gate.leave())
+        return await job.future
+
+    async def _perform(self, pool: AsyncEngine, job: Job[Any]) -> None:
+        try:
+            await self._attempt_until_done(pool, job)
+        except Exception as error:  # noqa: BLE001  (handed on to the caller)
+            job.fail(error)
+        if job.topics and self._wire is not None:
+            keys = [topic_key(topic) for topic in job.topics]
+            self._hub.wake(keys)
+            self._wire.send(keys)
+        job.settle()
+        self._hub.tell(job.facts)
+
+    async def _attempt_until_done(self, pool: AsyncEngine, job: Job[Any]) -> None:
+        until = asyncio.get_running_loop().time() + AWAY_SECONDS
+        away = attempt = 0
+        while True:
+            attempt += 1
+            try:
+                await self._attempt(pool, job)
+                return
+            except Away:
+                away += 1
+                if self._closing or self._wanted is None or asyncio.get_running_loop().time() >= until:
+                    raise
+            except DBAPIError as error:
+                reason = _why_again(error)
+                if reason is None:
+                    raise
+                if attempt - away == ATTEMPTS:
+                    raise StoreError(
+                        f"PostgreSQL did not take a transaction in {ATTEMPTS} attempts ({reason}). "
+                        "Nothing of it was stored; try again later."
+                    ) from error
+            except TimeoutError as error:
+                raise StoreError(
+                    f"PostgreSQL did not answer within {COMMAND_SECONDS:g} seconds. Nothing was stored; "
+                    "try again later."
+                ) from error
+            # Jitter, so that those who collided do not meet again.
+            await asyncio.sleep(random.uniform(0.5, 1.0) * 0.01 * 2 ** min(attempt, 6))  # noqa: S311  (no secret)
+
+    async def _attempt(self, pool: AsyncEngine, job: Job[Any]) -> None:
+        try:
+            connection = await pool.connect().start()
+        except sqlalchemy.exc.TimeoutError:
+            raise Busy("All connections to PostgreSQL are in use. Nothing was stored; try again soon.") from None
+        try:
+            transaction = await connection.begin()
+            await connection.run_sync(self._run_job, job)
+            if job.error is not None:
+                error, job.error = job.error, None
+                await transaction.rollback()
+                raise error
+            await _commit(transaction)
+        finally:
+            await connection.close()
+
+    def _run_job(self, connection: Connection, job: Job[Any]) -> None:
+        job.run(Tx(connection, "postgresql", self._clock))
+
+    def _pool(self, size: int) -> AsyncEngine:
+        return create_async_engine(
+            "postgresql+asyncpg://",
+            async_creator=self._connect,
+            pool_size=size,
+            max_overflow=0,
+            pool_timeout=10,
+            hide_parameters=True,
+        )
+
+    async def _connect(self) -> DriverConnection:
+        try:
+            connection: DriverConnection = await asyncpg.connect(
+                self._dsn,
+                timeout=CONNECT_SECONDS,
+                command_timeout=COMMAND_SECONDS,
+                target_session_attrs=self._wanted,
+                server_settings=SESSION,
+            )
+        except asyncpg.TargetServerAttributeNotMatched as error:
+            raise Away(
+                f"PostgreSQL at {self._name} takes no writes: it is a standby, or was made read-only. Wait for the "
+                "failover to end, or name the primary in the store's URL."
+            ) from error
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+            reason = str(error) or "no answer"
+            raise Away(
+                f"PostgreSQL at {self._name} can't be reached: {reason}. Start it, or correct the store's URL."
+            ) from error
+        return connection
+
+
+def _dropped_if_read_only(context: ExceptionContext) -> None:
+    """The server behind this connection takes no writes any more. The pool drops it, with all others of its age, and
+    looks for the server that does."""
+    if _state(context.original_exception) == _READ_ONLY:
+        context.is_disconnect = True
+
+
+def _state(error: BaseException | None) -> object:
+    return getattr(error, "sqlstate", None)
+
+
+async def _commit(transaction: AsyncTransaction) -> None:
+    try:
+        await transaction.commit()
+    except (DBAPIError, OSError) as error:
+        if isinstance(error, OSError) or error.connection_invalidated:
+            raise OutcomeUnknown(
+                "The connection to PostgreSQL broke during the commit: whether this was stored is not known. "
+                "Look before trying again."
+            ) from error
+        raise
+
+
+def _why_again(error: DBAPIError) -> str | None:
+    """Only what provably left nothing behind is tried again."""
+    if error.connection_invalidated:
+        return "the connection broke"
+    if _state(error.orig) in _TRY_AGAIN:
+        return "others were in the way"
+    if type(error.orig).__name__ == "InvalidCachedStatementError":
+        return "the schema was changed meanwhile"
+    return None

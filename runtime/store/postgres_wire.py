@@ -1,0 +1,155 @@
+"""Wake-ups between replicas: one connection that listens, says what was committed here, and that this one is there.
+
+`NOTIFY` inside a transaction takes a lock of the whole database server when it commits. So topics are collected, and go
+out after the commit, all that came together in one statement. What is lost with a connection or a process
+costs time, not truth: after every reconnection all waiters look again, and each of them polls slowly anyhow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from asyncpg import InterfaceError, InternalClientError, PostgresError
+
+from runtime.errors import StoreError
+from runtime.store.wakeups import Hub
+
+CHANNEL = "adk_confirm"
+EVERYBODY = "*"
+PAYLOAD_TOPICS = 400  # of 17 bytes each: PostgreSQL takes payloads of less than 8000 bytes
+BACKLOG = 4000
+PRESENCE = int.from_bytes(b"adk-conf", signed=True)
+"""An advisory lock: shared by all processes that are there, taken alone by one that finds nobody there."""
+PING_SECONDS = 30.0
+RETRY_SECONDS = 1.0
+
+_log = logging.getLogger(__name__)
+
+
+class DriverConnection(Protocol):
+    """What is used here of asyncpg's connection."""
+
+    async def execute(self, query: str, *args: object, timeout: float | None = None) -> str: ...
+
+    async def fetchval(self, query: str, *args: object, timeout: float | None = None) -> object: ...
+
+    async def add_listener(self, channel: str, callback: Callable[..., None]) -> None: ...
+
+    def add_termination_listener(self, callback: Callable[[object], None]) -> None: ...
+
+    def get_server_pid(self) -> int: ...
+
+    def is_closed(self) -> bool: ...
+
+    async def close(self, *, timeout: float | None = None) -> None: ...
+
+    def terminate(self) -> None: ...
+
+
+class Wire:
+    def __init__(self, connect: Callable[[], Awaitable[DriverConnection]], hub: Hub) -> None:
+        self._connect = connect
+        self._hub = hub
+        self._outbox: set[str] = set()
+        self._stirred = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        self._present = False
+        self._announced = asyncio.Event()
+
+    async def start(self) -> None:
+        connection = await self._listen()
+        self._task = asyncio.create_task(self._serve(connection), name="adk-confirm-wakeups")
+
+    def send(self, keys: Iterable[str]) -> None:
+        self._outbox.update(keys)
+        if len(self._outbox) > BACKLOG:
+            self._outbox = {EVERYBODY}
+        if self._outbox:
+            self._stirred.set()
+
+    async def announce(self) -> None:
+        """From now on, and after every reconnection, others can tell that this process is there."""
+        self._present = True
+        self._stirred.set()
+        async with asyncio.timeout(PING_SECONDS):
+            await self._announced.wait()
+
+    async def close(self) -> None:
+        """Says what is still to be said, if there is a connection to say it on."""
+        if self._task is not None:
+            self._closing = True
+            self._stirred.set()
+            await asyncio.shield(self._task)
+
+    async def _serve(self, connection: DriverConnection | None) -> None:
+        while True:
+            try:
+                if connection is None:
+                    connection = await self._listen()
+                    self._hub.wake_all()
+                await self._talk(connection)
+            except (OSError, PostgresError, InterfaceError, InternalClientError, StoreError) as error:
+                _log.warning("The connection for wake-ups broke (%s); polling until it is back.", error)
+            except Exception:  # noqa: BLE001  (the outermost boundary of a task that nobody awaits)
+                _log.exception("The connection for wake-ups failed; polling until it is back.")
+            self._announced.clear()
+            if connection is not None:
+                connection.terminate()
+                connection = None
+            if self._closing:
+                return
+            await self._pause()
+
+    async def _talk(self, connection: DriverConnection) -> None:
+        """Returns when the store closes; raises when the connection is gone."""
+        while True:
+            while self._outbox:
+                keys = sorted(self._outbox)[:PAYLOAD_TOPICS]
+                await connection.execute("SELECT pg_notify($1, $2)", CHANNEL, " ".join(keys), timeout=PING_SECONDS)
+                self._outbox.difference_update(keys)
+            if self._present and not self._announced.is_set():
+                await connection.execute("SELECT pg_advisory_lock_shared($1)", PRESENCE, timeout=PING_SECONDS)
+                self._announced.set()
+            if self._closing:
+                await connection.close(timeout=PING_SECONDS)
+                return
+            self._stirred.clear()
+            try:
+                async with asyncio.timeout(PING_SECONDS):
+                    await self._stirred.wait()
+            except TimeoutError:
+                await connection.execute("SELECT 1", timeout=PING_SECONDS)  # a cut cable is silent
+            if connection.is_closed():
+                raise ConnectionResetError("closed by the server")
+
+    async def _listen(self) -> DriverConnection:
+        connection = await self._connect()
+        connection.add_termination_listener(lambda _: self._stirred.set())
+        own = connection.get_server_pid()
+
+        def heard(_: object, sender: int, __: str, payload: str) -> None:
+            if sender != own:  # our own waiters were woken at the commit
+                self._heard(payload.split(" "))
+
+        await connection.add_listener(CHANNEL, heard)
+        return connection
+
+    async def _pause(self) -> None:
+        self._stirred.clear()
+        try:
+            async with asyncio.timeout(RETRY_SECONDS):
+                while not self._closing:
+                    await self._stirred.wait()
+                    self._stirred.clear()
+        except TimeoutError:
+            return
+
+    def _heard(self, keys: list[str]) -> None:
+        if EVERYBODY in keys:
+            self._hub.wake_all()
+        else:
+            self._hub.wake(keys)

@@ -1,0 +1,154 @@
+"""A session as it is stored, and what one transaction adds to it. Values: no SQL here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import TypeAdapter
+
+from runtime.calls.call import Call, CallState
+from runtime.context import DEEPEST
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from runtime.store.shared_state import split_state
+from runtime.wire import Event
+
+CALL_FORMAT = 1
+LONGEST_ID = 256
+CALL: TypeAdapter[Call] = TypeAdapter(Call)
+
+OpenedBy = Literal["anyone", "desk"]
+Rows = dict[str, list[dict[str, object]]]
+
+
+@dataclass(frozen=True)
+class SessionId:
+    """A session's name: the app, its user, and the id."""
+
+    app: str
+    user_id: str
+    id: str
+
+    def __post_init__(self) -> None:
+        for what, text in (("app's name", self.app), ("user's id", self.user_id), ("session's id", self.id)):
+            if not is_storable_id(text):
+                raise Invalid(
+                    f"A {what} is a text of 1 to {LONGEST_ID} characters, none of them NUL: not {text!r:.60}."
+                )
+
+
+def is_storable_id(text: object) -> bool:
+    """What both databases keep, and give back unchanged."""
+    if not isinstance(text, str) or not 0 < len(text) <= LONGEST_ID or "\0" in text:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+class Status(StrEnum):
+    ACTIVE = "active"  # something is owed; if nobody holds the lease, its process died
+    WAITING = "waiting"  # for people
+    ENDED = "ended"
+
+
+@dataclass(frozen=True)
+class Invocation:
+    id: str
+    agent: str
+    turn: int
+    status: Status
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A session's row."""
+
+    key: int
+    name: SessionId
+    opened_by: OpenedBy
+    state: JsonObject
+    shared: JsonObject
+    agent: str
+    events: int
+    turn: int
+    version: int
+    created: float
+    updated: float
+
+    def after(self, change: Change) -> Stored:
+        own, user, app = change.state()
+        return replace(
+            self,
+            state={**self.state, **own} if own else self.state,
+            shared={**self.shared, **user, **app} if user or app else self.shared,
+            agent=change.agent or self.agent,
+            events=self.events + len(change.events),
+            turn=self.turn if change.turn is None else change.turn,
+            version=self.version + 1,
+            updated=max([self.updated, *(event.timestamp for event in change.events)]),
+        )
+
+
+@dataclass
+class Change:
+    """What one transaction adds to a session."""
+
+    events: list[Event] = field(default_factory=list)
+    calls: dict[str, Call] = field(default_factory=dict)
+    invocations: dict[str, Invocation] = field(default_factory=dict)
+    agent: str | None = None
+    turn: int | None = None
+    release: bool = False
+    _bodies: list[str] = field(default_factory=list)
+
+    @property
+    def any(self) -> bool:
+        return bool(self.events or self.calls or self.invocations)
+
+    def add(self, event: Event) -> None:
+        """Raises a `ValueError` at once, and adds nothing, if the event could not be written, or be read again."""
+        body = event.to_json()
+        if body.count("[") + body.count("{") > DEEPEST:
+            Event.model_validate_json(body)
+        self._bodies.append(body)
+        self.events.append(event)
+
+    def put(self, item: Call | Invocation) -> None:
+        """Its latest state is the one that is written."""
+        if isinstance(item, Call):
+            self.calls[item.id] = item
+        else:
+            self.invocations[item.id] = item
+
+    def state(self) -> tuple[JsonObject, JsonObject, JsonObject]:
+        return split_state({k: v for event in self.events for k, v in event.actions.state_delta.items()})
+
+    def rows(self, key: int, first: int, seal: Callable[[Call], Call]) -> Rows:
+        """As rows, made before the transaction so that the one writer need not wait for it."""
+        calls = [seal(call) for call in self.calls.values()]
+        return {
+            "events": [{"session": key, "seq": first + n, "body": body} for n, body in enumerate(self._bodies)],
+            "calls": [
+                {
+                    "session": key,
+                    "id": call.id,
+                    "turn": call.turn,
+                    "state": call.state.value,
+                    "since": call.since,
+                    "format": CALL_FORMAT,
+                    "body": CALL.dump_json(call).decode(),
+                }
+                for call in calls
+            ],
+            "requests": [
+                {"session": key, "id": call.request.request_id, "call": call.id}
+                for call in calls
+                if call.request and call.state is CallState.HELD
+            ],
+            "invocations": [
+                {"session": key, "id": i.id, "agent": i.agent, "turn": i.turn, "status": i.status.value}
+                for i in self.invocations.values()
+            ],
+        }

@@ -1,0 +1,225 @@
+"""Sessions in the store: transaction functions, each whole in itself.
+
+Whoever writes to a session holds its lease, and every write names the lease's token: a worker that lost it changes
+nothing. A session's row is locked first, always.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic_core import from_json
+from sqlalchemy import Row, bindparam, delete, insert, select, update
+
+from runtime.errors import Conflict, NotFound
+from runtime.jsontypes import JsonObject
+from runtime.store import lease
+from runtime.store.database import Tx, for_update
+from runtime.store.desk import Sender, check_sender
+from runtime.store.lease import LeaseLost
+from runtime.store.records import Change, OpenedBy, Rows, SessionId, Stored
+from runtime.store.shared_state import read_shared, share, split_state
+from runtime.store.tables import calls, events, invocations, requests, sessions
+from runtime.store.upsert import insert_if_absent, upsert
+from runtime.wire import Event, json_text
+
+
+def topic(name: SessionId) -> str:
+    """Told when a session's lease is given back."""
+    return f"runtime:session:{name.app}/{name.user_id}/{name.id}"
+
+
+# Looking
+
+
+_BY_NAME = select(sessions).where(
+    sessions.c.app == bindparam("app_"), sessions.c.user_id == bindparam("user_"), sessions.c.id == bindparam("id_")
+)
+_LOCKED_BY_NAME = for_update(_BY_NAME)
+
+
+def find(tx: Tx, name: SessionId) -> Stored | None:
+    row = _row(tx, name, lock=False)
+    return None if row is None else as_stored(tx, row)
+
+
+def list_sessions(tx: Tx, app: str, user_id: str) -> list[Stored]:
+    rows = tx.execute(
+        select(sessions).where(sessions.c.app == app, sessions.c.user_id == user_id).order_by(sessions.c.key)
+    ).all()
+    return [as_stored(tx, row) for row in rows]
+
+
+def _row(tx: Tx, name: SessionId, *, lock: bool) -> Row[*tuple[Any, ...]] | None:
+    names = {"app_": name.app, "user_": name.user_id, "id_": name.id}
+    return tx.execute(_LOCKED_BY_NAME if lock else _BY_NAME, names).one_or_none()
+
+
+def as_stored(tx: Tx, row: Row[*tuple[Any, ...]]) -> Stored:
+    return Stored(
+        key=row.key,
+        name=SessionId(row.app, row.user_id, row.id),
+        opened_by=row.opened_by,
+        state=from_json(row.state),
+        shared=read_shared(tx, row.app, row.user_id),
+        agent=row.agent,
+        events=row.events,
+        turn=row.turn,
+        version=row.version,
+        created=row.created,
+        updated=row.updated,
+    )
+
+
+# Beginning and ending
+
+
+def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: OpenedBy = "anyone") -> bool:
+    """Whether it is new: there may be one of that name, also one that another process makes at this moment."""
+    own, user, app = split_state(state)
+    now = tx.now()
+    row = {
+        "app": name.app,
+        "user_id": name.user_id,
+        "id": name.id,
+        "opened_by": opened_by,
+        "state": json_text(own),
+        "agent": agent,
+        "events": 0,
+        "turn": 0,
+        "version": 1,
+        "created": now,
+        "updated": now,
+    }
+    if tx.execute(insert_if_absent(tx.dialect, sessions), row).rowcount != 1:
+        return False
+    share(tx, name.app, name.user_id, user, app)
+    return True
+
+
+def create_with(tx: Tx, name: SessionId, agent: str, state: JsonObject, history: Change, sender: Sender) -> Stored:
+    """A new session that begins with a history of its own; a `Conflict` if there is one of that name."""
+    check_sender(tx, sender, name, keys=state)
+    if not create(tx, name, agent, state):
+        raise Conflict(f"Session already exists: {name.id}")
+    stored = _write_at_once(tx, name, history) if history.any else find(tx, name)
+    assert stored is not None  # it is locked by this transaction since it was made
+    return stored
+
+
+def adopt(tx: Tx, session: Stored) -> None:
+    """From now on only the desk writes to it, whoever made it before the desk came."""
+    tx.execute(update(sessions).where(sessions.c.key == session.key).values(opened_by="desk"))
+
+
+def set_aside(tx: Tx, session: Stored) -> None:
+    """It keeps what it holds, under another name."""
+    name = f"{session.name.id[:200]}~{session.key}"
+    tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
+
+
+def delete_session(tx: Tx, name: SessionId, sender: Sender) -> bool:
+    row = _row(tx, name, lock=True)
+    if row is None:
+        return False
+    check_sender(tx, sender, name, as_stored(tx, row))
+    if row.lease_token is not None and row.lease_until > tx.now():
+        raise Conflict(f"Session {name.id} is at work; delete it when its run has ended.")
+    for table in (events, calls, requests, invocations):
+        tx.execute(delete(table).where(table.c.session == row.key))
+    tx.execute(delete(sessions).where(sessions.c.key == row.key))
+    return True
+
+
+# Working on one
+
+
+def claim(tx: Tx, name: SessionId, term: float) -> tuple[Stored, str] | None:
+    """The session and a fresh lease on it; None while somebody else works on it."""
+    row = _row(tx, name, lock=True)
+    if row is None:
+        raise NotFound(f"Session not found: {name.id}")
+    token = lease.claim(tx, sessions, sessions.c.key == row.key, term=term)
+    return None if token is None else (as_stored(tx, row), token)
+
+
+def give_back(tx: Tx, session: Stored, token: str) -> None:
+    lease.release(tx, sessions, sessions.c.key == session.key, token, topic=topic(session.name))
+
+
+def free_all(tx: Tx) -> None:
+    """For a process that knows that it is the only one: leases from before are those of the dead."""
+    tx.execute(update(sessions).where(sessions.c.lease_token.is_not(None)).values(lease_token=None, lease_until=None))
+
+
+_WRITE = (
+    update(sessions)
+    .where(
+        sessions.c.key == bindparam("key_"),
+        sessions.c.lease_token == bindparam("token_"),
+        # Else a write whose outcome was unknown could be written twice.
+        sessions.c.version == bindparam("before_"),
+    )
+    .values(
+        state=bindparam("state_"),
+        agent=bindparam("agent_"),
+        events=bindparam("events_"),
+        turn=bindparam("turn_"),
+        version=bindparam("version_"),
+        updated=bindparam("updated_"),
+    )
+)
+_RELEASE = _WRITE.values(lease_token=None, lease_until=None)
+
+
+def write(tx: Tx, session: Stored, token: str, change: Change, rows: Rows) -> Stored:
+    """Adds to a session under its lease, and returns it as it is now."""
+    after = session.after(change)
+    values = {
+        "key_": session.key,
+        "token_": token,
+        "before_": session.version,
+        "state_": json_text(after.state),
+        "agent_": after.agent,
+        "events_": after.events,
+        "turn_": after.turn,
+        "version_": after.version,
+        "updated_": after.updated,
+    }
+    if tx.execute(_RELEASE if change.release else _WRITE, values).rowcount != 1:
+        raise LeaseLost
+    if rows["events"]:
+        tx.execute(insert(events), rows["events"])
+    for table, name in ((calls, "calls"), (requests, "requests"), (invocations, "invocations")):
+        if rows[name]:
+            tx.execute(upsert(tx.dialect, table), rows[name])
+    _, user, app = change.state()
+    share(tx, session.name.app, session.name.user_id, user, app)
+    if change.release:
+        tx.notify(topic(session.name))
+    return after
+
+
+def was_written(tx: Tx, after: Stored, token: str, change: Change) -> bool:
+    """Whether a write whose outcome was unknown is the last one there is, and not another's of the same version."""
+    written = (sessions.c.version == after.version, sessions.c.events == after.events)
+    found = tx.execute(select(sessions.c.lease_token).where(sessions.c.key == after.key, *written)).one_or_none()
+    return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
+
+
+def update_state(tx: Tx, name: SessionId, event: Event, sender: Sender) -> Stored | None:
+    """Appends an event that only changes the state; None while somebody works on the session."""
+    check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
+    change = Change()
+    change.add(event)
+    return _write_at_once(tx, name, change)
+
+
+def _write_at_once(tx: Tx, name: SessionId, change: Change) -> Stored | None:
+    claimed = claim(tx, name, 1.0)
+    if claimed is None:
+        return None
+    stored, token = claimed
+    change.release = True
+    assert not change.calls  # only events, so there is nothing to seal
+    return write(tx, stored, token, change, change.rows(stored.key, stored.events, lambda call: call))

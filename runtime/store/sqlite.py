@@ -1,0 +1,182 @@
+"""The zero set-up engine: one SQLite file, one writing process, readers that never wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
+
+import sqlalchemy
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from runtime.errors import StoreError
+from runtime.store.lockfile import PRIVATE, LockFile
+from runtime.store.sqlite_writer import Writer, in_words
+from runtime.store.transaction import Dialect, Gate, Limits, R, Tx
+from runtime.store.wakeups import Hub
+
+READERS = 4
+BUSY_SECONDS = 5.0
+
+
+class SqliteEngine:
+    dialect: Dialect = "sqlite"
+
+    def __init__(self, readers: _Readers | None, writer: Writer | None, lock: LockFile | None) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._lock = lock
+
+    @classmethod
+    async def open(
+        cls, path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits, *, read_only: bool
+    ) -> SqliteEngine:
+        """No path is a store in memory: it lives in its writer's connection, and ends with it."""
+        if path is None:
+            return cls(None, await _start_writer(None, clock, hub, limits), None)
+        if read_only:
+            engine = cls(_Readers(path, clock), None, None)
+            await engine.read(_nothing)  # fails now, not at the first use
+            return engine
+        lock = LockFile(path)
+        try:
+            writer = await _start_writer(path, clock, hub, limits)
+        except BaseException:
+            lock.release()
+            raise
+        return cls(_Readers(path, clock), writer, lock)
+
+    async def write(self, work: Callable[[Tx], R]) -> R:
+        if self._writer is None:
+            raise StoreError("The store was opened for reading only.")
+        return await self._writer.run(work)
+
+    async def read(self, work: Callable[[Tx], R]) -> R:
+        if self._readers is not None:
+            return await self._readers.run(work)
+        assert self._writer is not None
+        return await self._writer.run(work, read_only=True)
+
+    async def settle_in(self, work: Callable[[Tx], None]) -> None:
+        await self.write(work)  # whoever has the file open for writing is the only one
+
+    async def close(self) -> None:
+        if self._readers is not None:
+            await self._readers.close()
+        if self._writer is not None:
+            await self._writer.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+class _Readers:
+    """A few connections that can't write, used from a few threads. In WAL mode a reader waits for nobody."""
+
+    def __init__(self, path: Path, clock: Callable[[], float]) -> None:
+        self._engine = _engine(lambda: _connect_reader(path))
+        self._clock = clock
+        self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="adk-confirm-read")
+        self._idle: queue.SimpleQueue[Connection] = queue.SimpleQueue()
+        self._closed = False
+
+    async def run(self, work: Callable[[Tx], R]) -> R:
+        if self._closed:
+            raise StoreError("The store is closed.")
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
+
+    async def close(self) -> None:
+        self._closed = True
+        await asyncio.to_thread(self._threads.shutdown)
+        while not self._idle.empty():
+            self._idle.get_nowait().close()
+
+    def _read(self, work: Callable[[Tx], R]) -> R:
+        try:
+            connection = self._idle.get_nowait()
+        except queue.Empty:
+            connection = self._engine.connect()
+        raw = _raw(connection)
+        try:
+            raw.execute("BEGIN")
+            return work(Tx(connection, "sqlite", self._clock))
+        except (DBAPIError, sqlite3.Error) as error:
+            raise in_words(error) from error
+        finally:
+            connection.rollback()
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")  # SQLAlchemy knows of no transaction before its first statement
+            self._idle.put(connection)
+
+
+async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> Writer:
+    writer = Writer(_engine(lambda: _connect(path)), clock, hub, Gate(limits))
+    await writer.start()
+    return writer
+
+
+def _nothing(_: Tx) -> None:
+    return None
+
+
+def _engine(connect: Callable[[], sqlite3.Connection]) -> sqlalchemy.Engine:
+    return sqlalchemy.create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
+
+
+def _raw(connection: Connection) -> sqlite3.Connection:
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw
+
+
+def _make_private(path: Path) -> None:
+    """A file that is there stays as it is. SQLite gives its write-ahead log and its index the mode of the database."""
+    with suppress(OSError):  # what is wrong, SQLite says better
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE))
+
+
+def _connect(path: Path | None) -> sqlite3.Connection:
+    if path is not None:
+        _make_private(path)
+    try:
+        raw = sqlite3.connect(path if path is not None else ":memory:", timeout=BUSY_SECONDS, isolation_level=None)
+        (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
+        raw.execute("PRAGMA synchronous=FULL")
+        raw.execute("PRAGMA fullfsync=ON")  # macOS: fsync alone leaves data in the disk's own cache
+        raw.execute("PRAGMA foreign_keys=ON")
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"{path} can't be opened as a SQLite store: {error}. Is it another kind of file, or not writable?"
+        ) from error
+    if path is not None and mode != "wal":
+        raw.close()
+        raise StoreError(
+            f"{path} is on a file system where SQLite can't keep a write-ahead log. Put it on a local disk."
+        )
+    return raw
+
+
+def _connect_reader(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        raise StoreError(f"There is no store at {path} yet: nothing was written there so far.")
+    try:
+        raw = sqlite3.connect(
+            f"file:{quote(str(path))}?mode=ro",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,  # `_Readers` gives each connection to one thread at a time
+        )
+        raw.execute("PRAGMA query_only=ON")
+        raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} can't be read as a SQLite store: {error}.") from error
+    return raw

@@ -1,0 +1,195 @@
+"""The one thread that writes to a SQLite file, and its group commit.
+
+Transactions that wait together share one `COMMIT`, hence one fsync; each stands in a savepoint of its own, so that a
+function that raises takes back its own work and no other's. Nobody is answered before the commit: also a
+refusal may rest on what a neighbour in the group has just written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from runtime.errors import StoreError
+from runtime.store.transaction import Gate, Job, R, Tx
+from runtime.store.wakeups import Hub, topic_key
+
+GROUP_LIMIT = 256
+
+
+# What is wrong is the file or the disk, and not the function that happened to find out.
+_TROUBLE = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
+
+def in_words(error: BaseException) -> BaseException:
+    """The store's own trouble as a sentence; anything else as it is."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in _TROUBLE:
+        trouble = StoreError(f"SQLite could not do this ({original}). Nothing of it was stored.")
+        trouble.__cause__ = error
+        return trouble
+    return error
+
+
+class _GroupLost(Exception):
+    """SQLite ended the whole transaction under a function: the disk is full, or worse."""
+
+
+class Writer:
+    def __init__(self, engine: Engine, clock: Callable[[], float], hub: Hub, gate: Gate) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._hub = hub
+        self._gate = gate
+        self._loop = asyncio.get_running_loop()
+        self._waiting: queue.SimpleQueue[tuple[Job[Any], bool] | None] = queue.SimpleQueue()
+        self._opened: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._group: list[tuple[Job[Any], bool]] = []
+        self._closing = False
+        # A daemon: a process that forgets to close the store must still be able to end.
+        self._thread = threading.Thread(target=self._main, name="adk-confirm-store", daemon=True)
+
+    async def start(self) -> None:
+        self._thread.start()
+        try:
+            await asyncio.shield(self._opened)
+        except asyncio.CancelledError:
+            self._waiting.put(None)  # nobody will close what nobody got
+            raise
+
+    async def run(self, work: Callable[[Tx], R], *, read_only: bool = False) -> R:
+        await self._gate.enter()
+        if self._closing:
+            self._gate.leave()
+            raise StoreError("The store is closed.")
+        job: Job[R] = Job(work, self._loop.create_future())
+        self._waiting.put((job, read_only))
+        return await job.future
+
+    async def close(self) -> None:
+        """What was accepted is still done."""
+        if not self._closing:
+            self._closing = True
+            self._waiting.put(None)
+        await asyncio.shield(self._ended)
+
+    # From here on: the writer's thread.
+
+    def _main(self) -> None:
+        try:
+            connection = self._engine.connect()
+            raw = connection.connection.driver_connection
+            assert isinstance(raw, sqlite3.Connection)
+        except BaseException as error:  # noqa: BLE001  (the thread's outermost boundary: `start` raises it)
+            self._tell(self._opened.set_exception, error)
+            return
+        self._tell(self._opened.set_result, None)
+        try:
+            self._serve(connection, raw)
+            connection.close()
+        except BaseException as error:  # noqa: BLE001  (the thread's outermost boundary: nobody may wait for ever)
+            self._tell(self._break_off, error)
+        self._tell(self._ended.set_result, None)
+
+    def _serve(self, connection: Connection, raw: sqlite3.Connection) -> None:
+        while (group := self._next_group()) is not None:
+            self._group = group
+            failure = self._run_group(group, connection, raw)
+            if failure is not None:
+                for job, _ in group:
+                    job.fail(StoreError(failure))
+            self._group = []
+            self._tell(self._settle, [job for job, _ in group])
+
+    def _next_group(self) -> list[tuple[Job[Any], bool]] | None:
+        first = self._waiting.get()
+        if first is None:
+            return None
+        group = [first]
+        while len(group) < GROUP_LIMIT:
+            try:
+                job = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            if job is None:
+                self._waiting.put(None)  # seen again when this group is done
+                break
+            group.append(job)
+        return group
+
+    def _run_group(
+        self, group: list[tuple[Job[Any], bool]], connection: Connection, raw: sqlite3.Connection
+    ) -> str | None:
+        """None when all of it is committed; else why nothing of it is."""
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            for job, read_only in group:
+                self._run_job(job, read_only, connection, raw)
+            raw.execute("COMMIT")
+        except (sqlite3.Error, _GroupLost) as error:
+            if raw.in_transaction:
+                raw.execute("ROLLBACK")
+            return f"SQLite could not do this ({error}). Nothing of it was stored."
+        return None
+
+    def _run_job(self, job: Job[Any], read_only: bool, connection: Connection, raw: sqlite3.Connection) -> None:
+        raw.execute("SAVEPOINT job")
+        if read_only:
+            raw.execute("PRAGMA query_only=ON")
+        job.run(Tx(connection, "sqlite", self._clock))
+        if read_only:
+            raw.execute("PRAGMA query_only=OFF")
+        if not raw.in_transaction:
+            raise _GroupLost(str(getattr(job.error, "orig", None) or "the transaction was ended from inside"))
+        if connection.in_nested_transaction():
+            job.fail(RuntimeError("a transaction function left a savepoint of its own open"))
+            while (nested := connection.get_nested_transaction()) is not None:
+                nested.rollback()
+        if job.error is not None:
+            job.error = in_words(job.error)
+            raw.execute("ROLLBACK TO job")
+        raw.execute("RELEASE job")
+
+    def _tell(self, callback: Callable[..., object], *args: object) -> None:
+        if not self._loop.is_closed():  # else nobody waits any more
+            self._loop.call_soon_threadsafe(callback, *args)
+
+    # Back on the event loop.
+
+    def _settle(self, jobs: list[Job[Any]]) -> None:
+        self._hub.wake({topic_key(topic) for job in jobs for topic in job.topics})
+        for job in jobs:
+            self._gate.leave()
+            job.settle()
+        for job in jobs:
+            self._hub.tell(job.facts)
+
+    def _break_off(self, error: BaseException) -> None:
+        """The thread has ended. What it had not committed did not happen."""
+        self._closing = True
+        left = [job for job, _ in self._group]
+        while not self._waiting.empty():
+            if (entry := self._waiting.get_nowait()) is not None:
+                left.append(entry[0])
+        for job in left:
+            job.fail(StoreError(f"SQLite's writer broke ({error}). Nothing of it was stored; start this process anew."))
+        self._settle(left)

@@ -1,0 +1,120 @@
+"""The runtime's tables. JSON is text in them: a database's own JSON types rewrite numbers and refuse `\\u0000`."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from runtime.store.lease import lease_columns
+
+metadata = MetaData()
+
+# SQLite gives a new key by itself only to a column of type INTEGER.
+_KEY = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _session_key() -> Column[int]:
+    return Column("session", _KEY, ForeignKey("runtime_sessions.key", ondelete="CASCADE"), primary_key=True)
+
+
+sessions = Table(
+    "runtime_sessions",
+    metadata,
+    Column("key", _KEY, primary_key=True, autoincrement=True),
+    Column("app", String(256), nullable=False),
+    Column("user_id", String(256), nullable=False),
+    Column("id", String(256), nullable=False),
+    Column("opened_by", String(16), nullable=False),  # who may write to it: "anyone", or only the "desk"
+    Column("state", Text, nullable=False),
+    Column("agent", String(256), nullable=False),  # who owns the conversation now
+    Column("events", Integer, nullable=False),  # how many there are
+    Column("turn", Integer, nullable=False),  # the number of the last turn
+    Column("version", Integer, nullable=False),  # grows with every write
+    Column("created", Double, nullable=False),
+    Column("updated", Double, nullable=False),
+    *lease_columns(),
+    UniqueConstraint("app", "user_id", "id"),
+)
+
+events = Table(
+    "runtime_events",
+    metadata,
+    _session_key(),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+invocations = Table(
+    "runtime_invocations",
+    metadata,
+    _session_key(),
+    Column("id", String(256), primary_key=True),
+    Column("agent", String(256), nullable=False),  # whose model is asked next
+    Column("turn", Integer, nullable=False),  # its latest turn; 0 before the first
+    Column("status", String(16), nullable=False),
+    sqlite_with_rowid=False,
+)
+Index(
+    "runtime_invocations_active",
+    invocations.c.session,
+    sqlite_where=invocations.c.status == "active",
+    postgresql_where=invocations.c.status == "active",
+)
+
+calls = Table(
+    "runtime_calls",
+    metadata,
+    _session_key(),
+    Column("id", String(256), primary_key=True),
+    Column("turn", Integer, nullable=False),
+    Column("state", String(16), nullable=False),
+    Column("since", Double, nullable=False),
+    Column("format", Integer, nullable=False),
+    Column("body", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("runtime_calls_turn", calls.c.session, calls.c.turn)
+Index(
+    "runtime_calls_unknown",
+    calls.c.since,
+    sqlite_where=calls.c.state == "unknown",
+    postgresql_where=calls.c.state == "unknown",
+)
+
+requests = Table(
+    "runtime_requests",
+    metadata,
+    _session_key(),
+    Column("id", String(256), primary_key=True),
+    Column("call", String(256), nullable=False),
+    sqlite_with_rowid=False,
+)
+
+shared_state = Table(
+    "runtime_shared_state",
+    metadata,
+    Column("app", String(256), primary_key=True),
+    Column("user_id", String(256), primary_key=True),  # empty: the whole app's
+    Column("state", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+desks = Table(
+    "runtime_desks",
+    metadata,
+    Column("app", String(256), primary_key=True),
+    Column("prefix", String(64), nullable=False),  # names that begin with it are the desk's
+    sqlite_with_rowid=False,
+)

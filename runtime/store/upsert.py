@@ -1,0 +1,31 @@
+"""Inserts that may find the row there already. Each dialect has an insert of its own, and imports a lot for it."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from sqlalchemy import Executable, Table
+
+from runtime.store.transaction import Dialect
+
+
+@cache
+def insert_if_absent(dialect: Dialect, table: Table) -> Executable:
+    """`rowcount` says whether it was."""
+    statement: Executable = _insert(dialect, table).on_conflict_do_nothing().inline()
+    return statement
+
+
+@cache
+def upsert(dialect: Dialect, table: Table) -> Executable:
+    made = _insert(dialect, table)
+    key = [column.name for column in table.primary_key]
+    others = {c.name: made.excluded[c.name] for c in table.columns if c.name not in key}
+    statement: Executable = made.on_conflict_do_update(index_elements=key, set_=others)
+    return statement
+
+
+def _insert(dialect: Dialect, table: Table) -> Any:
+    return import_module(f"sqlalchemy.dialects.{dialect}").insert(table)

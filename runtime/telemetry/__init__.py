@@ -1,0 +1,1 @@
+"""Logs and traces. OpenTelemetry is optional; only `otel.py` knows it."""

@@ -1,0 +1,128 @@
+"""What is written to the log, and how: a line names the session and the confirmation that it is about, and holds
+neither secrets nor what a call was made with, whatever the level.
+
+Our own lines are written so. Two things are not in our hands: what other libraries say, who quote the requests that
+they carry, and exceptions, who quote the value that they could not do with. Of the first the opening words are told, of
+the second kind and place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from traceback import extract_tb
+from types import TracebackType
+from typing import Literal
+
+from runtime.telemetry.tracing import trace_id
+
+Form = Literal["text", "json"]
+Level = Literal["debug", "info", "warning", "error"]
+
+OURS = ("adk_confirm", "blocks", "bot", "examples", "runtime")
+CARRIERS = frozenset(
+    {
+        "aiohttp", "alembic", "asyncio", "asyncpg", "google", "google_adk", "google_genai", "httpcore", "httpx", "mcp",
+        "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
+    }
+)  # fmt: skip
+"""Libraries through whose hands goes what no log may hold."""
+
+_OPENING = re.compile(r"[^(:{\[<=\"'`%\n]*")
+_MOST_CAUSES = 10
+
+_session: ContextVar[str | None] = ContextVar("session", default=None)
+_confirmation: ContextVar[str | None] = ContextVar("confirmation", default=None)
+
+
+@contextmanager
+def about(*, session: str | None = None, confirmation: str | None = None) -> Iterator[None]:
+    """Every line from here on, in this task and in those that it begins, is about these."""
+    tokens = [(of, of.set(name)) for of, name in ((_session, session), (_confirmation, confirmation)) if name]
+    try:
+        yield
+    finally:
+        for of, token in reversed(tokens):
+            of.reset(token)
+
+
+def configure(form: Form = "text", level: Level = "info") -> None:
+    """`level` is for our own lines; others are heard from a warning on."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines() if form == "text" else JsonLines())
+    root = logging.getLogger()
+    for other in [one for one in root.handlers if type(one) is logging.StreamHandler]:
+        root.removeHandler(other)  # whoever was here before, such as a tracer's launcher: each line is written once
+    root.addHandler(handler)
+    root.setLevel(logging.WARNING)
+    for name in OURS:
+        logging.getLogger(name).setLevel(level.upper())
+    sys.excepthook = _ended
+    threading.excepthook = lambda ended: _ended(ended.exc_type, ended.exc_value, ended.exc_traceback)
+
+
+def _ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """What nobody caught is told like any other failure: Python would print what it quotes."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error or kind(), trace)
+        return
+    exc_info = None if error is None else (kind, error, trace)
+    logging.getLogger("adk_confirm").critical("ended by what nobody caught", exc_info=exc_info)
+
+
+class Lines(logging.Formatter):
+    """`INFO bot.app: connected to … [session slack-T1-C1-1.2, confirmation 8f3c]`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        ids = ", ".join(f"{name} {value}" for name, value in _ids().items())
+        line = f"{record.levelname} {record.name}: {_message(record)}{f' [{ids}]' if ids else ''}"
+        return "\n".join([line, *(f"  {told}" for told in _failure(record))])
+
+
+class JsonLines(logging.Formatter):
+    """One object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        failure = _failure(record)
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+            **_ids(),
+            **({"error": failure} if failure else {}),
+        }
+        return json.dumps(line, ensure_ascii=False)
+
+
+def _ids() -> dict[str, str]:
+    found = {"session": _session.get(), "confirmation": _confirmation.get(), "trace": trace_id()}
+    return {name: value for name, value in found.items() if value}
+
+
+def _message(record: logging.LogRecord) -> str:
+    carries = record.name.partition(".")[0] in CARRIERS or record.name.endswith(".sdk")
+    if not carries:
+        return record.getMessage()
+    opening = _OPENING.match(str(record.msg))
+    told = opening[0].strip() if opening else ""
+    return f"{told or 'something to say'} … ({record.filename}:{record.lineno})"
+
+
+def _failure(record: logging.LogRecord) -> list[str]:
+    """What was raised, what caused it, and where: no line of it quotes a value."""
+    told: list[str] = []
+    error = record.exc_info[1] if record.exc_info else None
+    while error is not None and len(told) < 20 * _MOST_CAUSES:
+        told.append(f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins."))
+        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in extract_tb(error.__traceback__)]
+        inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
+        error = inner or error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return told

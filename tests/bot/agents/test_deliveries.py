@@ -1,0 +1,116 @@
+"""Between the mailbox and the agent when things go wrong: what is sent again, what is not, and what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select, update
+
+from bot.agents.deliver import Deliveries
+from bot.agents.intake import Openings
+from bot.agents.session_worker import Mailroom
+from bot.confirmation.model import OutcomeKind
+from bot.confirmation.stored_json import delivery_from_json
+from bot.hosts.adk_host import ForeignHost
+from bot.hosts.host import Lost
+from bot.policy.model import Governs, Ungoverned
+from bot.slack.outbound.calls import Workspace
+from bot.store.mailbox import Letter, letter_done, next_letter
+from bot.store.tables import sessions
+from bot.store.transactions import hand_over
+from runtime.jsontypes import canonical
+from runtime.store.database import Tx
+from runtime.store.lease import LeaseLost, try_lease
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA
+from tests.support.foreign.ear import Ear, listening
+from tests.support.leased import a_lease
+from tests.support.office import Opens
+from tests.support.outgoing import outgoing
+from tests.support.watched import Watched
+
+NOBODY_THERE = 'url = "http://127.0.0.1:9"\napp = "oncall"'
+
+
+@pytest.fixture
+async def at(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\n')
+        yield made
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[ForeignHost]:
+    async with listening(Ear()) as ear:
+        opened = ear.host()
+        yield opened
+        await opened.close()
+
+
+@pytest.mark.parametrize(
+    ("may_have_run", "became"), [(True, OutcomeKind.UNKNOWN), (False, OutcomeKind.REFUSED)], ids=["after", "before"]
+)
+async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unknown(
+    at: Backoffice, host: ForeignHost, may_have_run: bool, became: OutcomeKind
+) -> None:
+    """That it did not run would be a guess, and people would have it done a second time."""
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    letter = await at.database.run(answer_of, at.key)
+    body = delivery_from_json(canonical(letter.body))
+    await at.database.run(hand_over, name, body, at.rules.seal)
+    deliveries = Deliveries(await a_lease(at.database), host, at.rules)
+    await deliveries.lost([letter], Lost("The session is gone.", may_have_run=may_have_run))
+    outcome = (await at.row(name)).outcome
+    assert outcome is not None
+    assert outcome.kind is became
+
+
+def answer_of(tx: Tx, key: str) -> Letter:
+    """The first letter that is no words; the agent has heard those before it."""
+    while (letter := next_letter(tx, key)) is not None and letter.kind == "words":
+        letter_done(tx, letter.id)
+    assert letter is not None
+    return letter
+
+
+async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_once(open_office: Opens) -> None:
+    async with open_office(target=NOBODY_THERE) as office:
+        await office.ann.says("@adk-confirm hello", office.deploys)
+        await office.ann.finds("does not answer right now", office.deploys)
+        await office.rests()
+
+        def waits(tx: Tx) -> float:
+            return float(tx.execute(select(sessions.c.due_at)).scalar_one()) - tx.now()
+
+        assert await office.bot.database.read(waits) > 0.5
+
+
+async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> None:
+    """Between the last thing that was written and the sending another replica has taken the session."""
+    await at.hears("please deploy search")
+
+    def taken(tx: Tx) -> None:
+        tx.execute(update(sessions).values(lease_token="another", lease_until=tx.now() + 60))
+
+    async def watch(when: str, what: str) -> None:
+        if (when, what) == ("after", "begin"):
+            await at.database.run(taken)
+
+    async def unfit(where: Workspace, found: Governs | Ungoverned) -> None: ...
+
+    async with listening(Ear()) as ear, outgoing() as out:
+        host = ear.host()
+        openings = Openings(out.directory, at.rules, unfit)
+        mailroom = Mailroom(host, out.cards, openings, at.rules)
+        lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
+        assert lease is not None
+        with pytest.raises(LeaseLost):
+            async with lease:
+                await mailroom.attend(at.key, lease)
+        await host.close()
+        assert [one.path for one in ear.asked if one.path.startswith("/run")] == []

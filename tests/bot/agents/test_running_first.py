@@ -1,0 +1,110 @@
+"""Deciding and running wait for no post: whatever Slack does to cards and lines, they follow in their own time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from bot.store.repository import CONFIRMATIONS, SESSIONS
+from bot.store.slack_lanes import THREADS
+from tests.support.office import Office, office
+
+LAB = "tests.support.lab:agent"
+PATIENCE = 60.0
+"""What is awaited here would not come at all without the mend, or only after the trouble is over."""
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=LAB) as opened:
+        yield opened
+
+
+async def three_cards(at: Office) -> list[Seen]:
+    calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in (1, 2, 3))
+    said = await at.ann.says(f"@adk-confirm {calls}", at.deploys)
+    await at.slack.until(lambda: len(cards(at, said)) == 3)
+    await at.rests()
+    return cards(at, said)
+
+
+def cards(at: Office, thread: Seen) -> list[Seen]:
+    return [one for one in at.bob.messages(at.deploys, thread=thread.thread or thread.ts) if "Approve" in one.buttons]
+
+
+async def have_run(at: Office, count: int) -> None:
+    """In the tools' log, whatever Slack shows."""
+    async with asyncio.timeout(PATIENCE):
+        with at.bot.database.waiter(THREADS, SESSIONS, CONFIRMATIONS) as waiter:
+            while len(at.ran()) < count:
+                await waiter.wait(0.2)
+
+
+@pytest.mark.parametrize("wrong", ["fails", "is limited", "is archived"])
+async def test_approved_calls_run_while_nothing_can_be_posted(at: Office, wrong: str) -> None:
+    asked = await three_cards(at)
+    if wrong == "fails":
+        at.slack.faults.fails("chat.*", times=None)
+    elif wrong == "is limited":
+        at.slack.faults.limits("chat.*", retry_after=3600, times=None)
+    else:
+        at.deploys.is_archived = True
+
+    for card in asked:
+        assert (await at.bob.clicks(card, "Approve")).acked
+
+    await have_run(at, 3)
+    assert {line["amount"] for line in at.ran()} == {1, 2, 3}
+
+
+async def test_what_was_not_told_meanwhile_is_told_in_order_and_once(at: Office) -> None:
+    asked = await three_cards(at)
+    fault = at.slack.faults.fails("chat.*", times=None)
+    for card in asked:
+        await at.bob.clicks(card, "Approve")
+    await have_run(at, 3)
+    await fault.reached()
+
+    at.slack.faults.clear()
+
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count('pay: {"did":"pay"}') == 3)
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=asked[0]).count("✅ pay ran") == 3)
+    told = at.ann.sees(at.deploys, thread=asked[0])
+    assert told.count("👍 pay is approved by @bob.") == 3
+    assert told.index("👍 pay is approved by @bob.") < told.index('pay: {"did":"pay"}')
+
+
+async def test_a_vote_is_counted_while_its_card_waits_for_slack(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0BOB", "user:U0CYD"]\nquorum = 2\n'
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, policy, target=LAB) as at:
+        card = await at.ask('pay {"to": "Ada", "amount": 20}')
+        await at.rests()
+        limit = at.slack.faults.limits("chat.update", retry_after=3600, times=None)
+        await at.bob.clicks(card, "Approve")
+        await limit.reached()
+
+        await at.cyd.clicks(card, "Approve")
+
+        await have_run(at, 1)
+
+
+async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> None:
+    """More of them than are drawn at once."""
+    calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(20))
+    said = await at.ann.says(f"@adk-confirm {calls}", at.deploys)
+    await at.slack.until(lambda: len(cards(at, said)) == 20)
+    await at.rests()
+    hang = at.slack.faults.hangs("chat.update", times=None)
+
+    for card in cards(at, said):
+        await at.bob.clicks(card, "Approve")
+
+    await hang.reached()
+    await have_run(at, 20)
+    at.slack.faults.clear()

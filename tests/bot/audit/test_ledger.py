@@ -1,0 +1,287 @@
+"""The ledger: append-only lines, chains that survive a purge, checkpoints, and what verification finds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, purged
+from bot.audit.purges import Purges, emptied
+from bot.audit.verification import Broken, Finding, Report, Sealed, verify
+from bot.confirmation.effects import Step
+from bot.confirmation.stored_json import step_content
+from bot.confirmation.words import verified
+from bot.operations.audit_export import COLUMNS, csv_header, csv_row, defused, export_object, jsonl_row
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import ANNA, NOON, Desk, make_policy
+
+SECRET = LedgerKeys("the secret of the tests")
+
+
+def chain(name: str, length: int, start: datetime = NOON) -> list[Line]:
+    lines: list[Line] = []
+    for n in range(length):
+        head = lines[-1].head if lines else Head()
+        content: JsonObject = {"n": n, "odd": "\ud800\x00 é"}
+        at = start + timedelta(seconds=n)
+        lines.append(
+            append(
+                head, name, LineKind.APPROVAL, content, SECRET, at=at, salt=f"s{n}", confirmation="k1", tool="deploy"
+            )
+        )
+    return lines
+
+
+LINES = [*chain("slack-1", 5), *chain("slack-2", 3), *chain(SYSTEM, 4)]
+
+
+def heads(lines: Sequence[Line], upto: int) -> dict[str, Head]:
+    return {line.chain: line.head for line in lines if line.seq <= upto}
+
+
+FIRST = checkpoint(None, heads(LINES, 2), NOON, SECRET)
+SECOND = checkpoint(FIRST, heads(LINES, 9), NOON + timedelta(hours=1), SECRET)
+ANCHOR = Anchor.parse(f"{FIRST}\nsome log line\n2030 INFO {SECOND}")
+
+
+def found(
+    lines: Sequence[Line] = LINES,
+    checkpoints: Sequence[Checkpoint] = (FIRST, SECOND),
+    anchor: Anchor | None = None,
+    keys: LedgerKeys = SECRET,
+) -> Report:
+    return verify(lines, Sealed.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor)
+
+
+def forged(line: Line, **changes: object) -> Line:
+    """As somebody who owns the database would do it: with a hash that fits again."""
+    changed = replace(line, **changes)  # type: ignore[arg-type]  # the fields of Line
+    return replace(changed, hash=line_hash(changed))
+
+
+def rewritten(lines: Sequence[Line], name: str, change: Callable[[Line], Line]) -> list[Line]:
+    """A whole chain written anew, every hash in order."""
+    head, kept = Head(), []
+    for line in lines:
+        if line.chain == name:
+            line = forged(change(line), previous=head.hash)
+            head = line.head
+        kept.append(line)
+    return kept
+
+
+class TestSound:
+    def test_with_an_anchor_it_is_untampered(self) -> None:
+        report = found(anchor=ANCHOR)
+        assert (report.finding, report.anchored, report.lines, report.chains) == (Finding.UNTAMPERED, 2, 12, 3)
+        assert verified(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
+
+    def test_without_one_it_is_consistent_and_no_more(self) -> None:
+        report = found()
+        assert report.finding is Finding.CONSISTENT
+        assert verified(report).startswith("consistent: 12 lines in 3 chains; only an anchor")
+
+    def test_an_empty_ledger(self) -> None:
+        assert found([], []).finding is Finding.CONSISTENT
+
+    def test_purged_lines_still_verify(self) -> None:
+        gone = emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
+        content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
+        told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
+        report = found([*(purged(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
+        assert (report.finding, report.purged) == (Finding.UNTAMPERED, 6)
+        assert "6 of them purged" in verified(report)
+
+    def test_the_same_instant_in_another_zone_is_the_same_line(self) -> None:
+        east = timezone(timedelta(hours=5))
+        assert found([replace(line, at=line.at.astimezone(east)) for line in LINES]).finding is Finding.CONSISTENT
+
+    def test_lines_after_the_last_checkpoint_only_need_to_fit(self) -> None:
+        assert found(LINES, [FIRST], Anchor.parse(str(FIRST))).anchored == 1
+
+
+BREAKS: dict[str, tuple[list[Line], str, int, str]] = {
+    "content changed": (
+        [replace(line, content='{"n":9}') if (line.chain, line.seq) == ("slack-1", 3) else line for line in LINES],
+        *("slack-1", 3, "its content was changed"),
+    ),
+    "header changed": (
+        [replace(line, tool="lookup") if (line.chain, line.seq) == ("slack-2", 2) else line for line in LINES],
+        *("slack-2", 2, "its header was changed"),
+    ),
+    "forged in the middle": (
+        [forged(line, tool="lookup") if (line.chain, line.seq) == ("slack-1", 3) else line for line in LINES],
+        *("slack-1", 4, "it does not continue the line before it"),
+    ),
+    "removed from the middle": (
+        [line for line in LINES if (line.chain, line.seq) != ("slack-1", 2)],
+        *("slack-1", 2, "line 2 is missing"),
+    ),
+    "removed from the start": (
+        [line for line in LINES if (line.chain, line.seq) != (SYSTEM, 1)],
+        *(SYSTEM, 1, "line 1 is missing"),
+    ),
+    "removed from the end": (
+        [line for line in LINES if (line.chain, line.seq) != ("slack-1", 5)],
+        *("slack-1", 5, "it is missing; checkpoint 2 was made over it"),
+    ),
+    "a chain removed": (
+        [line for line in LINES if line.chain != "slack-2"],
+        *("slack-2", 2, "it is missing; checkpoint 1 was made over it"),
+    ),
+    "a chain written anew": (
+        rewritten(LINES, "slack-2", lambda line: replace(line, tool="lookup")),
+        *("slack-2", 2, "it is not the line that checkpoint 1 was made over"),
+    ),
+    "content gone without a purge": (
+        [replace(line, content=None) if (line.chain, line.seq) == (SYSTEM, 4) else line for line in LINES],
+        *(SYSTEM, 4, "its content was removed, but not by a purge"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BREAKS)
+def test_the_first_broken_line_is_named(case: str) -> None:
+    lines, name, seq, why = BREAKS[case]
+    report = found(lines, anchor=ANCHOR)
+    assert (report.finding, report.broken) == (Finding.BROKEN, Broken(name, seq, why))
+    assert verified(report) == f"broken: {name}, line {seq}: {why}"
+
+
+class TestCheckpoints:
+    def test_another_secret_makes_no_checkpoint(self) -> None:
+        report = found(keys=LedgerKeys("guessed"))
+        assert report.broken == Broken("checkpoints", None, "checkpoint 1 was not sealed with this secret")
+
+    def test_nor_does_the_secret_in_another_role(self) -> None:
+        last = replace(LINES[-1], sealed=SECRET.checkpoint.of(LINES[-1].hash))
+        assert found([*LINES[:-1], last]).broken == Broken(SYSTEM, 4, "it was not written with this secret")
+
+    def test_one_that_is_gone_is_missed(self) -> None:
+        assert found(checkpoints=[SECOND]).broken == Broken("checkpoints", None, "checkpoint 1 is missing")
+
+    def test_cutting_off_the_end_with_its_checkpoint_shows_against_the_anchor_only(self) -> None:
+        cut = [line for line in LINES if line.seq <= 2]
+        assert found(cut, [FIRST]).finding is Finding.CONSISTENT
+        report = found(cut, [FIRST], ANCHOR)
+        assert report.broken == Broken("checkpoints", None, "checkpoint 2 of the anchor is missing")
+
+    def test_a_ledger_written_anew_with_the_secret_is_not_the_one_that_was_told_of(self) -> None:
+        anew = checkpoint(None, heads(LINES, 2), NOON + timedelta(hours=3), SECRET)
+        report = found(checkpoints=[anew], anchor=Anchor.parse(str(FIRST)))
+        assert report.broken == Broken("checkpoints", None, "checkpoint 1 is not the one that the anchor tells of")
+
+    def test_each_stands_on_the_one_before(self) -> None:
+        loose = checkpoint(None, SECOND.heads, SECOND.at, SECRET)
+        report = found(checkpoints=[FIRST, replace(loose, number=2)])
+        assert report.broken == Broken("checkpoints", None, "checkpoint 2 does not continue the one before it")
+
+    def test_none_of_an_older_version_comes_after_one_of_this(self) -> None:
+        """Older ones vouch for lines without a seal."""
+        older = checkpoint(FIRST, SECOND.heads, SECOND.at, SECRET, version=BEFORE_SEALED_LINES)
+        report = found(checkpoints=[FIRST, older])
+        assert report.broken == Broken(
+            "checkpoints", None, "checkpoint 2 is of an older version than the one before it"
+        )
+
+    def test_what_was_told_first_is_the_anchor(self) -> None:
+        assert Anchor.parse(f"{FIRST}\nsomebody said: checkpoint 1 then {'ab' * 32}").seals == {1: FIRST.sealed}
+
+    def test_an_anchor_without_checkpoints_says_what_it_should_hold(self) -> None:
+        with pytest.raises(Invalid, match="checkpoint <number> <time> <seal>"):
+            Anchor.parse("nothing of the kind")
+
+
+@given(st.data())
+def test_no_change_to_a_header_or_content_goes_unnoticed(data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(LINES) - 1))
+    changes: dict[str, object] = {
+        "chain": "elsewhere",
+        "seq": 77,
+        "at": datetime(2031, 1, 1, tzinfo=UTC),
+        "kind": LineKind.DENIED,
+        "confirmation": "k2",
+        "tool": None,
+        "content": "{}",
+        "salt": "",
+        "digest": "0" * 64,
+        "previous": "1" * 64,
+        "hash": "2" * 64,
+        "sealed": data.draw(st.sampled_from([None, "", "3" * 64, "é"])),
+    }
+    name = data.draw(st.sampled_from(sorted(changes)))
+    lines = list(LINES)
+    lines[at] = replace(lines[at], **{name: changes[name]})  # type: ignore[arg-type]  # the fields of Line
+    assert found(lines).finding is Finding.BROKEN
+
+
+def test_what_was_purged_cannot_be_guessed_back() -> None:
+    one, other = (append(Head(), "c", LineKind.ASKED, {"amount": 5}, SECRET, at=NOON, salt=salt) for salt in ("a", "b"))
+    assert one.digest != other.digest
+    assert purged(one).content is None
+    assert purged(one).salt is None
+
+
+class TestExport:
+    def line(self, **content: object) -> Line:
+        said: JsonObject = {"v": 1, **content}  # type: ignore[dict-item]  # JSON
+        return append(
+            Head(), "slack-1", LineKind.DENIED, said, SECRET, at=NOON, salt="s", confirmation="k1", tool="=cmd()"
+        )
+
+    def test_a_json_object_a_line(self) -> None:
+        row = jsonl_row(self.line(reason="no\nway \ud800"))
+        assert "\n" not in row
+        exported = json.loads(row)
+        assert exported == export_object(self.line(reason="no\nway \ud800"))
+        assert exported["content"]["reason"] == "no\nway \ud800"
+        assert exported["at"] == "2030-01-01T12:00:00.000000+00:00"
+
+    def test_a_csv_row_has_the_columns_of_its_header(self) -> None:
+        line = self.line(reason='he said "no", twice', who={"team": "T0ACME", "user": "U0ANNA"}, revision=2)
+        header, row = list(csv.reader(io.StringIO(csv_header() + csv_row(line))))
+        assert tuple(header) == COLUMNS
+        cells = dict(zip(header, row, strict=True))
+        assert (cells["who"], cells["revision"], cells["kind"]) == ("T0ACME/U0ANNA", "2", "denied")
+        assert cells["reason"] == 'he said "no", twice'
+        assert cells["tool"] == "'=cmd()"
+
+    def test_a_purged_line_is_exported_without_what_it_said(self) -> None:
+        line = purged(self.line(reason="secret"))
+        assert export_object(line)["content"] is None
+        assert "secret" not in csv_row(line)
+
+    def test_half_a_character_can_be_written_to_a_file(self) -> None:
+        row = csv_row(self.line(reason="\ud800"))
+        assert "\\ud800" in row
+        assert row.encode()
+
+    @pytest.mark.parametrize("cell", ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\n+1", "＝1", "\0=1"])
+    def test_no_cell_is_a_formula(self, cell: str) -> None:
+        assert defused(cell) == f"'{cell}"
+
+    @given(st.text())
+    def test_whatever_the_text_a_row_stays_one_row(self, text: str) -> None:
+        (row,) = csv.reader(io.StringIO(csv_row(self.line(reason=text)), newline=""))
+        cell = row[COLUMNS.index("reason")]
+        assert cell.removeprefix("'") == text.removeprefix("'")
+        assert not cell.lstrip().startswith(("=", "+", "-", "@"))
+
+
+def test_steps_become_lines() -> None:
+    desk = Desk(make_policy())
+    desk.deny(ANNA, "no")
+    content = step_content(desk.steps[-1])
+    assert content == {"v": 1, "who": {"team": "T0ACME", "user": "U0ANNA"}, "reason": "no"}
+    line = append(Head(), "slack-1", desk.steps[-1].kind, content, SECRET, at=NOON, salt="s")
+    assert export_object(line)["content"] == content

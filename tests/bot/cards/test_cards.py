@@ -1,0 +1,391 @@
+"""Cards as people find them, whatever Slack does to our calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+
+import pytest
+
+from bot.confirmation.model import OutcomeKind, Place
+from bot.hosts.host import Said
+from bot.sandbox.server.faults import Fault, Faults
+from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import ANNA, BEN, LEAD, TEAM, make_policy
+from tests.support.faces import every_state
+from tests.support.outgoing import AT, Outgoing, outgoing
+
+Break = Callable[[Faults, str], Fault]
+
+FAULTS: dict[str, Break] = {
+    "429": lambda faults, method: faults.limits(method, retry_after=2),
+    "a long 429": lambda faults, method: faults.limits(method, retry_after=60),
+    "500 before": lambda faults, method: faults.fails(method),
+    "500 after": lambda faults, method: faults.fails(method, acted=True),
+    "503 after": lambda faults, method: faults.fails(method, status=503, acted=True),
+    "cut before": lambda faults, method: faults.cuts(method),
+    "cut after": lambda faults, method: faults.cuts(method, acted=True),
+    "garbled": lambda faults, method: faults.garbles(method),
+    "fatal_error": lambda faults, method: faults.refuses(method, "fatal_error"),
+    "hang before": lambda faults, method: faults.hangs(method),
+    "hang after": lambda faults, method: faults.hangs(method, acted=True),
+    "cut after, twice": lambda faults, method: faults.cuts(method, acted=True, times=2),
+}
+
+
+@pytest.fixture
+async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
+    quick = "hang" in request.node.name or "late" in request.node.name
+    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+        yield ready
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_post_that_goes_wrong_leaves_one_card(out: Outgoing, fault: str) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    FAULTS[fault](out.slack.faults, "chat.postMessage")
+
+    await out.drawn()
+
+    assert "Approve deploy?" in out.card
+    assert "Approve" in out.card.buttons
+    assert out.desk.row.places[0].ts == out.card.ts
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_an_update_that_goes_wrong_ends_with_the_right_face(out: Outgoing, fault: str) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    await out.drawn()
+    out.desk.deny(ANNA, "not during the sale")
+    FAULTS[fault](out.slack.faults, "chat.update")
+
+    await out.drawn()
+
+    assert "deploy is denied" in out.card
+    assert "not during the sale" in out.card
+    assert out.card.buttons == ()
+
+
+async def test_a_post_that_slack_carries_out_late_is_cleared_away_with_the_next_drawing(out: Outgoing) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    hang = out.slack.faults.hangs("chat.postMessage")
+    await out.drawn()
+    first = out.card
+
+    hang.release()
+    await out.slack.until(lambda: len(out.cards_in()) == 2, what="the second copy")
+    out.desk.approve(ANNA)
+    await out.drawn()
+
+    assert out.card.ts == first.ts
+    assert "deploy is approved" in out.card
+
+
+async def test_who_died_between_a_post_and_its_note_finds_the_card_and_brings_it_up_to_date(out: Outgoing) -> None:
+    row = out.open(make_policy(approvers=["user:U0ANNA", "user:U0BEN"], quorum=2))
+    await out.cards.draw(out.lease, row, out.session)  # and the places that it returned are lost
+    out.desk.approve(ANNA)
+
+    await out.drawn()
+
+    assert "1 of 2 approvals" in out.card
+
+
+async def test_strays_are_deleted_and_a_foreign_bots_copy_is_left_alone(out: Outgoing) -> None:
+    row = out.open(make_policy(approvers=["user:U0ANNA"]))
+    (place,) = await out.cards.draw(out.lease, row, out.session)
+    mine = out.card.message
+    post, thread = out.slack.workspace.messages.post, out.session.thread_ts
+    post(out.deploys, mine.user, thread_ts=thread, text=mine.text, metadata=mine.metadata, by=out.slack.install)
+    mallory = out.slack.person("mallory", is_bot=True)
+    foreign = post(out.deploys, mallory.id, thread_ts=thread, text="not a card", metadata=mine.metadata)
+
+    await out.drawn()
+
+    assert [card.ts for card in out.cards_in()] == [place.ts, foreign.ts]
+
+
+async def test_a_limit_longer_than_a_lease_bears_is_not_slept_through(out: Outgoing) -> None:
+    row = out.open(make_policy(approvers=["user:U0ANNA"]))
+    out.slack.faults.limits("chat.postMessage", retry_after=60)
+
+    with pytest.raises(Later) as later:
+        await out.cards.draw(out.lease, row, out.session)
+    with pytest.raises(Later) as again:
+        await out.cards.draw(out.lease, row, out.session)
+
+    assert 55 < again.value.after <= later.value.after == 60
+    assert out.waits == []
+    assert len(out.slack.calls_of("chat.postMessage")) == 1
+    assert out.slack.calls_of("conversations.replies") == []  # nothing was posted, so nothing is looked for
+
+
+async def test_a_short_limit_is_waited_out(out: Outgoing) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    out.slack.faults.limits("chat.postMessage", retry_after=2)
+    await out.drawn()
+    assert out.troubles == []
+    assert out.waits == pytest.approx([2], abs=0.1)
+
+
+async def test_a_card_that_slack_does_not_take_goes_out_as_text_and_has_no_live_buttons(
+    out: Outgoing, caplog: pytest.LogCaptureFixture
+) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    out.slack.faults.refuses("chat.postMessage", "invalid_blocks")
+    await out.drawn()
+    assert out.card.buttons == ()
+    assert "version `2.4.1`" in out.card.fallback or "2.4.1" in out.card.fallback
+    assert "sent as plain text" in caplog.text
+
+    out.desk.deny(ANNA)
+    out.slack.faults.refuses("chat.update", "msg_blocks_too_long")
+    await out.drawn()
+    assert out.card.message.blocks == []
+    assert "is denied" in out.card.fallback
+
+
+async def test_a_deleted_card_comes_back_while_it_is_needed_and_stays_away_after(out: Outgoing) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA", "user:U0BEN"], quorum=2))
+    await out.drawn()
+    out.slack.workspace.messages.delete(out.deploys, out.card.message)
+    out.desk.approve(ANNA)
+    await out.drawn()
+    assert "1 of 2 approvals" in out.card
+
+    out.slack.workspace.messages.delete(out.deploys, out.slack.workspace.messages.find(out.deploys.id, out.card.ts))
+    out.desk.deny(BEN)
+    await out.drawn()
+    assert out.cards_in() == []
+
+
+async def test_in_another_channel_card_and_thread_lead_to_each_other(out: Outgoing) -> None:
+    leads = out.slack.channel("leads", out.lead, id="C0LEADS")
+    out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
+
+    await out.drawn()
+
+    (card,) = out.cards_in(leads, out.lead)
+    assert "Conversation" in card
+    assert f"p{out.thread.ts.replace('.', '')}" in str(card.message.blocks)
+    told = "The card for deploy is in #leads · Card"
+    assert out.told() == [f"{told}\n[Withdraw]"]
+    out.desk.approve(LEAD)
+    await out.drawn()
+    assert out.told() == [told], "it leads there, and there is nothing left to withdraw"
+    out.desk.begin()
+    out.desk.host_says(OutcomeKind.DONE)
+    await out.drawn()
+    assert len(out.slack.calls_of("chat.update")) == 3, "the card twice, the line once and no more"
+
+
+async def test_a_channel_that_the_app_is_not_in_is_said_in_the_thread_until_somebody_invites_it(out: Outgoing) -> None:
+    leads = out.slack.channel("leads", out.lead, id="C0LEADS", with_app=False)
+    out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
+
+    with pytest.raises(AssertionError):
+        await out.drawn(tries=3)
+
+    assert isinstance(out.troubles[-1], Gone)
+    why = "The app is not in this channel. Invite it there with /invite."
+    assert out.told() == [f"The card for deploy can't be posted in #leads: {why}"]
+    out.slack.workspace.directory.set_members("C0LEADS", add=(out.slack.install.bot_user_id,))
+    await out.drawn()
+    (told,) = out.told()
+    assert told == "The card for deploy is in #leads · Card\n[Withdraw]"
+    assert len(out.cards_in(leads, out.lead)) == 1
+
+
+async def test_approvers_in_direct_messages(out: Outgoing) -> None:
+    people = {who: await out.sender.open_dm(AT, who.user) for who in (ANNA, LEAD)}
+    places = [Place(channel=channel, person=who) for who, channel in people.items()]
+    out.open(make_policy(approvers=["user:U0ANNA", "user:U0LEAD"]), places)
+    out.slack.faults.refuses("chat.postMessage", "user_disabled", where=lambda args: args["channel"] == people[LEAD])
+
+    await out.drawn()
+
+    (card,) = out.cards_in(out.ann.place(None))
+    assert "Approve deploy?" in card
+    (told,) = out.told()
+    assert told == "The card for deploy went to @anna as a direct message.\n[Withdraw]"
+
+
+async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:
+    secret = out.slack.channel("secret", out.asker, out.ann, private=True, id="C0SECRET")
+    out.slack.group("leads", out.lead, out.ann, id="S0LEADS")
+    policy = make_policy(
+        approvers=["user:U0BEN"], escalate_to=["group:S0LEADS"], escalate_after="10m", channel="C0SECRET"
+    )
+    out.open(policy, [Place(channel="C0SECRET")])
+    await out.drawn()
+    out.desk.wait(minutes=11)
+
+    await out.drawn()
+
+    (card,) = out.cards_in(out.lead.place(None), out.lead)
+    assert "escalated to @leads" in card
+    assert out.cards_in(out.ann.place(None)) == []
+    assert len(out.cards_in(secret)) == 1
+    out.desk.approve(BEN)
+    await out.drawn()
+    (card,) = out.cards_in(out.lead.place(None), out.lead)
+    assert "deploy is approved" in card
+
+
+async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Outgoing) -> None:
+    out.slack.group("leads", out.lead, id="S0LEADS")
+    policy = make_policy(approvers=["user:U0BEN"], escalate_to=["group:S0LEADS"], escalate_after="10m")
+    secret = out.slack.channel("secret", out.asker, private=True, id="C0SECRET")
+    out.open(policy, [Place(channel=secret.id)])
+    await out.drawn()
+    out.desk.wait(minutes=11)
+    out.slack.faults.fails("usergroups.users.list", times=None)
+
+    with pytest.raises(AssertionError, match="S0LEADS"):
+        await out.drawn(tries=2)
+
+    trouble = out.troubles[-1]
+    assert isinstance(trouble, Later)
+    out.slack.faults.clear()
+    await out.drawn()
+    assert len(out.cards_in(out.lead.place(None), out.lead)) == 1
+
+
+async def test_a_call_too_large_for_any_view_is_posted_once_as_a_file(out: Outgoing) -> None:
+    script = "\n".join(f"UPDATE orders SET state = 'paid' WHERE id = {n};" for n in range(8000))
+    out.open(make_policy(edit=False, approvers=["user:U0ANNA"]), arguments={"script": script})
+    out.slack.faults.cuts("files.completeUploadExternal", acted=True)
+
+    await out.drawn()
+
+    files = [file for one in out.ann.messages(out.deploys) for file in one.message.files]
+    assert [file["name"] for file in files] == ["deploy-k1-r1.txt"]
+    (stored,) = [file for file in out.slack.workspace.files.values() if file.channels]
+    assert stored.content is not None
+    assert b"WHERE id = 7999;" in stored.content
+    assert out.desk.row.places[0].file is not None
+    assert "See everything" in out.card.buttons
+
+
+async def test_a_channel_that_was_archived_meanwhile_holds_nothing_up(out: Outgoing) -> None:
+    out.open(make_policy(approvers=["user:U0ANNA"]))
+    await out.drawn()
+    out.slack.faults.refuses("chat.update", "is_archived", times=None)
+    out.desk.deny(ANNA)
+    await out.drawn(tries=2)
+    assert len(out.slack.calls_of("chat.update")) == 1
+
+
+async def test_a_card_that_could_never_be_posted_is_given_up_once_it_is_decided(out: Outgoing) -> None:
+    out.slack.channel("leads", out.lead, id="C0LEADS", with_app=False)
+    out.open(make_policy(approvers=["user:U0LEAD"], channel="C0LEADS"), [Place(channel="C0LEADS")])
+    with pytest.raises(AssertionError):
+        await out.drawn(tries=3)
+    out.desk.wait(hours=25)
+    await out.drawn(tries=3)
+    assert len(out.told()) == 1
+
+
+async def test_a_row_without_any_place_is_no_reason_to_turn_in_circles(out: Outgoing) -> None:
+    with pytest.raises(Later, match="nothing could be drawn"):
+        await out.cards.draw(out.lease, out.open(make_policy(), []), out.session)
+
+
+async def test_a_revoked_token_is_told_as_such(out: Outgoing) -> None:
+    row = out.open(make_policy(approvers=["user:U0ANNA"]))
+    out.slack.install.revoked = True
+    with pytest.raises(Revoked, match="install it again"):
+        await out.cards.draw(out.lease, row, out.session)
+
+
+async def test_a_lost_answer_to_a_post_is_called_unsure(out: Outgoing) -> None:
+    row = out.open(make_policy(approvers=["user:U0ANNA"]))
+    out.slack.faults.cuts("chat.postMessage")
+    with pytest.raises(Unsure):
+        await out.cards.draw(out.lease, row, out.session)
+
+
+async def test_an_address_is_shown_as_whoever_it_belongs_to(out: Outgoing) -> None:
+    out.slack.person("rita", email="release@example.com", id="U0RITA")
+    out.open(make_policy(approvers=["email:release@example.com", "email:nobody@example.com"]))
+    await out.drawn()
+    assert "@rita or nobody@example.com (no such account) may decide" in out.card
+
+
+async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None:
+    secret = "s3cr3t-t0ken"
+    arguments: JsonObject = {
+        "token": secret,
+        "url": f"https://x.example/?t={secret}",
+        "script": f"line\n{secret}\n" * 30_000,
+        "n": 1,
+    }
+    leads = out.slack.channel("leads", out.lead, id="C0LEADS")
+    policy = make_policy(redact=["token"], quorum=2, channel=leads.id)
+    out.open(policy, [Place(channel=leads.id)], arguments=arguments, hint=f"with {secret}")
+    await out.drawn()
+    out.desk.edit(ANNA, n=2)
+    out.desk.deny(LEAD, "no such right")
+    out.desk.approve(BEN)
+    out.desk.begin()
+    out.desk.host_says(OutcomeKind.FAILED, f'{{"error": "bad {secret}", "token": "fresh-from-the-tool"}}')
+    await out.drawn()
+    await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await out.cards.say(
+        out.lease, out.session, Said(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
+    )
+
+    assert out.slack.calls_of("files.completeUploadExternal")
+    files = "".join(str(file.content) for file in out.slack.workspace.files.values())
+    assert "••••" in out.sent_texts()
+    for hidden in (secret, "fresh-from-the-tool"):
+        assert hidden not in out.sent_texts()
+        assert hidden not in files
+
+
+# What became of a vote
+
+
+async def test_the_verdict_comes_in_the_view_or_beside_the_card_if_it_was_closed(out: Outgoing) -> None:
+    body: JsonObject = {"kind": "approval", "votes": 1, "quorum": 2, "tool": "deploy", "state": "waiting"}
+    target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "thread_ts": out.thread.ts}
+    out.slack.workspace.views.open(TEAM, out.ann.id, {"type": "modal", "title": {}, "blocks": []})
+    view = out.slack.workspace.views.top(out.ann.id)
+    assert view is not None
+    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
+    assert "Your approval counts: 1 of 2 approvals." in await out.ann.gets_modal("Your vote")
+
+    out.slack.workspace.views.close(view)
+    await out.cards.reply(out.lease, {**target, "view": view.id}, body)
+    seen = await out.ann.finds("Your approval counts", out.deploys)
+    assert seen.ephemeral
+
+
+async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing) -> None:
+    target: JsonObject = {"team": TEAM, "user": out.ann.id, "channel": out.deploys.id, "message_ts": "1.2"}
+    await out.cards.reply(out.lease, target, {"kind": "approval", "votes": 1, "state": "waiting"})
+    await out.cards.reply(out.lease, target, {"kind": "vote refused", "reason": "not an approver", "state": "waiting"})
+    told = [one.text for one in out.ann.messages(out.deploys) if one.ephemeral]
+    assert told == ["You can't decide this one: the policy names others. The card says who."]
+
+
+async def test_somebody_who_is_not_in_the_channel_is_told_in_a_direct_message(out: Outgoing) -> None:
+    target: JsonObject = {"team": TEAM, "user": out.lead.id, "channel": out.deploys.id}
+    await out.sender.notice(target, "This is decided already.")
+    assert "This is decided already." in out.lead.sees()
+
+
+# Every state there is, as Slack would take it
+
+
+async def test_every_state_and_outcome_has_a_card_that_slack_takes(out: Outgoing) -> None:
+    seen = 0
+    for row in every_state(out.open(make_policy(approvers=["user:U0ANNA"], grant="30m", confirm_dialog=True))):
+        out.desk.row = replace(row, places=out.desk.row.places)
+        await out.drawn()
+        assert "deploy" in out.card
+        seen += 1
+    assert seen == 7 * 9
+    assert {outcome for _, outcome in out.meter.outcomes} == {"ok"}

@@ -1,0 +1,169 @@
+"""The thread, as whoever asked reads it: ledger lines in order and once, and the agent's words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from bot.audit.ledger import purged
+from bot.confirmation.model import OutcomeKind
+from bot.hosts.host import Said
+from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
+from tests.bot.cards.test_cards import FAULTS
+from tests.support.deciding import ANNA, BEN, make_policy
+from tests.support.outgoing import Outgoing, outgoing
+
+
+@pytest.fixture
+async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
+    quick = "hang" in request.node.name or "late" in request.node.name
+    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+        ready.open(make_policy(quorum=2))
+        yield ready
+
+
+async def tell(out: Outgoing, tries: int = 4) -> int:
+    """The mailroom's part: tells what is owed, and stores how far it got."""
+    for _ in range(tries):
+        owed = [line for line in out.lines() if line.seq > out.session.told_seq]
+        try:
+            told = await out.cards.tell(out.lease, out.session, owed, [out.desk.row])
+        except SlackTrouble as trouble:
+            out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
+            continue
+        out.session = replace(out.session, told_seq=told)
+        return told
+    raise AssertionError("It could not be told.")
+
+
+async def test_lines_owed_together_are_one_message_in_the_ledgers_order(out: Outgoing) -> None:
+    out.desk.approve(ANNA)
+    out.desk.approve(BEN)
+
+    assert await tell(out) == 4
+
+    (told,) = out.told()
+    assert told == (
+        "⏳ deploy needs approval.\n"
+        "👍 @anna approved deploy: 1 of 2 approvals.\n"
+        "👍 @ben approved deploy: 2 of 2 approvals.\n"
+        "👍 deploy is approved by @anna and @ben."
+    )
+    assert await out.cards.tell(out.lease, out.session, [], []) == 4
+    assert len(out.told()) == 1
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_message_that_goes_wrong_is_told_once(out: Outgoing, fault: str) -> None:
+    FAULTS[fault](out.slack.faults, "chat.postMessage")
+    out.desk.deny(ANNA, "not today")
+
+    await tell(out)
+
+    assert out.told() == ["⏳ deploy needs approval.\n🚫 @anna denied deploy.\nnot today"]
+
+
+async def test_what_came_while_an_answer_was_lost_is_told_after_it(out: Outgoing) -> None:
+    out.slack.faults.cuts("chat.postMessage", acted=True)
+    with pytest.raises(Unsure):
+        await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    out.desk.deny(ANNA)
+
+    await tell(out)
+
+    assert out.told() == ["⏳ deploy needs approval.", "🚫 @anna denied deploy."]
+
+
+async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Outgoing) -> None:
+    for _ in range(40):
+        out.desk.approve(BEN, revision=7)  # each is refused: there is no such revision
+    out.slack.faults.cuts("chat.postMessage", where=lambda args: '"told_seq": 41' in str(args).replace("'", '"'))
+
+    await tell(out)
+
+    told = "\n".join(out.told()).split("\n")
+    assert len(out.told()) == 3
+    assert len(told) == 41
+    assert len(out.slack.calls_of("chat.postMessage")) == 4
+
+
+async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
+    lines = [purged(line) for line in out.lines()]
+    assert await out.cards.tell(out.lease, out.session, lines, [out.desk.row]) == 1
+    assert out.told() == []
+
+
+async def test_the_run_is_told_with_its_result_and_how_long_it_took(out: Outgoing) -> None:
+    out.desk.approve(ANNA)
+    out.desk.approve(BEN)
+    out.desk.begin()
+    out.desk.host_says(OutcomeKind.RUNNING)
+    out.desk.now = out.desk.now.replace(second=42)
+    out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
+    await tell(out)
+    assert out.told()[-1].endswith('▶️ deploy started.\n✅ deploy ran in 42 s.\n{"status": "deployed"}')
+
+
+# The agent's words
+
+
+def said(text: str, event: str = "e1", **more: object) -> Said:
+    return Said(event=event, author="oncall", text=text, **more)  # type: ignore[arg-type]  # fields of Said
+
+
+async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -> None:
+    ts = await out.cards.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
+    (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
+    assert message.thread == out.thread.ts
+    assert message.message.blocks[0]["text"] == "**Done.** See `deploy.log`:\n\n```\nok <b>\n```"
+    assert "ok &lt;b&gt;" in message.fallback
+
+
+async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
+    await out.cards.say(
+        out.lease, out.session, said("<!channel> <@U0ANNA> <!subteam^S0ONCALL> <#C0DEPLOYS> if a <!b then")
+    )
+    (told,) = out.told()
+    assert told == "‹!channel> ‹@U0ANNA> ‹!subteam^S0ONCALL> ‹#C0DEPLOYS> if a <!b then"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_words_are_said_once_whatever_happens_to_the_answer(out: Outgoing, fault: str) -> None:
+    FAULTS[fault](out.slack.faults, "chat.postMessage")
+    first = ""
+    for _ in range(4):
+        try:
+            first = await out.cards.say(out.lease, out.session, said("Hello."))
+            break
+        except SlackTrouble as trouble:
+            out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
+    assert out.told() == ["Hello."]
+    assert await out.cards.say(out.lease, out.session, said("Hello.")) == first  # and after a crash, the same again
+    assert out.told() == ["Hello."]
+
+
+async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: Outgoing) -> None:
+    text = "\n\n".join(f"Paragraph {n}. " + "word " * 300 for n in range(20))
+    out.slack.faults.cuts("chat.postMessage", acted=True, where=lambda args: "Paragraph 10." in str(args))
+    with pytest.raises(Unsure):
+        await out.cards.say(out.lease, out.session, said(text))
+    await out.cards.say(out.lease, out.session, said(text))
+    assert "\n".join(out.told()).count("Paragraph") == 20
+    assert len(out.told()) == 3
+
+
+async def test_an_agent_that_failed_is_told_in_a_sentence_with_a_way_to_try_again(out: Outgoing) -> None:
+    await out.cards.say(out.lease, out.session, said("The model is overloaded.", failed=True), retry="17")
+    message = out.asker.messages(out.deploys)[-1]
+    assert "The model is overloaded." in message
+    assert message.buttons == ("Try again",)
+    await out.cards.say(out.lease, out.session, said("", "e2", failed=True))
+    assert out.told()[-1] == "⚠️ The agent could not answer."
+
+
+async def test_no_words_are_no_message(out: Outgoing) -> None:
+    assert await out.cards.say(out.lease, out.session, said(" \n")) == ""
+    assert out.told() == []

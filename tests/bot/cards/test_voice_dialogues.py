@@ -1,0 +1,147 @@
+"""An agent that thinks, speaks and fails, as people see it in the thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.server.server import FakeSlack
+from tests.support.office import Office, office
+from tests.support.talking import FAILURE, Mouth
+from tests.support.talking import mouth as the_mouth
+
+TALKER = "tests.support.talking:agent"
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=TALKER, time_moves=True) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def mouth() -> Mouth:
+    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
+    return the_mouth
+
+
+async def streamed(at: Office, mouth: Mouth) -> str:
+    """Somebody's words, and a reply that is seen while it comes; the thread."""
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    mouth.say("It is ", "**fine** ")
+    await grows(at, mouth, "today, ", said.thread)
+    return said.thread
+
+
+async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
+    """The agent goes on, with two seconds between the words, until it is seen."""
+    while words not in at.ann.sees(at.deploys, thread=thread):
+        await mouth.words.join()
+        at.slack.clock.advance(2)
+        mouth.say(words)
+
+
+async def test_the_thread_shows_that_the_agent_thinks(at: Office, mouth: Mouth) -> None:
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+
+    await at.slack.until(lambda: at.deploys.statuses.get(said.ts))
+    mouth.say("Hello.", None)
+
+    await at.ann.finds("Hello.", at.deploys, thread=said)
+    assert at.deploys.statuses == {}
+
+
+async def test_where_no_status_may_be_shown_it_is_asked_once(at: Office, mouth: Mouth) -> None:
+    at.slack.faults.refuses("assistant.threads.setStatus", "channel_type_not_supported", times=None)
+    mouth.say("One.", None, "Two.", None)
+
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await at.ann.finds("One.", at.deploys, thread=said)
+    await at.ann.says("@adk-confirm hello", at.deploys, thread=said)
+    await at.ann.finds("Two.", at.deploys, thread=said)
+
+    assert len(at.slack.calls_of("assistant.threads.setStatus")) == 1
+
+
+async def test_a_reply_is_seen_while_it_comes_and_stands_once(at: Office, mouth: Mouth) -> None:
+    thread = await streamed(at, mouth)
+    await grows(at, mouth, "tomorrow, ", thread)
+    assert at.slack.calls_of("chat.appendStream")
+    mouth.say("<!chan", "nel> ", "too.", None)
+
+    await at.ann.finds("too.", at.deploys, thread=thread)
+    replies = [seen for seen in at.ann.messages(at.deploys, thread=thread) if "It is" in seen]
+    assert len(replies) == 1
+    assert replies[0].message.streaming_since is None
+    assert "<!channel>" not in str(replies[0].message.blocks)
+    start = at.slack.calls_of("chat.startStream")[0]
+    assert start.args["recipient_user_id"] == at.ann.id
+
+
+async def test_where_slack_streams_nothing_one_message_is_edited(at: Office, mouth: Mouth) -> None:
+    at.slack.faults.refuses("chat.startStream", "missing_scope", times=None)
+
+    thread = await streamed(at, mouth)
+    mouth.say("too.", None)
+
+    await at.ann.finds("too.", at.deploys, thread=thread)
+    assert at.ann.sees(at.deploys, thread=thread).count("It is") == 1
+
+
+async def test_a_stream_that_expired_is_the_reply_all_the_same(at: Office, mouth: Mouth) -> None:
+    at.slack.workspace.streams_live = 60.0
+    thread = await streamed(at, mouth)
+    at.slack.clock.advance(300)
+
+    mouth.say("later. ", "Done.", None)
+
+    await at.ann.finds("Done.", at.deploys, thread=thread)
+    assert at.ann.sees(at.deploys, thread=thread).count("It is") == 1
+
+
+async def test_a_short_reply_is_posted_whole(at: Office, mouth: Mouth) -> None:
+    mouth.say("Hello ", "there.", None)
+
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+
+    await at.ann.finds("Hello there.", at.deploys, thread=said)
+    assert at.slack.calls_of("chat.startStream") == []
+
+
+async def test_what_an_agent_could_not_answer_is_tried_again_once(at: Office, mouth: Mouth) -> None:
+    mouth.say(FAILURE)
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    failed = await at.ann.finds("could not answer", at.deploys, thread=said)
+    assert failed.buttons == ("Try again",)
+
+    await at.bob.clicks(failed, "Try again")
+    assert (await at.bob.finds("somebody else's words", at.deploys, thread=said)).ephemeral
+    mouth.say("Now it works.", None)
+    first = await at.ann.clicks(failed, "Try again", stale=True)
+    await at.slack.repeats(first)
+    await at.ann.clicks(failed, "Try again", stale=True)
+
+    await at.ann.finds("Now it works.", at.deploys, thread=said)
+    await at.slack.until(lambda: at.ann.now(failed).buttons == () or None)
+    assert mouth.heard == ["hello", "hello"]
+
+
+async def test_a_reply_that_broke_off_is_closed_as_such_and_said_once(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mouth: Mouth
+) -> None:
+    async with FakeSlack() as slack:
+        opened = partial(office, database_url, tmp_path / "log", monkeypatch, target=TALKER, slack=slack)
+        async with opened(time_moves=True) as at:
+            thread, ann, deploys = await streamed(at, mouth), at.ann, at.deploys
+        mouth.words = asyncio.Queue()
+        mouth.say("Whole again.", None)
+        async with opened(time_moves=True) as at:
+            await at.later(minutes=5)
+            await ann.finds("(interrupted)", deploys, thread=thread)
+            await ann.finds("Whole again.", deploys, thread=thread)
+            assert ann.sees(deploys, thread=thread).count("Whole again.") == 1
+            assert "It is" not in ann.sees(deploys, thread=thread)

@@ -1,0 +1,281 @@
+"""The command as people meet it: what it says about itself, about mistakes, and how it comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.cli import COMMANDS, main
+from runtime.rest.guard import TOKEN_VARIABLE
+from tests.support.served import browsing
+from tests.support.twins.client import Client, responses, texts
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Each command runs in a directory of its own, and leaves Python's as they were."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv(TOKEN_VARIABLE, raising=False)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(tmp_path) in str(getattr(sys.modules[name], "__file__", "")):
+            del sys.modules[name]
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What is said when it cannot be done: one sentence, never a trace."""
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert said.count("\n") == 1
+    return said
+
+
+def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert all(re.search(rf"^  {name} +\w", said, re.MULTILINE) for name in COMMANDS)
+    assert main([]) == 2
+    assert main(["api", "--help"]) == 0
+    assert "--allow-origin" in capsys.readouterr().out
+    assert main(["--version"]) == 0
+    assert "there is no command 'aip'; there are: " in refusal(capsys, "aip")
+
+
+async def test_help_needs_none_of_the_heavy_parts() -> None:
+    heavy = {"aiohttp", "pydantic", "sqlalchemy", "slack_sdk"}
+    code = f"import sys, bot.cli; bot.cli.main(['--help']); print(sorted({heavy} & set(sys.modules)))"
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    assert out.decode().splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere:agent", "There is no module 'nowhere' here"),
+        ("nowhere.near:agent", "There is no module 'nowhere' here"),
+        ("mine.missing:agent", "There is no module 'mine.missing' here"),
+        ("mine:nothing", "The module mine has no 'nothing'; it has some_agent, other_agent."),
+        ("empty", "The module empty has no 'agent'; it has no agent at all."),
+        ("mine:number", "mine:number is of the type int: an Agent (from runtime import Agent) is needed here."),
+        ("needy:agent", "needy needs the module 'not_installed', which is not installed."),
+        ("broken:agent", "broken could not be imported: ZeroDivisionError: division by zero ("),
+        ("quitter:agent", "quitter could not be imported: SystemExit: 3 ("),
+        ("unwritten:agent", "unwritten could not be imported: SyntaxError"),
+        ("twice:agent", "Two agents are called 'a'"),
+        ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
+        ("examples.mine:agent", "the package 'examples' is adk-confirm's own"),
+        ("no target", "'no target' is no target: write module:name"),
+        ("mine:", "'mine:' is no target"),
+        ("../mine:agent", "is no target"),
+    ],
+)
+def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:
+    (here / "mine").mkdir()
+    (here / "mine" / "__init__.py").write_text(
+        "from runtime import Agent\nother_agent = Agent('a')\nsome_agent = Agent('b')\nnumber = 7\n"
+    )
+    (here / "empty.py").write_text("")
+    (here / "needy.py").write_text("import not_installed\n")
+    (here / "broken.py").write_text("1 / 0\n")
+    (here / "quitter.py").write_text("import sys\nsys.exit(3)\n")
+    (here / "unwritten.py").write_text("def (:\n")
+    (here / "twice.py").write_text("from runtime import Agent\nagent = Agent('a', sub_agents=[Agent('a')])\n")
+    assert said.replace("some_agent, other_agent", "other_agent, some_agent") in refusal(
+        capsys, "api", "--agent", target
+    )
+
+
+def test_an_agent_of_google_adk_is_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "theirs.py").write_text(
+        "class LlmAgent: pass\nLlmAgent.__module__ = 'google.adk.agents.llm_agent'\nagent = LlmAgent()\n"
+    )
+    assert "theirs:agent is an agent of google-adk" in refusal(capsys, "api", "--agent", "theirs:agent")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--host", "0.0.0.0"], "Set ADK_CONFIRM_API_TOKEN to a secret"),
+        (["--allow-origin", "*"], "'*' is no origin"),
+        (["--store", "mysql://x"], "is not the URL of a store"),
+        (["--store", "sqlite:////nowhere/x.db"], "needs a directory that exists"),
+        (["--store", "postgresql://nobody@127.0.0.1:1/none"], "127.0.0.1:1"),
+        (["--host", "192.0.2.1"], "Set ADK_CONFIRM_API_TOKEN"),
+        (["--agent", "examples.oncall:agent"], "Two apps are called 'oncall'"),
+    ],
+)
+def test_a_server_that_cannot_start(capsys: pytest.CaptureFixture[str], arguments: list[str], said: str) -> None:
+    assert said in refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", "0", *arguments)
+
+
+def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--port", port)
+    assert f"Port {port} on 127.0.0.1 is taken by another program" in said
+
+
+def test_an_address_of_another_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "a-secret")
+    said = refusal(capsys, "api", "--agent", "examples.oncall:agent", "--host", "192.0.2.1", "--port", "0")
+    assert "192.0.2.1 is no address of this machine" in said
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none(capsys: pytest.CaptureFixture[str], port: str) -> None:
+    assert main(["api", "--agent", "examples.oncall:agent", "--port", port]) == 2
+    assert f"'{port}' is no port: give a number from 0 to 65535" in capsys.readouterr().err
+
+
+# As a process
+
+
+@contextlib.asynccontextmanager
+async def started(
+    *arguments: str, cwd: Path, env: dict[str, str] | None = None
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    """The server's address. It is told to stop at the end of the block, and must do so in time."""
+    process = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.append({str(ROOT)!r}); import bot.cli; sys.exit(bot.cli.main())",
+        ),
+        *("api", "--port", "0", *arguments),
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode()
+        found = re.search(r"at (http://\S+), with the store (\S+)\.$", line.strip())
+        assert found, line
+        yield found[1], process
+        if process.returncode is None:
+            began = time.monotonic()
+            process.send_signal(signal.SIGTERM)
+            assert await process.wait() == 0
+            assert time.monotonic() - began < 10
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+AGENT = """
+import time
+from runtime import Agent, FunctionTool, ScriptedModel, call
+
+def nap() -> str:
+    "Sleeps much longer than anybody waits."
+    open("napping", "w").close()
+    time.sleep(60)
+    return "rested"
+
+def pay() -> str:
+    "Pays."
+    return "paid"
+
+agent = Agent("mine", ScriptedModel(call("pay"), "It is paid."), tools=[FunctionTool(pay, require_confirmation=True)])
+sleeper = Agent("sleeper", ScriptedModel(call("nap")), tools=[nap])
+"""
+
+
+async def test_it_serves_what_lies_here_and_in_pythonpath(here: Path) -> None:
+    for place, name in (("work", "local_agents"), ("lib", "library_agents")):
+        (here / place).mkdir()
+        (here / place / f"{name}.py").write_text(AGENT)
+    arguments = ("--agent", "local_agents", "--agent", "library_agents:sleeper")
+    env = {"PYTHONPATH": str(here / "lib")}
+    async with started(*arguments, cwd=here / "work", env=env) as (url, _), browsing(url) as http:
+        assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine", "sleeper"]
+    assert (here / "work" / "adk-confirm.db").exists()
+
+
+async def test_what_waits_survives_a_restart(here: Path) -> None:
+    (here / "agents.py").write_text(AGENT)
+    async with started("--agent", "agents:agent", cwd=here) as (url, _), browsing(url) as http:
+        before = Client(http, "mine")
+        await before.create()
+        await before.send({"role": "user", "parts": [{"text": "pay"}]})
+    (here / "agents.py").write_text(AGENT.replace('call("pay"), ', ""))
+    async with started("--agent", "agents:agent", cwd=here) as (url, _), browsing(url) as http:
+        after = Client(http, "mine")
+        events = await after.answer((before.request_id(), {"confirmed": True}))
+        assert (responses(events), texts(events)) == ([{"result": "paid"}], ["It is paid."])
+
+
+@pytest.mark.slow
+async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Path) -> None:
+    (here / "agents.py").write_text(AGENT)
+    async with started("--agent", "agents:sleeper", cwd=here) as (url, process), browsing(url) as http:
+        sleeper = Client(http, "sleeper")
+        await sleeper.create()
+        asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
+        while not (here / "napping").exists():
+            await asyncio.sleep(0.02)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert await process.wait() == 0
+        assert time.monotonic() - began < 10
+        status, events = await asking
+        assert (status, "error" in events[-1]) == (200, True)
+
+
+async def test_in_the_response_dialect_off_loopback(here: Path) -> None:
+    (here / "agents.py").write_text(AGENT)
+    arguments = ("--agent", "agents:agent", "--dialect", "response", "--host", "0.0.0.0")
+    async with (
+        started(*arguments, cwd=here, env={TOKEN_VARIABLE: "a-secret"}) as (url, _),
+        browsing(url.replace("0.0.0.0", "127.0.0.1")) as http,
+    ):
+        assert (await Client(http).request("GET", "/list-apps"))[0] == 401
+        http.headers.update({"Authorization": "Bearer a-secret"})
+        mine = Client(http, "mine")
+        await mine.create()
+        await mine.send({"role": "user", "parts": [{"text": "pay"}]})
+        assert mine.asked[0]["willContinue"] is True
+
+
+# Packages of the same names
+
+
+@pytest.mark.parametrize("package", ["runtime", "blocks"])
+async def test_a_users_package_never_stands_in_for_ours(here: Path, package: str) -> None:
+    """In PYTHONPATH it would come first; ours are put before it."""
+    (here / package).mkdir()
+    (here / package / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    (here / "agents.py").write_text(AGENT)
+    env = {"PYTHONPATH": str(here)}
+    async with started("--agent", "agents:agent", cwd=here, env=env) as (url, _), browsing(url) as http:
+        assert (await Client(http).request("GET", "/list-apps"))[1] == ["mine"]
+
+
+def test_a_foreign_package_that_is_loaded_already_is_refused(
+    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "blocks").mkdir()
+    (here / "blocks" / "__init__.py").write_text("")
+    monkeypatch.delitem(sys.modules, "blocks", raising=False)
+    monkeypatch.syspath_prepend(str(here))
+    __import__("blocks")
+    said = refusal(capsys, "api", "--agent", "examples.oncall:agent")
+    assert f"{here}/blocks was found as the package 'blocks'" in said
+    assert "rename yours" in said

@@ -1,0 +1,109 @@
+"""A file that changes while `adk-confirm serve` runs: who is barred is so at once, new calls fall under it, and a file
+that is wrong changes nothing. With a real process, and what it says in its log."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.server.server import FakeSlack
+from tests.support.kill import ROOT
+from tests.support.office import Staff, config, environment
+
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE_CALL = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+quorum = {quorum}
+barred = [{barred}]
+"""
+pytestmark = pytest.mark.slow
+
+
+@dataclass
+class Service:
+    url: str
+    process: asyncio.subprocess.Process
+
+    async def logs(self, words: str) -> str:
+        """The first line from here on that says so."""
+        assert self.process.stderr is not None
+        while line := (await self.process.stderr.readline()).decode():
+            if words in line:
+                return line
+        raise AssertionError(f"it ended without saying: {words}")
+
+
+@asynccontextmanager
+async def serving(slack: FakeSlack, file: Path, database_url: str) -> AsyncIterator[Service]:
+    env = {**os.environ, **environment(slack, database_url), "PYTHONPATH": str(ROOT)}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bot.cli", "serve", "--config", str(file)),
+        cwd=ROOT,
+        env=env | {"ADK_CONFIRM_DEMO_LOG": str(file.parent / "tools.log")},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        line = (await process.stdout.readline()).decode().strip()
+        assert line.startswith("Listening at "), line
+        service = Service(line.removeprefix("Listening at ").rstrip("."), process)
+        slack.sends_to(f"{service.url}/slack/events")
+        yield service
+    finally:
+        process.kill()
+        await process.communicate()
+
+
+def policies(quorum: int, barred: str = "") -> str:
+    return config(ONE_CALL.format(quorum=quorum, barred=barred), "tests.support.lab:agent")
+
+
+async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
+    file = tmp_path / "adk-confirm.toml"
+    file.write_text(policies(2))
+    async with FakeSlack() as slack, serving(slack, file, f"sqlite:///{tmp_path / 'x.db'}") as service:
+        at = Staff.of(slack, tmp_path / "tools.log")
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+
+        file.write_text(policies(1).replace("quorum = 1", "quorum = 0"))
+        wrong = await service.logs("the policies stay as they were")
+        assert "policy[0].quorum: must be at least 1, not 0" in wrong
+        assert "0 of 2 approvals" in await at.ask(PAY)
+
+        file.write_text(policies(1, '"user:U0BOB"'))
+        await service.logs("has changed: new calls fall under its policies from now on")
+
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        await at.ann.finds("The approval of pay by @bob no longer counts", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: @cyd", at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.bob.finds("Your account is barred", at.deploys, thread=card)
+        assert at.ran() == []
+
+        later = await at.ask(PAY)
+        assert "0 of 1 approval" in later
+        await at.cyd.clicks(later, "Approve")
+        await at.ann.finds("✅ pay ran", at.deploys, thread=later)
+        assert len(at.ran()) == 1
+
+
+async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
+    file = tmp_path / "adk-confirm.toml"
+    file.write_text(policies(1))
+    async with FakeSlack() as slack, serving(slack, file, f"sqlite:///{tmp_path / 'x.db'}") as service:
+        at = Staff.of(slack, tmp_path / "tools.log")
+        file.unlink()
+        assert "there is no such file" in await service.logs("the policies stay as they were")
+        assert "0 of 1 approval" in await at.ask(PAY)

@@ -1,0 +1,331 @@
+"""The file and the environment: what is wrong with them is named by its key, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems, team_problems
+from bot.policy.approvers import Approver
+from bot.policy.checks import policy_warnings
+from bot.policy.problems import Problem
+
+SECRETS = {
+    "SLACK_BOT_TOKEN": "xoxb-1",
+    "SLACK_APP_TOKEN": "xapp-1",
+    "SLACK_SIGNING_SECRET": "8f742231b10e",
+    "ADK_CONFIRM_SECRET": "a secret that is long enough",
+}
+EVERYTHING = """
+[agent]
+target = "examples.oncall:agent"
+[store]
+url = "sqlite:///adk-confirm.db"
+[slack]
+listen = "127.0.0.1:3000"
+[audit]
+channel = "C0AUDIT"
+checkpoint_every = "30m"
+[[policy]]
+tools = ["deploy*"]
+when = "args.env == 'prod'"
+team = "T0ACME"
+approvers = ["group:S0ONCALL", "user:U0LEAD", "email:release-manager@example.com", "python:my.rota:on_call"]
+quorum = 2
+allow_requester = false
+channel = "C0DEPLOYS"
+remind_after = "10m"
+escalate_after = "20m"
+escalate_to = ["group:S0LEADS"]
+expires_after = "1h"
+start_within = "15m"
+edit = ["version"]
+deny_reason = "required"
+confirm_dialog = true
+redact = ["token"]
+max_denials = 2
+barred = ["user:U0LEFTUS"]
+shared_channels = false
+grant = "30m"
+grant_on = ["service"]
+"""
+
+
+def parse(text: str, env: Mapping[str, str] = SECRETS) -> Settings:
+    return parse_settings(text, env)
+
+
+def wrong(text: str, env: Mapping[str, str] = SECRETS) -> list[str]:
+    with pytest.raises(SettingsError) as error:
+        parse(text, env)
+    assert str(error.value) == "\n".join(map(str, error.value.problems))
+    return str(error.value).split("\n")
+
+
+def policy(lines: str) -> str:
+    return f'[[policy]]\ntools = ["*"]\napprovers = ["user:U1", "user:U2"]\n{lines}\n'
+
+
+class TestWhole:
+    def test_every_key_there_is(self) -> None:
+        settings = parse(EVERYTHING)
+        (only,) = settings.policies.entries
+        assert (only.quorum, only.edit, only.grant, only.grant_on) == (
+            2,
+            ("version",),
+            timedelta(minutes=30),
+            ("service",),
+        )
+        assert only.approvers[2] == Approver.parse("email:release-manager@example.com")
+        assert settings.agent is not None
+        assert settings.agent.target == "examples.oncall:agent"
+        assert (settings.slack.host, settings.slack.port) == ("127.0.0.1", 3000)
+        assert (settings.audit.channel, settings.audit.checkpoint_every) == ("C0AUDIT", timedelta(minutes=30))
+        assert settings.warnings == ()
+        assert serving_problems(settings, SECRETS) == ()
+
+    def test_what_is_not_said(self) -> None:
+        settings = parse(policy(""))
+        (only,) = settings.policies.entries
+        assert settings.store_url == "sqlite:///adk-confirm.db"
+        assert settings.lease == timedelta(seconds=10)
+        assert settings.slack.listen == "127.0.0.1:3000"
+        assert settings.environment.api_url == "https://slack.com/api/"
+        assert (only.quorum, only.allow_requester, only.expires_after) == (1, False, timedelta(hours=24))
+        assert (only.edit, only.deny_reason, only.shared_channels, only.redact) == (True, "optional", False, ())
+        assert (only.remind_after, only.max_denials, only.grant, only.channel) == (None, None, None, None)
+
+    def test_a_remote_agent(self) -> None:
+        settings = parse(
+            '[agent]\nurl = "http://adk:8000/"\napp = "hr"\ntimeout = "1h"\n'
+            'token_env = "ADK_TOKEN"\nsecret_env = "PLUGIN_SECRET"\n'
+            '[agent.headers]\nX-Team = "a"\n' + policy("")
+        )
+        agent = settings.agent
+        assert agent is not None
+        assert (agent.url, agent.app, agent.timeout) == ("http://adk:8000", "hr", timedelta(hours=1))
+        assert agent.headers == {"X-Team": "a"}
+        assert [*map(str, serving_problems(settings, SECRETS))] == [
+            "agent.token_env: the environment has no ADK_TOKEN; set it, or remove this",
+            "agent.secret_env: the environment has no PLUGIN_SECRET; set it, or remove this",
+        ]
+        assert serving_problems(settings, {**SECRETS, "ADK_TOKEN": "t", "PLUGIN_SECRET": "s"}) == ()
+
+
+WRONG = [
+    (policy("quorum = 0"), "policy[0].quorum: must be at least 1, not 0"),
+    (policy("") + policy("quorum = '2'"), 'policy[1].quorum: must be a whole number, not "2"'),
+    (policy("quorum = true"), "policy[0].quorum: must be a whole number, not true"),
+    (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
+    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, when, team, approvers"),
+    ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
+    ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
+    ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),
+    ("policy = 3", 'policy: must be a list, such as ["…"], not 3'),
+    ("[[policy]]\nquorum = 1", 'policy[0].tools: is missing; write tools = ["deploy*"]'),
+    ("[[policy]]\ntools = []", 'policy[0].tools: must not be empty; write tools = ["deploy*"]'),
+    ("[[policy]]\ntools = 'deploy*'", 'policy[0].tools: must be a list, such as ["…"], not "deploy*"'),
+    ("[[policy]]\ntools = ['a', 3]", "policy[0].tools[1]: must be a text in quotes, not 3"),
+    ("[[policy]]\ntools = [' ']", "policy[0].tools[0]: must be a tool's name or a shell pattern"),
+    (policy("confirm_dialog = 'yes'"), 'policy[0].confirm_dialog: must be true or false, not "yes"'),
+    (
+        policy("expires_after = 3600"),
+        'policy[0].expires_after: must be a text such as "30s", "10m", "1h" or "2d", not 3600',
+    ),
+    (policy("expires_after = '10 min'"), 'policy[0].expires_after: must be a duration such as "30s"'),
+    (policy("edit = 'version'"), 'policy[0].edit: must be true, false, or names such as ["version"]'),
+    (policy("allow_requester = 'everyone'"), 'policy[0].allow_requester: must be true, false, or "speakers"'),
+    (policy("deny_reason = true"), 'policy[0].deny_reason: must be "required" or "optional"'),
+    (policy("grant = 'forever'"), 'policy[0].grant: must be a duration such as "30s"'),
+    (policy("max_denials = 0"), "policy[0].max_denials: must be at least 1, not 0"),
+    (policy("barred = ['anna']"), "policy[0].barred[0]: must begin with group:, user:, email: or python:"),
+    (policy("barred = ['group:oncall']"), "policy[0].barred[0]: must be the group's id, such as group:S0ONCALL"),
+    (policy("team = 'acme'"), 'policy[0].team: must be the workspace\'s id, such as "T0ACME", not "acme"'),
+    (policy("channel = '#deploys'"), 'policy[0].channel: must be the channel\'s id, such as "C0DEPLOYS"'),
+    (policy("when = \"args.env = 'prod'\""), "policy[0].when: is no CEL expression: line 1, column 10"),
+    (policy("when = \"env == 'prod'\""), "policy[0].when: there is no `env`; an expression can use tool, args"),
+    (policy("quorum = 3"), "policy[0].quorum: must be at most 2, since only 2 people may decide, not 3"),
+    (policy("quorum = 2\nbarred = ['user:U1']"), "policy[0].quorum: must be at most 1, since only 1 person may decide"),
+    (policy("remind_after = '24h'"), "policy[0].remind_after: must be shorter than expires_after (1d), not 1d"),
+    (
+        policy("escalate_after = '2h'\nexpires_after = '1h'\nescalate_to = ['group:S1']"),
+        "policy[0].escalate_after: must be shorter than expires_after (1h), not 2h",
+    ),
+    (policy("escalate_after = '2h'"), "policy[0].escalate_to: is missing; escalate_after needs people"),
+    (
+        policy("escalate_to = ['group:S1']"),
+        'policy[0].escalate_after: is missing; escalate_to needs a time, such as "20m"',
+    ),
+    (policy("edit = ['Token']\nredact = ['token']"), "policy[0].edit: names Token, which redact hides"),
+    (policy("barred = ['user:U3', 'user:U3']"), "policy[0].barred: names user:U3 twice; once is enough"),
+    ("[[policy]]\ntools = ['a', 'a']", "policy[0].tools: names a twice; once is enough"),
+    (policy("grant_on = ['a']"), "policy[0].grant: is missing; grant_on needs a length"),
+    ("[agent]", "agent: must have target or url, and has neither"),
+    ("[agent]\ntarget = 'a:b'\nurl = 'http://x'", "agent: must have target or url, not both"),
+    ("[agent]\nurl = 'http://x'", 'agent: must name the app beside its url, as in app = "oncall"'),
+    ("[agent]\ntarget = 'a:b'\napp = 'x'", "agent: must have app only beside a url; a target needs none"),
+    ("[agent]\ntarget = 'a.b'", 'agent.target: must be a module and a name, such as "my_agents.oncall:agent"'),
+    ("[agent]\nurl = 'adk:8000'\napp = 'x'", 'agent.url: must be an address such as "http://adk:8000"'),
+    ("[agent]\nurl = 'http://x'\napp = 'x'\ntimeout = 5", "agent.timeout: must be a text such as"),
+    ("agent = 'x'", 'agent: must be a table, not "x"'),
+    ("[store]\nurl = 'mysql://x'", 'store.url: must be "sqlite:///adk-confirm.db" or "postgresql://user@host/name"'),
+    ("[store]\nlease = '0s'", "store.lease: must be longer than nothing"),
+    ("[store]\nlease = '20m'", "store.lease: must be between 1s and 10m: for so long"),
+    ("[slack]\nlisten = '3000'", 'slack.listen: must be host and port, such as "127.0.0.1:3000", not "3000"'),
+    ("[slack]\nlisten = 'localhost:99999'", "slack.listen: must be host and port"),
+    ("[audit]\nchannel = 'audit'", 'audit.channel: must be the channel\'s id, such as "C0AUDIT"'),
+    ("[agent\n", "adk-confirm.toml: is no TOML: "),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_each_mistake_is_named_with_its_key(text: str, said: str) -> None:
+    (problem,) = wrong(text)
+    assert problem.startswith(said)
+
+
+def test_all_mistakes_at_once() -> None:
+    text = policy("quorum = 0\nredacted = ['x']") + policy("team = 3")
+    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[0].redacted", "policy[1].team"]
+
+
+def test_contradictions_of_all_policies_at_once() -> None:
+    text = policy("quorum = 3") + policy("when = 'x'\nteam = 'acme'")
+    assert [line.split(":")[0] for line in wrong(text)] == ["policy[0].quorum", "policy[1].team", "policy[1].when"]
+
+
+class TestQuorum:
+    @pytest.mark.parametrize("more", ["'group:S1'", "'python:a:b'"])
+    def test_nobody_knows_how_many_a_group_holds(self, more: str) -> None:
+        parse(f"[[policy]]\ntools = ['*']\napprovers = ['user:U1', {more}]\nquorum = 5")
+
+    def test_who_comes_by_escalation_counts(self) -> None:
+        parse(policy("quorum = 3\nescalate_after = '1h'\nescalate_to = ['user:U3']"))
+
+
+class TestWarnings:
+    def test_a_policy_that_is_never_reached(self) -> None:
+        settings = parse(
+            policy("when = 'args.x == 1'")
+            + policy("")
+            + policy("quorum = 2")
+            + "[[policy]]\ntools = ['deploy']\napprovers = ['user:U1']"
+        )
+        assert [str(warning) for warning in settings.warnings] == [
+            "policy[2]: is never reached: policy[1] comes first and covers the same tools",
+            "policy[3]: is never reached: policy[1] comes first and covers the same tools",
+        ]
+
+    @pytest.mark.parametrize(
+        ("wide", "narrow", "covered"),
+        [
+            ("deploy*", "deploy_prod*", True),
+            ("deploy*", "deploy", True),
+            ("a?c", "a*c", False),
+            ("a?c", "a?c", True),
+            ("deploy_*", "deploy*", False),
+            ("*x*", "[xy]", False),
+            ("*", "[xy]", True),
+        ],
+    )
+    def test_only_what_is_plainly_covered(self, wide: str, narrow: str, covered: bool) -> None:
+        text = "".join(f"[[policy]]\ntools = ['{pattern}']\napprovers = ['user:U1']\n" for pattern in (wide, narrow))
+        assert bool(parse(text).warnings) is covered
+
+    def test_another_team_is_another_policy(self) -> None:
+        assert not parse(policy("team = 'T1'") + policy("")).warnings
+        assert parse(policy("") + policy("team = 'T1'")).warnings
+
+    def test_nobody_to_ask(self) -> None:
+        (warning,) = parse("[[policy]]\ntools = ['rm']").warnings
+        assert str(warning) == "policy[0]: names no approvers: every call that it covers is refused"
+        (warning,) = parse("").warnings
+        assert str(warning) == "policy: there is none: every call that needs a confirmation is refused"
+
+    def test_escalating_to_who_is_there_already(self) -> None:
+        (warning,) = parse(policy("escalate_after = '1h'\nescalate_to = ['user:U2']")).warnings
+        assert str(warning) == "policy[0]: escalates to user:U2, who may decide from the start"
+
+    def test_without_a_secret_of_its_own(self) -> None:
+        settings = parse(policy(""), {**SECRETS, "ADK_CONFIRM_SECRET": ""})
+        (warning,) = settings.warnings
+        assert warning.key == "ADK_CONFIRM_SECRET"
+        assert settings.secret is not None
+        assert settings.secret.get_secret_value() == "8f742231b10e"
+
+
+class TestSeveralWorkspaces:
+    def test_each_policy_says_whose_it_is(self) -> None:
+        policies = parse(policy("team = 'T1'") + policy("")).policies.entries
+        assert team_problems(policies, ["T1"]) == ()
+        assert team_problems(policies, []) == ()
+        (problem,) = team_problems(policies, ["T2", "T1"])
+        assert problem == Problem("policy[1].team", "is missing; several workspaces are installed: T1, T2")
+
+    def test_and_it_is_an_installed_one(self) -> None:
+        policies = parse(policy("team = 'T9'")).policies.entries
+        (problem,) = team_problems(policies, ["T1"])
+        assert str(problem) == "policy[0].team: T9 is not installed; installed: T1"
+
+
+class TestEnvironment:
+    def test_the_database_of_the_environment_comes_first(self) -> None:
+        settings = parse(EVERYTHING, {**SECRETS, "DATABASE_URL": "postgresql://u:p@db/confirm"})
+        assert settings.store_url == "postgresql://u:p@db/confirm"
+
+    def test_a_wrong_one_is_not_repeated_since_it_may_hold_a_password(self) -> None:
+        (problem,) = wrong("", {"DATABASE_URL": "mysql://root:hunter2@db"})
+        assert problem.startswith("DATABASE_URL: must be")
+        assert "hunter2" not in problem
+
+    def test_another_slack(self) -> None:
+        assert parse("", {"SLACK_API_URL": "http://127.0.0.1:9/api"}).environment.api_url == "http://127.0.0.1:9/api/"
+
+    @pytest.mark.parametrize(
+        ("name", "value", "said"),
+        [
+            ("SLACK_BOT_TOKEN", "xapp-1", "SLACK_BOT_TOKEN: must be the xoxb-… token; this is the xapp-… one"),
+            ("SLACK_APP_TOKEN", "xoxb-1", "SLACK_APP_TOKEN: must be the xapp-… token; this is the xoxb-… one"),
+            ("SLACK_API_URL", "slack.com", "SLACK_API_URL: must be an address"),
+            ("ADK_CONFIRM_SECRET", "short", "ADK_CONFIRM_SECRET: must have at least 16 characters"),
+        ],
+    )
+    def test_what_stands_in_the_wrong_place(self, name: str, value: str, said: str) -> None:
+        (problem,) = wrong("", {name: value})
+        assert problem.startswith(said)
+
+    def test_serving_needs_an_agent_a_token_and_a_way_in(self) -> None:
+        problems = serving_problems(parse("", {}), {})
+        assert [problem.key for problem in problems] == ["agent", "SLACK_BOT_TOKEN", "SLACK_APP_TOKEN"]
+        either = {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_SIGNING_SECRET": "s"}
+        assert serving_problems(parse("[agent]\ntarget = 'a:b'", either), either) == ()
+
+    def test_no_secret_is_ever_printed(self) -> None:
+        remote = '[agent]\nurl = "http://x"\napp = "x"\nheaders = {Authorization = "Bearer hunter2"}'
+        settings = parse(remote, {**SECRETS, "DATABASE_URL": "postgresql://u:hunter2@db/x"})
+        assert not any(secret in repr(settings) for secret in (*SECRETS.values(), "hunter2"))
+
+
+class TestFiles:
+    def test_a_file_is_read(self, tmp_path: Path) -> None:
+        path = tmp_path / "adk-confirm.toml"
+        path.write_text(EVERYTHING, encoding="utf-8")
+        assert load_settings(path, SECRETS) == parse(EVERYTHING)
+
+    def test_no_file(self, tmp_path: Path) -> None:
+        with pytest.raises(SettingsError, match="there is no such file; name one with --config"):
+            load_settings(tmp_path / "x.toml", SECRETS)
+
+    def test_not_a_text(self, tmp_path: Path) -> None:
+        path = tmp_path / "x.toml"
+        path.write_bytes(b"\xff\xfe")
+        with pytest.raises(SettingsError, match="can't be read"):
+            load_settings(path, SECRETS)
+
+
+def test_a_policy_is_warned_about_by_its_place() -> None:
+    settings = parse(policy("") + policy(""))
+    assert policy_warnings(settings.policies.entries) == settings.warnings

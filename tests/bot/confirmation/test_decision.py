@@ -1,0 +1,569 @@
+"""What people's votes come to, told as it happens: who clicked, what they were told, what the session was answered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Reason
+from bot.confirmation.model import Edit, OutcomeKind, State, Vote, VoteKind, VoteState
+from bot.confirmation.states import Illegal
+from bot.confirmation.votes import completes, count, needs_asking, store_vote
+from bot.operations.reapply import reapply
+from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
+from bot.policy.model import Policies
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import (
+    ANNA,
+    ASKER,
+    BEN,
+    LEAD,
+    MALLORY,
+    NOON,
+    SEAL,
+    Desk,
+    full_member,
+    make_asked,
+    make_policy,
+    person,
+)
+
+
+def why(refusal: object) -> Reason | None:
+    return getattr(refusal, "reason", None)
+
+
+class TestApproving:
+    def test_one_approval_is_enough_where_one_is_asked_for(self) -> None:
+        desk = Desk(make_policy())
+        assert desk.approve(ANNA) is None
+        assert desk.state() is State.APPROVED
+        assert desk.told == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
+        assert desk.answer.confirmed
+        assert desk.answer.payload is None, "nothing was edited, so nothing is amended"
+        assert desk.answer.arguments == {"version": "2.4.1", "replicas": 3}
+
+    def test_a_quorum_is_of_people_not_of_clicks(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        assert desk.approve(ANNA) is None
+        assert why(desk.approve(ANNA)) is Reason.ALREADY_VOTED
+        assert desk.state() is State.WAITING
+        assert desk.approve(BEN) is None
+        assert desk.state() is State.APPROVED
+        assert desk.steps[-1].people == (ANNA, BEN)
+
+    def test_each_approval_tells_how_many_there_are(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.approve(BEN)
+        counted = [step for step in desk.steps if step.kind is LineKind.APPROVAL]
+        assert [(step.who, step.votes, step.quorum, step.entries) for step in counted] == [
+            (ANNA, 1, 2, ("user:U0ANNA",)),
+            (BEN, 2, 2, ("user:U0BEN",)),
+        ]
+
+    def test_the_asker_cannot_approve_even_as_an_approver(self) -> None:
+        desk = Desk(make_policy(approvers=["user:U0ASKER", "user:U0ANNA"]))
+        assert why(desk.approve(ASKER)) is Reason.TURN_AUTHOR
+        assert desk.state() is State.WAITING
+        assert desk.approve(ANNA) is None
+
+    def test_who_comes_after_the_decision_is_told_what_it_was(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        refusal = desk.approve(BEN)
+        assert refusal is not None
+        assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "approved")
+        assert len(desk.deliveries) == 1
+
+    def test_an_outsider_is_told_so_and_the_cards_stay_as_they_are(self) -> None:
+        desk = Desk(make_policy())
+        drawn = desk.row.face
+        assert why(desk.approve(MALLORY)) is Reason.NOT_APPROVER
+        assert desk.row.face == drawn
+        assert desk.row.votes == ()
+        assert desk.told == [LineKind.ASKED, LineKind.VOTE_REFUSED]
+
+
+class TestDenying:
+    def test_one_deny_decides_and_its_reason_reaches_the_model(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        assert desk.deny(BEN, "  not on a Friday ") is None
+        assert desk.state() is State.DENIED
+        assert (desk.answer.confirmed, desk.answer.reason) == (False, "not on a Friday")
+
+    def test_who_approved_may_still_deny(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        assert desk.deny(ANNA) is None
+        assert desk.state() is State.DENIED
+
+    def test_an_approver_who_asked_may_deny(self) -> None:
+        desk = Desk(make_policy(approvers=["user:U0ASKER"]))
+        assert desk.deny(ASKER) is None
+
+    def test_a_policy_may_ask_for_a_reason(self) -> None:
+        desk = Desk(make_policy(deny_reason="required"))
+        assert why(desk.deny(ANNA, "   ")) is Reason.REASON_WANTED
+        assert desk.state() is State.WAITING
+        assert desk.deny(ANNA, "no") is None
+
+
+class TestWithdrawing:
+    def test_the_asker_withdraws(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        assert desk.vote(VoteKind.WITHDRAW, ASKER) is None
+        assert desk.state() is State.WITHDRAWN
+        assert desk.answer.reason == "withdrawn by the person who asked; it did not run"
+
+    def test_nobody_else_does_but_the_operator(self) -> None:
+        desk = Desk(make_policy())
+        assert why(desk.vote(VoteKind.WITHDRAW, ANNA)) is Reason.NOT_ASKER
+        assert desk.vote(VoteKind.WITHDRAW, OPERATOR) is None
+        assert desk.state() is State.WITHDRAWN
+
+    def test_it_works_from_an_older_card_too(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.edit(ANNA, version="2.4.2")
+        assert desk.vote(VoteKind.WITHDRAW, ASKER, revision=1) is None
+
+    def test_it_needs_nobody_to_be_asked(self) -> None:
+        desk = Desk(make_policy())
+        vote = desk.store(VoteKind.WITHDRAW, ASKER)
+        assert not needs_asking(desk.row, vote)
+        assert count(desk.row, vote.id, None, desk.now, desk.rules).row.state is State.WITHDRAWN
+
+
+class TestEditing:
+    def test_an_edit_is_an_approval_of_something_else(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        assert desk.edit(BEN, version="2.4.2") is None
+        assert desk.row.revision.number == 2
+        assert desk.row.revision.author == BEN
+        assert [vote.voter for vote in desk.row.approvals] == [BEN]
+        assert desk.told[-2:] == [LineKind.EDITED, LineKind.VOTE_FELL]
+        assert [(c.name, c.before, c.after) for c in desk.steps[-2].diff] == [("version", "2.4.1", "2.4.2")]
+        assert desk.approve(ANNA) is None
+        assert desk.state() is State.APPROVED
+        assert desk.answer.payload == {"version": "2.4.2"}
+        assert desk.answer.arguments == {"version": "2.4.2", "replicas": 3}
+        assert desk.row.original_arguments == {"version": "2.4.1", "replicas": 3}
+
+    def test_a_click_on_the_older_card_is_not_counted(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.edit(BEN, version="2.4.2")
+        drawn = desk.row.face
+        refusal = desk.approve(ANNA, revision=1)
+        assert refusal is not None
+        assert (refusal.reason, refusal.revision) == (Reason.OLDER_REVISION, 2)
+        assert desk.row.face > drawn, "who looks at an older card gets a fresh one"
+        assert desk.deny(ANNA) is None, "on the new card their word counts"
+
+    def test_a_deny_of_the_older_revision_is_not_counted_either(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.edit(BEN, version="2.4.2")
+        assert why(desk.vote(VoteKind.DENY, ANNA, revision=1)) is Reason.OLDER_REVISION
+        assert desk.state() is State.WAITING
+
+    def test_two_edits_at_once_the_second_author_reads_first(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.store(VoteKind.APPROVE, ANNA, edit=Edit({"version": "3"}))
+        desk.store(VoteKind.APPROVE, BEN, edit=Edit({"version": "4"}))
+        assert desk.count() is None
+        assert why(desk.count()) is Reason.OLDER_REVISION
+        assert desk.row.revision.arguments["version"] == "3"
+
+    def test_an_edit_that_changes_nothing_is_a_plain_approval(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        assert desk.edit(BEN, version="2.4.1") is None
+        assert desk.state() is State.APPROVED
+        assert len(desk.row.revisions) == 1
+
+    def test_each_revision_has_a_fingerprint_of_its_own(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.edit(BEN, replicas=3.0)
+        first, second = desk.row.revisions
+        assert first.fingerprint != second.fingerprint, "3 and 3.0 are not the same call"
+
+    def test_an_edit_may_not_choose_its_policy(self) -> None:
+        strict, easy = make_policy(when="args.env == 'prod'", quorum=2), make_policy()
+        prod = make_asked(arguments={"env": "prod"})
+        desk = Desk(strict, asked=prod, policies=Policies.of(strict, easy))
+        refusal = desk.edit(ANNA, env="stage")
+        assert refusal is not None
+        assert (refusal.reason, refusal.fields) == (Reason.OTHER_POLICY, ("env",))
+        assert desk.row.revision.number == 1
+        assert not desk.row.approvals, "an edit that is refused is no approval"
+
+    def test_json_that_is_none_is_refused_at_once(self) -> None:
+        desk = Desk(make_policy())
+        with pytest.raises(Invalid, match="no JSON"):
+            desk.store(VoteKind.APPROVE, ANNA, edit=Edit({"replicas": float("nan")}))
+
+
+class TestPayloads:
+    def test_approving_means_filling_in_the_form(self) -> None:
+        asked = make_asked("request_time_off", {"days": 5}, wants_payload=True, payload={"approved_days": 0})
+        desk = Desk(make_policy(quorum=2), asked=asked)
+        assert why(desk.approve(ANNA)) is Reason.PAYLOAD_WANTED
+        assert desk.fill_in(ANNA, {"approved_days": 3}) is None
+        assert desk.approve(BEN) is None, "Ben agrees to what Anna wrote"
+        assert desk.answer.payload == {"approved_days": 3}
+        assert desk.answer.arguments == {"days": 5}
+
+    def test_the_template_as_it_is_is_an_answer_too(self) -> None:
+        asked = make_asked(wants_payload=True, payload={"approved_days": 0})
+        desk = Desk(make_policy(), asked=asked)
+        assert desk.fill_in(ANNA, {"approved_days": 0}) is None
+        assert desk.answer.payload == {"approved_days": 0}
+        assert len(desk.row.revisions) == 1
+
+
+class TestTheClock:
+    def test_expiry_is_a_denial_that_says_so(self) -> None:
+        desk = Desk(make_policy(expires_after="1h"))
+        desk.wait(minutes=59)
+        assert desk.state() is State.WAITING
+        desk.wait(minutes=1)
+        assert desk.state() is State.EXPIRED
+        assert (desk.answer.confirmed, desk.answer.reason) == (False, "nobody decided within 1h; it did not run")
+        assert why(desk.approve(ANNA)) is Reason.TOO_LATE
+
+    def test_a_vote_counts_by_its_stored_time(self) -> None:
+        desk = Desk(make_policy(expires_after="1h"))
+        desk.wait(minutes=59)
+        desk.store(VoteKind.APPROVE, ANNA)
+        desk.wait(minutes=5)
+        assert desk.state() is State.WAITING, "expiry first counts what is stored"
+        assert desk.count() is None
+        assert desk.state() is State.APPROVED
+
+    def test_a_stored_vote_that_does_not_count_saves_nothing(self) -> None:
+        desk = Desk(make_policy(expires_after="1h"))
+        desk.wait(minutes=59)
+        desk.store(VoteKind.APPROVE, MALLORY)
+        desk.wait(minutes=5)
+        assert why(desk.count()) is Reason.NOT_APPROVER
+        desk.wait(seconds=1)
+        assert desk.state() is State.EXPIRED
+
+    def test_a_click_after_the_deadline_is_too_late_however_late_the_clock_is(self) -> None:
+        desk = Desk(make_policy(expires_after="1h"))
+        desk.now += timedelta(hours=1)
+        refusal = desk.approve(ANNA)
+        assert refusal is not None
+        assert (refusal.reason, refusal.state) == (Reason.TOO_LATE, "expired")
+
+    def test_reminded_once(self) -> None:
+        desk = Desk(make_policy(remind_after="10m", expires_after="1h"))
+        desk.wait(minutes=10)
+        desk.wait(minutes=10)
+        assert desk.told == [LineKind.ASKED, LineKind.REMINDED]
+
+    def test_what_expires_is_not_reminded_of_first(self) -> None:
+        desk = Desk(
+            make_policy(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
+        )
+        desk.wait(hours=5)
+        assert desk.told == [LineKind.ASKED, LineKind.EXPIRED]
+
+    def test_leads_decide_from_the_escalation_on(self) -> None:
+        desk = Desk(make_policy(escalate_after="20m", escalate_to=["user:U0LEAD"]))
+        desk.wait(minutes=19)
+        assert why(desk.approve(LEAD)) is Reason.NOT_APPROVER
+        desk.now += timedelta(minutes=1)
+        assert desk.approve(LEAD) is None, "the time counts, not when the clock was looked at"
+
+    def test_an_escalation_is_told_with_whom_it_reached(self) -> None:
+        desk = Desk(make_policy(escalate_after="20m", escalate_to=["group:S0LEADS"]))
+        desk.wait(minutes=20)
+        assert desk.steps[-1].kind is LineKind.ESCALATED
+        assert desk.steps[-1].entries == ("group:S0LEADS",)
+
+
+class TestBarred:
+    def test_a_bar_takes_an_earlier_vote_with_it(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        desk.approve(BEN)
+        assert desk.state() is State.WAITING
+        assert [vote.voter for vote in desk.row.approvals] == [BEN]
+        assert LineKind.VOTE_FELL in desk.told
+
+    def test_a_bar_takes_it_also_with_a_vote_that_does_not_count(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.approve(ASKER) is not None
+        assert desk.row.approvals == ()
+
+    def test_a_bar_that_cannot_be_looked_up_lets_nobody_through(self) -> None:
+        desk = Desk(make_policy(barred=["group:S0GONE"]))
+        assert why(desk.approve(ANNA)) is Reason.CANNOT_ASK
+        assert why(desk.deny(ANNA)) is Reason.CANNOT_ASK
+
+
+class TestTheVotesBefore:
+    """A vote that stands was right when it was given. Before it makes a quorum it has to be right still."""
+
+    ONCALL = Approver.parse("group:S0ONCALL")
+
+    def half(self) -> Desk:
+        desk = Desk(make_policy(approvers=["group:S0ONCALL"], quorum=2))
+        desk.members = {self.ONCALL: frozenset({ANNA, BEN, LEAD})}
+        desk.approve(ANNA)
+        return desk
+
+    def lose(self, desk: Desk, way: str) -> None:
+        if way == "left the group":
+            desk.members = {self.ONCALL: frozenset({BEN, LEAD})}
+        elif way == "spoke to the agent":
+            desk.speakers = frozenset({ANNA})
+        else:
+            desk.accounts[ANNA] = replace(full_member(ANNA), deleted=True)
+
+    @pytest.mark.parametrize("way", ["left the group", "deactivated", "spoke to the agent"])
+    def test_one_whose_author_may_not_decide_any_more_falls(self, way: str) -> None:
+        desk = self.half()
+        self.lose(desk, way)
+        assert desk.approve(BEN) is None
+        assert desk.state() is State.WAITING
+        assert [vote.voter for vote in desk.row.approvals] == [BEN]
+        fell = next(step for step in desk.steps if step.kind is LineKind.VOTE_FELL)
+        assert fell.who == ANNA
+        assert fell.refusal is not None
+        desk.approve(LEAD)
+        assert desk.state() is State.APPROVED
+
+    def test_while_slack_does_not_say_nothing_is_decided_and_nothing_is_lost(self) -> None:
+        desk = self.half()
+        facts = desk.facts(BEN)
+        desk.store(VoteKind.APPROVE, BEN)
+        silent = replace(facts, others={ANNA: Unresolved("U0ANNA", "Slack did not answer")})
+        assert why(desk.count(silent)) is Reason.CANNOT_ASK
+        desk.store(VoteKind.APPROVE, BEN)
+        assert why(desk.count(replace(facts, others={}))) is Reason.CANNOT_ASK, "whom nobody asked about"
+        assert [vote.voter for vote in desk.row.approvals] == [ANNA]
+        desk.approve(BEN)
+        assert desk.state() is State.APPROVED
+
+    def test_votes_to_run_again_likewise(self) -> None:
+        desk = self.half()
+        desk.approve(BEN)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        self.lose(desk, "deactivated")
+        desk.vote(VoteKind.RUN_AGAIN, BEN)
+        assert desk.row.attempt == 1
+        assert [vote.voter for vote in desk.row.standing(VoteKind.RUN_AGAIN)] == [BEN]
+
+    def test_nobody_is_asked_about_before_it_matters(self) -> None:
+        desk = Desk(make_policy(quorum=3))
+        desk.approve(ANNA)
+        vote = desk.store(VoteKind.APPROVE, BEN)
+        assert completes(desk.row, vote) == ()
+        assert desk.count(replace(desk.facts(BEN), others={})) is None
+
+    def test_one_account_is_one_vote_from_whichever_workspace(self) -> None:
+        south = Person("T0SOUTH", ANNA.user)
+        oncall = {self.ONCALL: frozenset({ANNA, south})}
+        desk = Desk(make_policy(approvers=["group:S0ONCALL"], quorum=2), members=oncall)
+        desk.accounts[south] = replace(full_member(ANNA), person=south)
+        desk.approve(ANNA)
+        assert why(desk.approve(south)) is Reason.ALREADY_VOTED
+        assert desk.state() is State.WAITING
+
+
+class TestReapply:
+    def test_the_same_file_changes_nothing(self) -> None:
+        desk = Desk(make_policy())
+        before = desk.row
+        desk.reapply(make_policy())
+        assert desk.row is before
+
+    def test_votes_of_people_who_may_not_any_more_fall(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.reapply(make_policy(quorum=2, approvers=["user:U0BEN", "user:U0LEAD"]))
+        assert desk.told[-2:] == [LineKind.REAPPLIED, LineKind.VOTE_FELL]
+        assert not desk.row.approvals
+        desk.approve(BEN)
+        desk.approve(LEAD)
+        assert desk.state() is State.APPROVED
+
+    def test_a_vote_of_whom_nothing_is_known_falls(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        rules = Rules(Policies.of(make_policy(quorum=2, deny_reason="required")), SEAL)
+        desk.took(reapply(desk.row, {}, desk.now, rules))
+        assert not desk.row.approvals
+
+    def test_a_smaller_quorum_may_be_there_already(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.reapply(make_policy(quorum=1))
+        assert desk.state() is State.APPROVED
+        assert desk.answer.confirmed
+
+    def test_but_not_once_the_new_policy_says_it_is_too_late(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.wait(hours=1)
+        desk.reapply(make_policy(quorum=1, expires_after="1h"))
+        desk.wait(seconds=1)
+        assert desk.state() is State.EXPIRED
+
+    def test_without_a_policy_it_is_denied(self) -> None:
+        desk = Desk(make_policy())
+        desk.reapply()
+        assert desk.state() is State.DENIED
+        assert desk.answer.reason == "no policy covers this call, so nobody may approve it"
+
+    def test_who_was_reminded_is_not_reminded_again(self) -> None:
+        desk = Desk(make_policy(remind_after="10m"))
+        desk.wait(minutes=10)
+        desk.reapply(make_policy(remind_after="15m"))
+        desk.wait(minutes=10)
+        assert desk.told.count(LineKind.REMINDED) == 1
+
+    def test_who_was_not_reminded_before_is_now(self) -> None:
+        desk = Desk(make_policy())
+        desk.wait(minutes=10)
+        desk.reapply(make_policy(remind_after="5m"))
+        desk.wait(seconds=1)
+        assert desk.told[-1] is LineKind.REMINDED
+
+    def test_new_leads_are_told(self) -> None:
+        desk = Desk(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD"]))
+        desk.wait(minutes=10)
+        desk.reapply(make_policy(escalate_after="10m", escalate_to=["user:U0LEAD", "user:U0MALLORY"]))
+        desk.wait(minutes=1)
+        assert desk.told.count(LineKind.ESCALATED) == 2
+
+    def test_only_what_waits(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        with pytest.raises(Illegal, match='"reapply" is not possible'):
+            desk.reapply(make_policy(quorum=2))
+
+
+class TestElsewhere:
+    def test_an_answer_from_outside_ends_the_waiting_with_an_alarm(self) -> None:
+        desk = Desk(make_policy())
+        desk.answered_elsewhere(confirmed=True)
+        assert desk.state() is State.ELSEWHERE
+        assert desk.told == [LineKind.ASKED, LineKind.ELSEWHERE]
+        assert desk.steps[-1].yes is True
+        assert desk.deliveries == []
+        refusal = desk.approve(ANNA)
+        assert refusal is not None
+        assert refusal.state == "elsewhere"
+
+    def test_it_changes_no_decision_but_raises_the_alarm_once(self) -> None:
+        desk = Desk(make_policy())
+        desk.deny(ANNA)
+        desk.answered_elsewhere()
+        desk.answered_elsewhere()
+        assert desk.state() is State.DENIED
+        assert desk.told.count(LineKind.ELSEWHERE) == 1
+
+
+class TestStoring:
+    def test_the_same_click_twice_is_one_vote(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        vote = desk.store(VoteKind.APPROVE, ANNA)
+        desk.took(store_vote(desk.row, vote))
+        assert len(desk.row.votes) == 1
+        desk.count()
+        desk.took(store_vote(desk.row, vote))
+        assert [v.state for v in desk.row.votes] == [VoteState.STANDING]
+
+    def test_votes_are_counted_in_the_order_of_their_clicks(self) -> None:
+        desk = Desk(make_policy())
+        desk.store(VoteKind.DENY, ANNA)
+        approving = desk.store(VoteKind.APPROVE, BEN)
+        with pytest.raises(Illegal, match="not the oldest"):
+            count(desk.row, approving.id, desk.facts(BEN), desk.now, desk.rules)
+        assert desk.count() is None
+        assert desk.state() is State.DENIED
+        assert why(desk.count()) is Reason.TOO_LATE
+
+    def test_counting_without_having_asked_is_a_mistake_not_a_yes(self) -> None:
+        desk = Desk(make_policy())
+        vote = desk.store(VoteKind.APPROVE, ANNA)
+        assert needs_asking(desk.row, vote)
+        with pytest.raises(Illegal, match="was not asked"):
+            count(desk.row, vote.id, None, desk.now, desk.rules)
+
+    def test_slack_that_cannot_be_asked_means_no(self) -> None:
+        desk = Desk(make_policy())
+        desk.store(VoteKind.APPROVE, ANNA)
+        refusal = desk.count(Facts(account=Unresolved("U0ANNA", "Slack did not answer")))
+        assert why(refusal) is Reason.CANNOT_ASK
+        assert desk.state() is State.WAITING
+        assert desk.approve(ANNA) is None, "trying again later works"
+
+    @pytest.mark.parametrize("claimed", [{"state": VoteState.STANDING}, {"stands_on": 1}])
+    def test_a_vote_is_not_stored_as_counted(self, claimed: dict[str, object]) -> None:
+        desk = Desk(make_policy())
+        vote = Vote(id="x", kind=VoteKind.APPROVE, voter=MALLORY, revision=1, stored_at=NOON, sealed="")
+        with pytest.raises(Invalid):
+            store_vote(desk.row, replace(vote, **claimed))  # type: ignore[arg-type]  # fields of Vote
+
+    def test_a_deactivated_account_does_not_decide(self) -> None:
+        desk = Desk(make_policy(), accounts={ANNA: replace(full_member(ANNA), deleted=True)})
+        assert why(desk.approve(ANNA)) is Reason.DELETED
+
+    def test_fifty_people_click_at_once(self) -> None:
+        people = [person(f"U{n}") for n in range(50)]
+        desk = Desk(make_policy(approvers=[f"user:U{n}" for n in range(50)], quorum=2))
+        for who in people:
+            desk.store(VoteKind.APPROVE, who)
+        reasons = [why(desk.count()) for _ in people]
+        assert reasons == [None, None] + [Reason.TOO_LATE] * 48
+        assert len(desk.deliveries) == 1
+
+
+def nested(levels: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(levels):
+        value = {"x": value}
+    return value
+
+
+def test_what_nobody_could_fingerprint_or_read_is_not_put_to_people() -> None:
+    with pytest.raises(Invalid, match="The call to deploy holds a value that is no JSON"):
+        Desk(make_policy(), asked=make_asked(arguments={"x": float("inf")}))
+    with pytest.raises(Invalid, match="The call to deploy is nested deeper than 64 levels"):
+        Desk(make_policy(), asked=make_asked(arguments=nested(64)))
+    with pytest.raises(Invalid, match="The payload that deploy asks for is nested"):
+        Desk(make_policy(), asked=make_asked(wants_payload=True, payload=nested(1000)))
+    assert Desk(make_policy(redact=["token"]), asked=make_asked(arguments=nested(63))).approve(ANNA) is None
+
+
+def test_nothing_redacted_is_in_any_step() -> None:
+    asked = make_asked(arguments={"token": "s3cr3t-token", "url": "https://x?t=s3cr3t-token"}, hint="with s3cr3t-token")
+    desk = Desk(make_policy(redact=["token"], quorum=2), asked=asked)
+    desk.edit(ANNA, url="https://y?t=s3cr3t-token")
+    desk.deny(BEN, "I saw s3cr3t-token")
+    assert (desk.steps[0].hidden, desk.steps[0].text) == (2, "with ••••")
+    assert desk.steps[-1].reason == "I saw ••••"
+    assert desk.answer.reason == "I saw s3cr3t-token", "the model knows its own arguments"
+    assert "s3cr3t" not in repr(desk.steps)
+
+
+def test_an_account_is_of_the_person_it_is_about() -> None:
+    desk = Desk(make_policy())
+    desk.store(VoteKind.APPROVE, MALLORY)
+    assert why(desk.count(Facts(account=Account(ANNA, teams=frozenset({"T0ACME"}))))) is Reason.CANNOT_ASK

@@ -1,0 +1,91 @@
+"""When a confirmation needs attention next: derived from the row, never assigned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.model import OutcomeKind, Place, VoteKind
+from bot.confirmation.schedule import Owed, next_due, owed
+from tests.support.deciding import ANNA, BEN, MALLORY, NOON, Desk, make_policy
+
+
+def drawn(desk: Desk) -> None:
+    """What a worker writes back once the cards show the row."""
+    places = tuple(replace(place, drawn_version=desk.row.face) for place in desk.row.places)
+    desk.row = replace(desk.row, places=places)
+
+
+def waiting(**keys: object) -> Desk:
+    desk = Desk(make_policy(**keys))
+    desk.row = replace(desk.row, places=(Place(channel="C1"), Place(channel="D1", person=ANNA)))
+    return desk
+
+
+def test_new_cards_are_owed_at_once_and_then_nothing_until_the_first_timer() -> None:
+    desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], expires_after="1h")
+    assert owed(desk.row, NOON) == (Owed.DRAW,)
+    drawn(desk)
+    assert owed(desk.row, NOON) == ()
+    assert next_due(desk.row) == NOON + timedelta(minutes=10)
+    desk.wait(minutes=10)
+    drawn(desk)
+    assert next_due(desk.row) == NOON + timedelta(minutes=20)
+    desk.wait(minutes=10)
+    drawn(desk)
+    assert next_due(desk.row) == NOON + timedelta(hours=1)
+
+
+def test_one_place_behind_is_enough_to_be_owed_a_drawing() -> None:
+    desk = waiting()
+    drawn(desk)
+    first, second = desk.row.places
+    desk.row = replace(desk.row, places=(first, replace(second, drawn_version=0)))
+    assert owed(desk.row, NOON) == (Owed.DRAW,)
+
+
+def test_a_stored_vote_is_owed_its_count_before_all_else() -> None:
+    desk = waiting(expires_after="1h", quorum=2)
+    desk.wait(minutes=30)
+    desk.store(VoteKind.APPROVE, ANNA)
+    desk.wait(minutes=40)
+    assert owed(desk.row, desk.now) == (Owed.COUNT, Owed.DRAW)
+    assert next_due(desk.row) == NOON + timedelta(minutes=30), "that its card is not drawn yet makes it no earlier"
+    desk.count()
+    assert owed(desk.row, desk.now) == (Owed.EXPIRE, Owed.DRAW)
+
+
+def test_a_vote_that_changes_nothing_is_owed_no_drawing() -> None:
+    desk = waiting()
+    drawn(desk)
+    desk.approve(MALLORY)
+    assert owed(desk.row, desk.now) == ()
+
+
+def test_what_is_approved_is_due_when_it_would_lapse_until_it_is_given_to_the_host() -> None:
+    desk = waiting(start_within="15m")
+    desk.approve(ANNA)
+    drawn(desk)
+    assert next_due(desk.row) == NOON + timedelta(minutes=15)
+    desk.begin()
+    assert next_due(desk.row) is None
+
+
+def test_nobody_is_told_to_hurry_once_it_is_decided() -> None:
+    desk = waiting(remind_after="10m", escalate_after="20m", escalate_to=["user:U0LEAD"], start_within="1h")
+    desk.approve(BEN)
+    desk.wait(minutes=30)
+    assert desk.told == [LineKind.ASKED, LineKind.APPROVAL, LineKind.APPROVED]
+
+
+def test_an_unknown_outcome_is_due_after_a_day() -> None:
+    desk = waiting()
+    desk.approve(ANNA)
+    desk.begin()
+    desk.host_says(OutcomeKind.UNKNOWN)
+    drawn(desk)
+    assert next_due(desk.row) == NOON + timedelta(hours=24)
+    desk.vote(VoteKind.DID_NOT, BEN)
+    drawn(desk)
+    assert next_due(desk.row) is None

@@ -1,0 +1,299 @@
+""" "And the next ones like this": who gave it, for what, until when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.confirmation.authorise import Facts, Reason, Refusal
+from bot.confirmation.decision import grant_looked_at, let_through, revoke
+from bot.confirmation.effects import Answer
+from bot.confirmation.grants import Grant, Withheld, is_for, revoked, withheld
+from bot.confirmation.model import Asked, Confirmation, OutcomeKind, Place, SessionKey, State
+from bot.confirmation.outcome import Seen, observe
+from bot.confirmation.schedule import Owed, owed, tick
+from bot.confirmation.states import Illegal
+from bot.policy.approvers import Approver, Person, Unresolved
+from bot.policy.model import Policy
+from runtime.errors import Conflict
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import ANNA, BEN, NOON, SEAL, Desk, full_member, make_asked, make_policy
+
+ONCALL = Approver.parse("group:S0ONCALL")
+ARGUMENTS: JsonObject = {"service": "checkout", "version": "2.4.1"}
+
+
+def given_by_anna(policy: Policy) -> Grant:
+    desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    return grant
+
+
+def passes(grant: Grant, policy: Policy, *, minutes: float = 1, **changes: object) -> bool:
+    """Whether the asker's next call goes through, while all who gave the grant are what they were."""
+    arguments: JsonObject = {**ARGUMENTS, **changes}  # type: ignore[dict-item]  # JSON
+    return lets_through(grant, make_asked(arguments=arguments), policy, minutes=minutes)
+
+
+def lets_through(
+    grant: Grant, asked: Asked, policy: Policy, rights: dict[Person, Facts] | None = None, *, minutes: float = 1
+) -> bool:
+    rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
+    if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
+        return False
+    return withheld(grant, asked, policy, rights, SEAL) is None
+
+
+def test_the_next_one_like_this_needs_no_card() -> None:
+    policy = make_policy(grant="30m", grant_on=["service"])
+    grant = given_by_anna(policy)
+    assert passes(grant, policy, version="2.4.2")
+    assert not passes(grant, policy, service="billing")
+    assert not passes(grant, policy, minutes=30), "it has an end"
+    assert not passes(grant, policy, minutes=-1)
+
+
+def test_unless_arguments_are_named_all_must_be_the_same() -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    assert passes(grant, policy)
+    assert not passes(grant, policy, version="2.4.2")
+    assert not passes(grant, policy, force=True)
+
+
+def test_none_named_means_none_matters() -> None:
+    policy = make_policy(grant="30m", grant_on=[])
+    assert passes(given_by_anna(policy), policy, service="billing", force=True)
+
+
+def test_a_missing_argument_is_not_the_same_as_one() -> None:
+    policy = make_policy(grant="30m", grant_on=["region"])
+    grant = given_by_anna(policy)
+    assert passes(grant, policy)
+    assert not passes(grant, policy, region="eu")
+
+
+def test_never_across_sessions_tools_or_policies() -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    other = SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-2.2")
+    assert not lets_through(grant, make_asked(arguments=ARGUMENTS, session=other), policy)
+    assert not lets_through(grant, make_asked("rollback", arguments=ARGUMENTS), policy)
+    assert not passes(grant, make_policy(grant="30m", edit=False))
+
+
+def test_a_session_has_an_end_too() -> None:
+    policy = make_policy(grant="session")
+    grant = given_by_anna(policy)
+    assert passes(grant, policy, minutes=23 * 60)
+    assert not passes(grant, policy, minutes=24 * 60)
+
+
+def test_everybody_whose_approval_made_it_gave_it() -> None:
+    policy = make_policy(grant="30m", quorum=2)
+    half = Desk(policy)
+    half.approve(ANNA, grant=True)
+    half.approve(BEN)
+    assert half.grants == []
+    both = Desk(policy)
+    both.approve(ANNA, grant=True)
+    both.approve(BEN, grant=True)
+    assert both.grants[0].given_by == (ANNA, BEN)
+    assert both.steps[-1].kind is LineKind.GRANTED
+    assert both.steps[-1].until == NOON + timedelta(minutes=30)
+
+
+def test_only_where_the_policy_offers_it_and_no_form_is_to_be_filled_in() -> None:
+    desk = Desk(make_policy())
+    desk.approve(ANNA, grant=True)
+    assert desk.grants == []
+    form = Desk(make_policy(grant="30m", edit=True), asked=make_asked(wants_payload=True, payload={"days": 0}))
+    form.fill_in(ANNA, {"days": 1})
+    assert form.grants == []
+
+
+def test_revoked_once_and_for_all() -> None:
+    policy = make_policy(grant="30m")
+    grant = revoked(given_by_anna(policy), BEN, NOON)
+    assert not passes(grant, policy)
+    with pytest.raises(Conflict, match="revoked already"):
+        revoked(grant, ANNA, NOON)
+
+
+@pytest.mark.parametrize("way", ["asks", "asks from another workspace", "spoke"])
+def test_nobody_lets_a_call_of_their_own_through(way: str) -> None:
+    """Anna grants while she approves Ben's 10, and then asks for 999999 herself."""
+    policy = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"])
+    desk = Desk(policy, asked=make_asked("reimburse", {"amount": 10, "purpose": "lunch"}, asked_by=BEN))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    more = make_asked("reimburse", {"amount": 999999, "purpose": "lunch"}, asked_by=BEN)
+    assert lets_through(grant, more, policy)
+    hers = {
+        "asks": replace(more, asked_by=ANNA),
+        "asks from another workspace": replace(more, asked_by=Person("T0SOUTH", ANNA.user)),
+        "spoke": replace(more, speakers=frozenset({BEN, ANNA})),
+    }[way]
+    assert not lets_through(grant, hers, policy)
+    allowed = make_policy(tools=["reimburse"], grant="30m", grant_on=["purpose"], allow_requester=True)
+    assert lets_through(replace(grant, policy=allowed.fingerprint).under(SEAL), hers, allowed), (
+        "unless the policy lets her"
+    )
+
+
+@pytest.mark.parametrize(
+    ("now", "why"),
+    [
+        (Facts(account=full_member(ANNA), barred=(Approver.parse("user:U0ANNA"),)), Reason.BARRED),
+        (Facts(account=replace(full_member(ANNA), deleted=True)), Reason.DELETED),
+        (Facts(account=replace(full_member(ANNA), guest=True)), Reason.GUEST),
+        (Facts(account=full_member(ANNA), members={ONCALL: frozenset({BEN})}), Reason.NOT_APPROVER),
+        (Facts(account=full_member(ANNA), members={ONCALL: Unresolved("group", "Slack is away")}), Reason.CANNOT_ASK),
+        (Facts(account=Unresolved("U0ANNA", "Slack is away")), Reason.CANNOT_ASK),
+        (None, Reason.CANNOT_ASK),
+    ],
+)
+def test_a_giver_who_could_not_approve_it_now_gives_nothing(now: Facts | None, why: Reason) -> None:
+    policy = make_policy(grant="30m", approvers=["group:S0ONCALL"], quorum=2)
+    desk = Desk(policy, asked=make_asked(arguments=ARGUMENTS), members={ONCALL: frozenset({ANNA, BEN})})
+    desk.approve(BEN, grant=True)
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    as_they_were = {who: Facts(account=full_member(who), members=desk.members) for who in (ANNA, BEN)}
+    assert lets_through(grant, desk.asked, policy, as_they_were)
+
+    rights = {**as_they_were, ANNA: now} if now else {BEN: as_they_were[BEN]}
+    assert not lets_through(grant, desk.asked, policy, rights)
+    kept = withheld(grant, desk.asked, policy, rights, SEAL)
+    assert kept is not None
+    assert (kept.giver, kept.refusal.reason, kept.for_now) == (ANNA, why, why is Reason.CANNOT_ASK)
+
+
+def test_fewer_givers_than_the_quorum_give_nothing() -> None:
+    policy = make_policy(grant="30m", quorum=2)
+    alone = replace(given_by_anna(make_policy(grant="30m")), policy=policy.fingerprint).under(SEAL)
+    assert not passes(alone, policy)
+    twice = replace(alone, given_by=(ANNA, Person("T0SOUTH", ANNA.user))).under(SEAL)
+    assert not lets_through(twice, make_asked(arguments=ARGUMENTS), policy, {})
+
+
+def test_a_grant_outlives_a_version_that_knows_one_key_more() -> None:
+    class NextPolicy(Policy):
+        cooldown: int | None = None
+
+    keys: dict[str, object] = {"tools": ["*"], "approvers": ["user:U0ANNA", "user:U0BEN"], "grant": "30m"}
+    grant, later = given_by_anna(Policy.model_validate(keys)), NextPolicy.model_validate(keys)
+    assert passes(grant, later)
+    assert not passes(grant, NextPolicy.model_validate({**keys, "cooldown": 5}))
+
+
+def test_a_policy_that_spells_out_a_default_is_the_same() -> None:
+    plain = make_policy(grant="30m")
+    assert passes(given_by_anna(plain), make_policy(grant="30m", edit=True, expires_after="24h", quorum=1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"until": NOON + timedelta(days=9)},
+        {"given_by": (BEN,)},
+        {"on": {}},
+        {"tool": "rollback"},
+        {"given_at": NOON - timedelta(days=1)},
+        {"id": "k2"},
+        {"sealed": ""},
+    ],
+)
+def test_a_grant_that_was_written_into_the_database_gives_nothing(change: dict[str, object]) -> None:
+    policy = make_policy(grant="30m")
+    grant = given_by_anna(policy)
+    assert grant.is_sealed(SEAL)
+    other = replace(grant, **change)  # type: ignore[arg-type]  # the fields of Grant
+    rights = {who: Facts(account=full_member(who)) for who in (ANNA, BEN)}
+    kept = withheld(other, make_asked(arguments=ARGUMENTS), policy, rights, SEAL)
+    assert kept is not None
+    assert kept.refusal.reason is Reason.UNSEALED
+
+
+def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
+    desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    desk.now += timedelta(minutes=1)
+    assert Owed.LOOK_AT_GRANT in owed(desk.row, desk.now)
+
+    away = Withheld(Refusal(reason=Reason.CANNOT_ASK), ANNA)
+    for why in (None, away):
+        looked = grant_looked_at(desk.row, desk.now, why).row
+        assert (looked.grant_until, looked.face) == (desk.row.grant_until, desk.row.face)
+        assert Owed.LOOK_AT_GRANT not in owed(looked, desk.now)
+
+    change = grant_looked_at(desk.row, desk.now, Withheld(Refusal(reason=Reason.DELETED), ANNA))
+    assert change.row.grant_until is None
+    assert change.row.face > desk.row.face
+    assert (change.steps[0].kind, change.steps[0].people) == (LineKind.GRANT_REVOKED, (ANNA,))
+    assert grant_looked_at(change.row, desk.now, None).row is change.row
+
+
+def test_it_is_stored_as_it_is() -> None:
+    grant = given_by_anna(make_policy(grant="30m", grant_on=["service"]))
+    assert Grant.from_json(grant.to_json()) == grant
+    gone = revoked(grant, BEN, NOON)
+    assert Grant.from_json(gone.to_json()) == gone
+
+
+@given(names=st.none() | st.lists(st.sampled_from(["service", "version", "n"])), n=st.sampled_from([1, 1.0, True, "1"]))
+def test_values_are_the_same_only_to_the_letter(names: list[str] | None, n: object) -> None:
+    policy = make_policy(grant="30m", grant_on=names)
+    desk = Desk(policy, asked=make_asked(arguments={**ARGUMENTS, "n": 1}))
+    desk.approve(ANNA, grant=True)
+    (grant,) = desk.grants
+    bound = names is None or "n" in names
+    assert passes(grant, policy, n=n) is (type(n) is int or not bound)
+
+
+def let_one_through(policy: Policy) -> Confirmation:
+    grant = given_by_anna(policy)
+    asked = replace(make_asked(arguments=ARGUMENTS), request_id="the next one")
+    later = NOON + timedelta(minutes=1)
+    change = let_through("k2", asked, policy, Seal("a secret of tests", "call"), later, grant)
+    (step,) = change.steps
+    assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
+    assert isinstance(change.delivery, Answer)
+    assert change.delivery.confirmed
+    return replace(change.row, places=(Place(channel="C1", thread_ts="1.2"),))
+
+
+def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_something() -> None:
+    row = let_one_through(make_policy(grant="30m", grant_on=["service"]))
+    at = NOON + timedelta(minutes=2)
+    assert row.state is State.APPROVED
+    assert Owed.DRAW not in owed(row, at)
+
+    row = replace(row, handed_at=at)
+    running = observe(row, Seen(kind=OutcomeKind.RUNNING), at).row
+    assert Owed.DRAW not in owed(running, at)
+    assert Owed.DRAW not in owed(observe(running, Seen(kind=OutcomeKind.DONE), at).row, at)
+    assert Owed.DRAW in owed(observe(running, Seen(kind=OutcomeKind.UNKNOWN), at).row, at)
+
+
+def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:
+    desk = Desk(make_policy(grant="30m"), asked=make_asked(arguments=ARGUMENTS))
+    desk.approve(ANNA, grant=True)
+    row = desk.row
+    end = row.grant_until
+    assert end is not None
+    assert Owed.END_GRANT in owed(row, end)
+    over = tick(row, end).row
+    assert over.grant_until is None
+    assert over.face > row.face, "its card offers to revoke it no longer"
+    change = revoke(row, NOON, ANNA)
+    assert change.revoked_by == ANNA
+    with pytest.raises(Illegal):
+        revoke(change.row, NOON, ANNA)

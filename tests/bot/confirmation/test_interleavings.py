@@ -1,0 +1,283 @@
+"""Votes, edits, the clock, withdrawals, the host, other people's answers, the file: in any order, one decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Permitted, authorise
+from bot.confirmation.decision import elsewhere
+from bot.confirmation.effects import Answer, Delivery, Settlement, Word
+from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
+from bot.confirmation.outcome import Seen, begin, observe, take_back
+from bot.confirmation.schedule import Owed, next_due, owed, tick
+from bot.confirmation.seals import with_seal
+from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Change, Illegal
+from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from bot.confirmation.unsealed import checked
+from bot.confirmation.votes import claim_of, count, store_vote
+from bot.operations.reapply import reapply
+from bot.policy.approvers import Account, Approver, Person, Unresolved
+from bot.policy.model import Policies, Policy
+from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, SEAL, TEAM, Desk, make_asked, make_policy
+
+PEOPLE = (ANNA, BEN, LEAD, MALLORY, ASKER)
+GROUP = Approver.parse("group:S0ONCALL")
+BARRED_ANNA = (Approver.parse("user:U0ANNA"),)
+FILES = (
+    make_policy(quorum=2, approvers=["group:S0ONCALL", "user:U0ASKER"], expires_after="1h", start_within="15m"),
+    make_policy(quorum=1, approvers=["user:U0BEN"], expires_after="3h", remind_after="10m", start_within="15m"),
+    make_policy(
+        quorum=2,
+        approvers=["group:S0ONCALL"],
+        escalate_after="20m",
+        escalate_to=["user:U0LEAD"],
+        edit=["version"],
+        deny_reason="required",
+    ),
+)
+
+
+class Confirming(RuleBasedStateMachine):
+    """The model beside it keeps what the world would see: decisions made, runs begun, who was permitted when."""
+
+    @initialize(policy=st.sampled_from(FILES), calm=st.booleans(), chapter=st.integers(0, 4))
+    def opened(self, policy: Policy, calm: bool, chapter: int) -> None:
+        """The story begins at any of its chapters; on a calm day it is not ended at the first opportunity."""
+        self.calm = calm
+        self.desk = Desk(policy, asked=make_asked(arguments={"version": "1", "replicas": 1}))
+        place = Place(channel="C1", ts="1.1")
+        self.desk.row = replace(self.desk.row, places=(place,))
+        self.oncall = frozenset({ANNA, BEN})
+        self.decisions: list[State] = []
+        self.begun: list[tuple[str, int]] = []
+        self.permitted: set[str] = set()
+        self.answered: list[Delivery] = []
+        for who in (ANNA, BEN) if chapter else ():
+            self.click(who, VoteKind.APPROVE, stale=False, at_once=True, edit=None, reason=None)
+        if chapter > 1:
+            self.took(begin(self.desk.row, self.answered[0], self.desk.now, SEAL))
+            self.begun.append((self.answered[0].fingerprint, 1))
+            self.the_host_says(OutcomeKind.UNKNOWN if chapter > 2 else OutcomeKind.RUNNING)
+        for who in (ANNA, BEN) if chapter > 3 else ():
+            self.click(who, VoteKind.RUN_AGAIN, stale=False, at_once=True, edit=None, reason=None)
+
+    def facts(self, who: Person, *, reachable: bool = True) -> Facts:
+        members = self.oncall if reachable else Unresolved("group:S0ONCALL", "Slack did not answer")
+        accounts = {person: Account(person, teams=frozenset({TEAM}), guest=person == MALLORY) for person in PEOPLE}
+        return Facts(account=accounts[who], others=accounts, members={GROUP: members}, barred=self.desk.barred)
+
+    def took(self, change: Change) -> None:
+        before, after = self.desk.row, change.row
+        if before.state is not after.state:
+            assert after.state in DECISIONS[before.state].values()
+            self.decisions.append(after.state)
+        if before.outcome != after.outcome:
+            self.check_outcome(before, after)
+        assert after.version >= before.version
+        assert (after == before) or after.version > before.version, "no change without a new version"
+        assert after.asked == before.asked
+        assert after.revisions[: len(before.revisions)] == before.revisions, "a revision never changes"
+        if change.delivery is not None:
+            self.answered.append(change.delivery)
+            assert delivery_from_json(delivery_to_json(change.delivery)) == change.delivery
+        self.desk.took(change)
+
+    @staticmethod
+    def check_outcome(before: Confirmation, after: Confirmation) -> None:
+        was = before.outcome.kind if before.outcome else None
+        if after.outcome is None:
+            assert was is OutcomeKind.UNKNOWN, "only an unknown call runs again"
+            assert after.attempt == before.attempt + 1
+        else:
+            lapsed_again = was is None and before.attempt > 1 and after.outcome.kind is OutcomeKind.UNKNOWN
+            assert after.outcome.kind in OUTCOMES[was] or lapsed_again
+
+    @rule(
+        who=st.sampled_from(PEOPLE),
+        kind=st.sampled_from(VoteKind),
+        stale=st.booleans(),
+        at_once=st.booleans(),
+        edit=st.none()
+        | st.fixed_dictionaries({}, optional={"version": st.sampled_from("123"), "replicas": st.just(9)}),
+        reason=st.sampled_from([None, "", "because"]),
+    )
+    def click(self, who: Person, kind: VoteKind, stale: bool, at_once: bool, edit: Any, reason: str | None) -> None:
+        if self.calm and kind in (VoteKind.DENY, VoteKind.WITHDRAW):
+            kind = VoteKind.APPROVE
+        revision = max(1, self.desk.row.revision.number - stale)
+        vote = Vote(
+            id=f"v{self.desk.row.version}-{len(self.desk.steps)}",
+            kind=kind,
+            voter=who,
+            revision=revision,
+            stored_at=self.desk.now,
+            reason=reason,
+            edit=Edit(edit) if edit is not None and kind is VoteKind.APPROVE else None,
+            sealed="",
+        )
+        change = store_vote(self.desk.row, with_seal(vote, self.desk.row, SEAL))
+        self.took(change)
+        if change.row.pending:
+            assert store_vote(self.desk.row, change.row.pending[-1]).row is self.desk.row, "delivered again"
+        while at_once and self.desk.row.pending:
+            self.count(reachable=True)
+
+    @precondition(lambda self: self.desk.row.pending)
+    @rule(reachable=st.booleans())
+    def count(self, reachable: bool) -> None:
+        row = self.desk.row
+        vote = row.pending[0]
+        facts = self.facts(vote.voter, reachable=reachable)
+        if isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted):
+            self.permitted.add(vote.id)
+        self.took(count(row, vote.id, facts, self.desk.now, self.desk.rules))
+        assert vote.id not in {pending.id for pending in self.desk.row.pending}
+
+    @rule(minutes=st.sampled_from([1, 5, 12, 25, 90, 1500]), look=st.booleans())
+    def time_passes(self, minutes: int, look: bool) -> None:
+        self.desk.now += timedelta(minutes=minutes / 10 if self.calm else minutes)
+        if look:
+            self.look_at_the_clock()
+
+    @rule()
+    def look_at_the_clock(self) -> None:
+        self.took(tick(self.desk.row, self.desk.now))
+        left = set(owed(self.desk.row, self.desk.now)) - {Owed.COUNT, Owed.DRAW}
+        assert not left, "one look at the clock brings all that the clock can bring"
+
+    @precondition(lambda self: not self.calm)
+    @rule(members=st.frozensets(st.sampled_from(PEOPLE)))
+    def the_group_changes(self, members: frozenset[Person]) -> None:
+        self.oncall = members
+
+    @rule(barred=st.sampled_from([(), BARRED_ANNA]))
+    def somebody_is_barred(self, barred: tuple[Approver, ...]) -> None:
+        self.desk.barred = barred
+
+    @rule(policy=st.none() | st.sampled_from(FILES))
+    def the_file_is_reapplied(self, policy: Policy | None) -> None:
+        row = self.desk.row
+        policy = FILES[0] if self.calm else policy
+        policies = Policies.of(policy) if policy else Policies()
+        facts = {vote.id: self.facts(vote.voter) for vote in row.approvals}
+        try:
+            self.took(reapply(row, facts, self.desk.now, Rules(policies, SEAL)))
+        except Illegal:
+            assert row.state is not State.WAITING
+
+    @precondition(lambda self: self.answered)
+    @rule(data=st.data())
+    def the_host_gets_an_answer(self, data: st.DataObject) -> None:
+        """Any answer ever given, as a mailbox that delivers late, twice or out of order would hand it over."""
+        delivery = data.draw(st.sampled_from(self.answered))
+        row = self.desk.row
+        try:
+            self.took(begin(row, delivery, self.desk.now, SEAL))
+        except Illegal:
+            return
+        assert row.state is State.APPROVED
+        assert isinstance(delivery, Settlement) is (row.attempt > 1)
+        assert not isinstance(delivery, Answer) or delivery.confirmed
+        assert row.decision is not None
+        assert row.start_by is not None
+        assert self.desk.now < row.start_by
+        assert delivery.fingerprint == row.decision.fingerprint == row.revision.fingerprint
+        assert delivery.arguments == row.revision.arguments
+        self.begun.append((delivery.fingerprint, delivery.attempt))
+
+    @precondition(lambda self: self.desk.row.handed_at)
+    @rule()
+    def it_never_got_it(self) -> None:
+        row = self.desk.row
+        try:
+            self.took(take_back(row, self.desk.now))
+        except Illegal:
+            assert row.outcome is not None
+        else:
+            self.begun.pop()
+
+    @rule(kind=st.sampled_from(sorted(SEEN_BY_HOSTS)))
+    def the_host_says(self, kind: OutcomeKind) -> None:
+        row = self.desk.row
+        if row.state is State.APPROVED and row.handed_at is None and row.outcome is None:
+            return  # that is somebody else's doing, which the next rule is about
+        try:
+            self.took(observe(row, Seen(kind=kind), self.desk.now))
+        except Illegal:
+            assert row.state is State.WAITING or row.unknown
+
+    @precondition(lambda self: not self.calm or self.desk.row.state is not State.WAITING)
+    @rule(confirmed=st.sampled_from([True, False, None]))
+    def somebody_answers_elsewhere(self, confirmed: bool | None) -> None:
+        self.took(elsewhere(self.desk.row, confirmed, self.desk.now))
+
+    @rule()
+    def the_card_is_drawn(self) -> None:
+        row = self.desk.row
+        self.desk.row = replace(row, places=tuple(replace(place, drawn_version=row.face) for place in row.places))
+
+    @invariant()
+    def one_decision(self) -> None:
+        assert self.decisions in ([], [self.desk.row.state], [State.APPROVED, State.LAPSED])
+        first = [d for d in self.answered if isinstance(d, Answer) and d.confirmed]
+        assert len(first) <= 1
+        if self.desk.row.state in (State.WAITING, State.ELSEWHERE):
+            assert not [d for d in self.answered if isinstance(d, Answer)]
+
+    @invariant()
+    def approved_by_enough_people_who_might(self) -> None:
+        for step in self.desk.steps:
+            if step.kind in (LineKind.APPROVED, LineKind.RUN_AGAIN):
+                assert step.quorum is not None
+                assert len(set(step.people)) >= step.quorum
+        row = self.desk.row
+        for vote in row.votes:
+            if vote.stands_on is not None:
+                assert vote.id in self.permitted
+
+    @invariant()
+    def all_of_it_is_sealed(self) -> None:
+        row = self.desk.row
+        assert checked(row, self.desk.now, Policies(), SEAL).row is row
+
+    @invariant()
+    def an_attempt_begins_once(self) -> None:
+        assert len(self.begun) == len(set(self.begun))
+
+    @invariant()
+    def votes_stand_on_what_their_voters_saw(self) -> None:
+        row = self.desk.row
+        for vote in row.approvals:
+            edited = row.revision.author == vote.voter and vote.stands_on == vote.revision + 1
+            assert vote.stands_on == vote.revision or edited
+
+    @invariant()
+    def an_unknown_call_is_closed_by_one_word(self) -> None:
+        closing = [d for d in self.answered if isinstance(d, Settlement) and d.word is not Word.RUN_AGAIN]
+        assert len(closing) <= 1
+
+    @invariant()
+    def due_in_the_past_means_owed(self) -> None:
+        row, now = self.desk.row, self.desk.now
+        due = next_due(row)
+        assert (due is not None and due <= now) is bool(set(owed(row, now)) - {Owed.DRAW})
+        if due is None:
+            assert row.state is not State.WAITING
+            assert not row.pending
+            assert not row.unknown
+
+    @invariant()
+    def a_row_survives_being_stored(self) -> None:
+        assert row_from_json(row_to_json(self.desk.row)) == self.desk.row
+
+
+TestConfirming = Confirming.TestCase
+TestConfirming.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)

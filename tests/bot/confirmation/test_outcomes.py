@@ -1,0 +1,369 @@
+"""From the approval to what became of the call, and what people can do when nobody knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.authorise import Reason
+from bot.confirmation.effects import Answer, Settlement, Word
+from bot.confirmation.model import OutcomeKind, State, VoteKind
+from bot.confirmation.outcome import Seen, begin, lapse_again, observe, run_again, settle, take_back
+from bot.confirmation.states import Change, Illegal
+from bot.policy.approvers import Approver
+from tests.support.deciding import ANNA, ASKER, BEN, SEAL, Desk, make_asked, make_policy
+
+
+def approved(**keys: object) -> Desk:
+    desk = Desk(make_policy(**keys))
+    for who in (ANNA, BEN)[: desk.policy.quorum]:
+        desk.approve(who)
+    assert desk.state() is State.APPROVED
+    return desk
+
+
+def unknown(**keys: object) -> Desk:
+    """Approved, begun, and its process died."""
+    desk = approved(**keys)
+    desk.begin()
+    desk.host_says(OutcomeKind.RUNNING)
+    desk.host_says(OutcomeKind.UNKNOWN)
+    return desk
+
+
+def word(desk: Desk) -> Settlement:
+    last = desk.deliveries[-1]
+    assert isinstance(last, Settlement)
+    return last
+
+
+def is_refused_loudly(change: Change) -> None:
+    """Nothing is handed to the host; people see an alarm, and the agent is told."""
+    assert change.row.handed_at is None
+    assert change.row.outcome is not None
+    assert change.row.outcome.kind is OutcomeKind.REFUSED
+    assert [step.kind for step in change.steps] == [LineKind.ALTERED]
+    assert isinstance(change.delivery, Answer)
+    assert change.delivery.confirmed is False
+
+
+class TestRunning:
+    def test_a_run_is_told_with_how_long_it_took(self) -> None:
+        desk = approved()
+        desk.begin()
+        desk.host_says(OutcomeKind.RUNNING)
+        desk.now += timedelta(seconds=42)
+        desk.host_says(OutcomeKind.DONE, '{"ok": true}')
+        assert desk.told[-3:] == [LineKind.APPROVED, LineKind.BEGUN, LineKind.DONE]
+        assert (desk.steps[-1].seconds, desk.steps[-1].text) == (42.0, '{"ok": true}')
+
+    def test_a_result_shows_nothing_hidden(self) -> None:
+        asked = make_asked(arguments={"token": "s3cr3t-token"})
+        desk = Desk(make_policy(redact=["token"]), asked=asked)
+        desk.approve(ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN, "lost while it used s3cr3t-token")
+        desk.vote(VoteKind.HAPPENED, BEN, reason="the log has s3cr3t-token")
+        assert [step.text for step in desk.steps[-2:]] == ["lost while it used ••••", "it happened"]
+        assert desk.steps[-1].reason == "the log has ••••"
+
+    def test_hearing_it_again_changes_nothing(self) -> None:
+        desk = approved()
+        desk.begin()
+        desk.host_says(OutcomeKind.DONE)
+        before = desk.row
+        desk.host_says(OutcomeKind.DONE)
+        desk.host_says(OutcomeKind.RUNNING)
+        assert desk.row is before
+
+    def test_what_the_host_refused_did_not_run(self) -> None:
+        desk = approved()
+        desk.host_says(OutcomeKind.REFUSED, "the tool is gone")
+        assert desk.told[-1] is LineKind.REFUSED
+        assert desk.row.outside is None
+
+    def test_a_call_runs_with_what_was_approved_or_not_at_all(self) -> None:
+        desk = Desk(make_policy())
+        desk.edit(ANNA, version="2.4.2")
+        sound = desk.answer
+        forgeries = [
+            replace(sound, arguments={**sound.arguments, "version": "6.6.6"}),
+            replace(sound, payload={"version": "6.6.6"}),
+            replace(sound, payload=None),
+            replace(sound, fingerprint="0" * 64),
+            replace(sound, fingerprint="é"),
+            replace(sound, fingerprint=desk.row.revisions[0].fingerprint),
+        ]
+        for forged in forgeries:
+            is_refused_loudly(begin(desk.row, forged, desk.now, SEAL))
+        with pytest.raises(Illegal, match='"begin" is not possible'):
+            begin(desk.row, replace(sound, attempt=2), desk.now, SEAL)
+        assert begin(desk.row, sound, desk.now, SEAL).row.handed_at == desk.now
+
+    def test_a_payload_reaches_the_tool_as_it_was_filled_in(self) -> None:
+        desk = Desk(make_policy(), asked=make_asked(wants_payload=True, payload={"days": 0}))
+        desk.fill_in(ANNA, {"days": 3})
+        is_refused_loudly(begin(desk.row, replace(desk.answer, payload={"days": 300}), desk.now, SEAL))
+        desk.begin()
+
+    def test_nor_does_it_after_somebody_rewrote_the_row(self) -> None:
+        desk = approved()
+        rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
+        is_refused_loudly(begin(rewritten, desk.answer, desk.now, SEAL))
+
+    def test_a_rewritten_second_attempt_leaves_the_first_one_unknown(self) -> None:
+        desk = approved()
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        rewritten = replace(desk.row, asked=replace(desk.row.asked, tool="drop_tables"))
+        change = begin(rewritten, word(desk), desk.now, SEAL)
+        assert [step.kind for step in change.steps] == [LineKind.ALTERED]
+        assert (change.row.unknown, change.row.attempt, change.row.handed_at) == (True, 1, None)
+
+    def test_it_is_given_to_the_host_once(self) -> None:
+        desk = approved()
+        drawn = desk.row.face
+        desk.begin()
+        with pytest.raises(Illegal, match="a second time"):
+            desk.begin()
+        desk.took(take_back(desk.row, desk.now))
+        desk.begin()
+        assert desk.row.face == drawn, "nothing that people see has changed yet"
+
+    def test_a_denial_begins_nothing(self) -> None:
+        desk = Desk(make_policy())
+        desk.deny(ANNA)
+        with pytest.raises(Illegal):
+            desk.begin()
+
+    def test_a_run_that_nobody_here_began_is_an_alarm(self) -> None:
+        desk = approved()
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.told[-2:] == [LineKind.ELSEWHERE, LineKind.DONE]
+        assert desk.row.outside is not None
+        assert desk.row.outside.confirmed is True
+
+    def test_a_denied_call_that_ran_all_the_same_is_an_alarm(self) -> None:
+        desk = Desk(make_policy())
+        desk.deny(ANNA)
+        desk.host_says(OutcomeKind.REFUSED)
+        assert desk.told[-1] is LineKind.DENIED
+        desk.host_says(OutcomeKind.DONE)
+        last = desk.steps[-1]
+        assert (last.kind, last.text, last.yes) == (LineKind.ELSEWHERE, "denied", True)
+        assert desk.state() is State.DENIED
+
+    def test_what_runs_while_it_waits_has_to_be_looked_into_first(self) -> None:
+        desk = Desk(make_policy())
+        with pytest.raises(Illegal):
+            desk.host_says(OutcomeKind.RUNNING)
+        desk.answered_elsewhere()
+        desk.host_says(OutcomeKind.RUNNING)
+        assert desk.told[-1] is LineKind.BEGUN
+
+    def test_no_host_knows_what_people_say(self) -> None:
+        with pytest.raises(Illegal):
+            unknown().host_says(OutcomeKind.HAPPENED)
+
+    def test_a_running_call_is_not_taken_back(self) -> None:
+        desk = approved()
+        desk.begin()
+        desk.host_says(OutcomeKind.RUNNING)
+        with pytest.raises(Illegal):
+            take_back(desk.row, desk.now)
+
+
+class TestLapsing:
+    def test_an_approval_not_begun_in_time_lapses(self) -> None:
+        desk = approved(start_within="15m")
+        desk.wait(minutes=15)
+        assert desk.state() is State.LAPSED
+        last = desk.deliveries[-1]
+        assert not isinstance(last, Settlement)
+        assert last.confirmed is False
+        assert last.reason == "it was approved, but could not begin within 15m; it did not run"
+
+    def test_no_deploy_at_four_in_the_morning(self) -> None:
+        desk = approved(start_within="15m")
+        approval = desk.answer
+        for late in (timedelta(minutes=15), timedelta(hours=16)):
+            with pytest.raises(Illegal, match="after"):
+                begin(desk.row, approval, desk.now + late, SEAL)
+
+    def test_one_that_has_begun_does_not_lapse(self) -> None:
+        desk = approved(start_within="15m")
+        desk.begin()
+        desk.wait(hours=3)
+        assert desk.state() is State.APPROVED
+
+    def test_one_that_never_reached_the_host_lapses_after_all(self) -> None:
+        desk = approved(start_within="15m")
+        desk.begin()
+        desk.took(take_back(desk.row, desk.now))
+        desk.wait(minutes=16)
+        assert desk.state() is State.LAPSED
+
+
+class TestUnknown:
+    def test_somebody_knows_that_it_happened(self) -> None:
+        desk = unknown(quorum=2)
+        assert desk.vote(VoteKind.HAPPENED, ANNA, reason="the shop shows 2.4.1") is None
+        assert word(desk).word is Word.HAPPENED
+        assert (desk.steps[-1].kind, desk.steps[-1].yes, desk.steps[-1].who) == (LineKind.SETTLED, True, ANNA)
+
+    def test_somebody_knows_that_it_did_not(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.DID_NOT, BEN)
+        assert word(desk).word is Word.DID_NOT
+        refusal = desk.vote(VoteKind.HAPPENED, ANNA)
+        assert refusal is not None
+        assert (refusal.reason, refusal.state) == (Reason.NOTHING_TO_SETTLE, "it did not")
+
+    def test_running_again_takes_a_fresh_quorum(self) -> None:
+        desk = unknown(quorum=2)
+        assert desk.vote(VoteKind.RUN_AGAIN, ANNA) is None
+        assert desk.row.unknown
+        again = desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        assert again is not None
+        assert again.reason is Reason.ALREADY_VOTED
+        assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
+        assert (word(desk).word, word(desk).attempt) == (Word.RUN_AGAIN, 2)
+        assert word(desk).fingerprint == desk.row.revisions[0].fingerprint, "the very call that was approved"
+        desk.begin()
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.row.outcome is not None
+        assert (desk.row.outcome.kind, desk.row.outcome.attempt) == (OutcomeKind.DONE, 2)
+
+    def test_the_vote_of_somebody_who_was_barred_meanwhile_does_not_run_it_again(self) -> None:
+        desk = unknown(quorum=2)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
+        assert desk.row.unknown, "one vote is left of two"
+        assert desk.row.voters(VoteKind.RUN_AGAIN) == (BEN,)
+        assert LineKind.VOTE_FELL in desk.told
+
+    def test_a_bar_is_looked_at_with_each_vote_also_with_one_that_does_not_count(self) -> None:
+        desk = unknown(quorum=2)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        desk.barred = (Approver.parse("user:U0ANNA"),)
+        assert desk.vote(VoteKind.RUN_AGAIN, ASKER) is not None
+        assert desk.row.voters(VoteKind.RUN_AGAIN) == ()
+
+    def test_before_it_runs_again_the_host_still_speaks_of_the_first_attempt(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        before = desk.row
+        desk.host_says(OutcomeKind.UNKNOWN)
+        assert desk.row is before
+        desk.begin()
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.row.outcome is not None
+        assert (desk.row.outcome.kind, desk.row.outside) == (OutcomeKind.DONE, None)
+
+    def test_the_first_attempt_may_end_before_the_second_begins_and_is_no_alarm(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        second = desk.deliveries[-1]
+        desk.host_says(OutcomeKind.DONE)
+        assert desk.row.outside is None
+        with pytest.raises(Illegal):
+            begin(desk.row, second, desk.now, SEAL)
+
+    def test_a_click_from_before_is_no_word_on_what_to_do_now(self) -> None:
+        desk = unknown()
+        stale = desk.vote(VoteKind.RUN_AGAIN, ANNA, revision=1)
+        assert stale is not None
+        assert stale.reason is Reason.OLDER_REVISION
+
+    def test_a_click_on_the_first_unknown_card_does_not_run_a_third_time(self) -> None:
+        desk = unknown()
+        first_card = desk.row.revision.number
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        refusal = desk.vote(VoteKind.RUN_AGAIN, BEN, revision=first_card)
+        assert refusal is not None
+        assert refusal.reason is Reason.OLDER_REVISION
+        assert desk.row.attempt == 2
+
+    def test_who_may_not_decide_may_not_settle(self) -> None:
+        desk = unknown()
+        for kind in (VoteKind.HAPPENED, VoteKind.DID_NOT, VoteKind.RUN_AGAIN):
+            refusal = desk.vote(kind, ASKER)
+            assert refusal is not None
+        assert desk.row.unknown
+
+    def test_after_a_day_the_model_is_told_that_nobody_knows(self) -> None:
+        desk = unknown()
+        desk.wait(hours=24)
+        assert word(desk).word is Word.NOBODY_KNOWS
+        assert desk.told[-1] is LineKind.NOBODY_KNOWS
+
+    def test_a_word_after_that_is_too_late_however_late_the_clock_is(self) -> None:
+        desk = unknown()
+        desk.now += timedelta(hours=24)
+        refusal = desk.vote(VoteKind.HAPPENED, ANNA)
+        assert refusal is not None
+        assert refusal.reason is Reason.NOTHING_TO_SETTLE
+
+    def test_a_word_stored_in_time_is_heard_first(self) -> None:
+        desk = unknown()
+        desk.wait(hours=23)
+        desk.store(VoteKind.DID_NOT, ANNA)
+        desk.wait(hours=2)
+        assert desk.row.unknown
+        assert desk.count() is None
+        assert word(desk).word is Word.DID_NOT
+
+    def test_the_host_may_find_out_itself(self) -> None:
+        desk = unknown()
+        desk.host_says(OutcomeKind.DONE, "verified")
+        assert desk.told[-1] is LineKind.DONE
+
+    def test_the_echo_of_peoples_word_changes_nothing(self) -> None:
+        desk = unknown()
+        desk.vote(VoteKind.HAPPENED, ANNA)
+        before = desk.row
+        desk.host_says(OutcomeKind.DONE, "it happened")
+        assert desk.row is before
+
+    def test_a_second_attempt_that_lapses_leaves_the_first_as_unknown_as_it_was(self) -> None:
+        desk = unknown(start_within="15m")
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        second = desk.deliveries[-1]
+        desk.wait(minutes=15)
+        assert desk.told[-1] is LineKind.LAPSED
+        assert desk.state() is State.APPROVED
+        assert desk.row.unknown
+        assert desk.row.attempt == 1
+        with pytest.raises(Illegal):
+            begin(desk.row, second, desk.now, SEAL)
+        assert desk.vote(VoteKind.HAPPENED, BEN) is None
+
+    def test_what_others_answered_is_not_run_again_from_here(self) -> None:
+        desk = Desk(make_policy())
+        desk.answered_elsewhere()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        refusal = desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        assert refusal is not None
+        assert refusal.reason is Reason.NOTHING_TO_SETTLE
+        assert desk.vote(VoteKind.DID_NOT, ANNA) is None
+
+
+def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
+    desk = approved()
+    before = desk.row
+    with pytest.raises(Illegal):
+        settle(desk.row, Word.HAPPENED, desk.now, ANNA)
+    with pytest.raises(Illegal):
+        run_again(desk.row, desk.now, SEAL)
+    with pytest.raises(Illegal):
+        lapse_again(desk.row, desk.now)
+    with pytest.raises(Illegal):
+        observe(unknown().row, Seen(kind=OutcomeKind.RUNNING), desk.now)
+    assert desk.row is before

@@ -1,0 +1,142 @@
+"""The tables: everything that is not in them is illegal, and an illegal event changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from itertools import product
+
+import pytest
+
+from bot.confirmation.decision import approve, deny, withdraw
+from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
+from bot.confirmation.outcome import Seen, observe
+from bot.confirmation.schedule import next_due
+from bot.confirmation.states import DECISIONS, OUTCOMES, Event, Illegal, again, became, decided
+from tests.support.deciding import ANNA, ASKER, NOON, SEAL, Desk, make_policy
+
+MOVES = {
+    (State.WAITING, Event.APPROVE): State.APPROVED,
+    (State.WAITING, Event.DENY): State.DENIED,
+    (State.WAITING, Event.EXPIRE): State.EXPIRED,
+    (State.WAITING, Event.WITHDRAW): State.WITHDRAWN,
+    (State.WAITING, Event.ANSWERED_ELSEWHERE): State.ELSEWHERE,
+    (State.APPROVED, Event.LAPSE): State.LAPSED,
+}
+"""Written out, and not taken from the table that is tested: whoever changes that one has to change this one too."""
+
+FROM_HOSTS = (OutcomeKind.RUNNING, OutcomeKind.DONE, OutcomeKind.FAILED, OutcomeKind.REFUSED, OutcomeKind.UNKNOWN)
+ENDS = {
+    *((None, after) for after in FROM_HOSTS),
+    (OutcomeKind.RUNNING, OutcomeKind.DONE),
+    (OutcomeKind.RUNNING, OutcomeKind.FAILED),
+    (OutcomeKind.RUNNING, OutcomeKind.REFUSED),
+    (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN),
+    (OutcomeKind.UNKNOWN, OutcomeKind.DONE),  # late, and still true
+    (OutcomeKind.UNKNOWN, OutcomeKind.FAILED),
+    (OutcomeKind.UNKNOWN, OutcomeKind.HAPPENED),
+    (OutcomeKind.UNKNOWN, OutcomeKind.DID_NOT),
+    (OutcomeKind.UNKNOWN, OutcomeKind.NOBODY_KNOWS),
+}
+
+
+def in_state(state: State) -> Confirmation:
+    desk = Desk(make_policy(start_within="1h", expires_after="2h"))
+    match state:
+        case State.WAITING:
+            pass
+        case State.APPROVED | State.LAPSED:
+            desk.approve(ANNA)
+            desk.wait(hours=1 if state is State.LAPSED else 0)
+        case State.DENIED:
+            desk.deny(ANNA)
+        case State.EXPIRED:
+            desk.wait(hours=2)
+        case State.WITHDRAWN:
+            desk.took(withdraw(desk.row, desk.now, ASKER))
+        case State.ELSEWHERE:
+            desk.answered_elsewhere()
+    assert desk.row.state is state
+    return desk.row
+
+
+def with_outcome(kind: OutcomeKind | None) -> Confirmation:
+    desk = Desk(make_policy())
+    desk.approve(ANNA)
+    desk.begin()
+    row = desk.row
+    if kind is not None and kind not in FROM_HOSTS:
+        row = became(row, Outcome(kind=OutcomeKind.UNKNOWN, attempt=1, at=NOON), NOON)
+    return row if kind is None else became(row, Outcome(kind=kind, attempt=1, at=NOON), NOON)
+
+
+def test_every_state_and_every_outcome_is_in_its_table() -> None:
+    assert set(DECISIONS) == set(State)
+    assert set(OUTCOMES) == {None, *OutcomeKind}
+
+
+@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
+def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, event: Event) -> None:
+    row = in_state(state)
+    before = copy.deepcopy(row)
+    target = MOVES.get((state, event))
+    if target is None:
+        with pytest.raises(Illegal) as refused:
+            decided(row, event, NOON)
+        assert str(refused.value) == f'Confirmation k1 is {state}: "{event}" is not possible.'
+    else:
+        assert decided(row, event, NOON).state is target
+    assert row == before
+
+
+@pytest.mark.parametrize(("before", "after"), list(product([None, *OutcomeKind], OutcomeKind)))
+def test_an_outcome_moves_as_the_table_says_or_not_at_all(before: OutcomeKind | None, after: OutcomeKind) -> None:
+    row = with_outcome(before)
+    kept = copy.deepcopy(row)
+    outcome = Outcome(kind=after, attempt=1, at=NOON)
+    if (before, after) in ENDS:
+        moved = became(row, outcome, NOON)
+        assert moved.outcome == outcome
+        assert moved.version > row.version
+    else:
+        with pytest.raises(Illegal):
+            became(row, outcome, NOON)
+    assert row == kept
+
+
+@pytest.mark.parametrize("state", [state for state in State if state not in (State.APPROVED, State.ELSEWHERE)])
+def test_no_outcome_without_an_answer(state: State) -> None:
+    with pytest.raises(Illegal):
+        became(in_state(state), Outcome(kind=OutcomeKind.DONE, attempt=1, at=NOON), NOON)
+
+
+@pytest.mark.parametrize("kind", [None, *(kind for kind in OutcomeKind if kind is not OutcomeKind.UNKNOWN)])
+def test_only_what_is_unknown_runs_again(kind: OutcomeKind | None) -> None:
+    with pytest.raises(Illegal):
+        again(with_outcome(kind), NOON, ANNA)
+
+
+@pytest.mark.parametrize("state", State)
+def test_no_approval_without_votes(state: State) -> None:
+    with pytest.raises(Illegal):
+        approve(in_state(state), NOON, SEAL)
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.WAITING])
+def test_what_is_decided_stays_decided(state: State) -> None:
+    row = in_state(state)
+    with pytest.raises(Illegal):
+        deny(row, NOON, ANNA, None)
+    with pytest.raises(Illegal):
+        withdraw(row, NOON, ASKER)
+
+
+@pytest.mark.parametrize("state", [State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED, State.ELSEWHERE])
+def test_what_is_settled_needs_nobodys_attention(state: State) -> None:
+    assert next_due(in_state(state)) is None
+
+
+def test_a_host_speaks_of_its_own_five_outcomes_only() -> None:
+    row = with_outcome(OutcomeKind.UNKNOWN)
+    for kind in set(OutcomeKind) - set(FROM_HOSTS):
+        with pytest.raises(Illegal):
+            observe(row, Seen(kind=kind), NOON)

@@ -1,0 +1,374 @@
+"""What somebody with the database writes into a confirmation, and what an older version stored: neither counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
+from bot.confirmation.authorise import Reason
+from bot.confirmation.decision import approve
+from bot.confirmation.model import Confirmation, Decision, Edit, OutcomeKind, State, Vote, VoteKind, VoteState
+from bot.confirmation.outcome import begin, run_again
+from bot.confirmation.seals import vote_stands, with_seal
+from bot.confirmation.states import Illegal
+from bot.confirmation.stored_json import row_from_json, row_to_json
+from bot.confirmation.unsealed import checked
+from bot.policy.approvers import Approver
+from bot.policy.model import Policies
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, NOON, SEAL, Desk, make_asked, make_policy
+
+
+def forged(**more: object) -> Vote:
+    vote = Vote(id="f1", kind=VoteKind.APPROVE, voter=ANNA, revision=1, stored_at=NOON, sealed="")
+    return replace(vote, **more)  # type: ignore[arg-type]  # the fields of Vote, named by the test
+
+
+def stands(**more: object) -> Vote:
+    return forged(**{"state": VoteState.STANDING, "stands_on": 1, **more})
+
+
+def writes(desk: Desk, *votes: Vote) -> None:
+    """As an SQL client does."""
+    desk.row = replace(desk.row, votes=(*desk.row.votes, *votes))
+
+
+def is_said(desk: Desk, what: str) -> None:
+    step = next(step for step in desk.steps if step.kind is LineKind.UNSEALED)
+    assert step.text == what
+    assert desk.row.unsealed
+
+
+def halfway() -> Desk:
+    """Two have to approve, and Anna has."""
+    desk = Desk(make_policy(quorum=2, approvers=["user:U0ANNA", "user:U0BEN", "user:U0LEAD"]))
+    desk.approve(ANNA)
+    return desk
+
+
+class TestVotes:
+    def test_one_that_stands_and_was_never_given(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        writes(desk, stands(of=desk.row.revision.fingerprint))
+        desk.approve(BEN)
+        assert desk.state() is State.WAITING
+        assert [vote.voter for vote in desk.row.approvals] == [BEN]
+        is_said(desk, "votes")
+        assert desk.approve(ANNA) is None, "she may vote herself"
+        assert desk.state() is State.APPROVED
+
+    @pytest.mark.parametrize("kind", VoteKind)
+    def test_one_that_waits_and_was_never_given(self, kind: VoteKind) -> None:
+        desk = Desk(make_policy())
+        if kind in (VoteKind.HAPPENED, VoteKind.DID_NOT, VoteKind.RUN_AGAIN):
+            desk.approve(BEN)
+            desk.begin()
+            desk.host_says(OutcomeKind.UNKNOWN)
+        before = desk.row
+        writes(desk, forged(kind=kind, revision=desk.row.revision.number, voter=ASKER if kind == "withdraw" else ANNA))
+        refusal = desk.count()
+        assert refusal is not None
+        assert refusal.reason is Reason.UNSEALED
+        assert (desk.row.state, desk.row.outcome, desk.row.attempt) == (before.state, before.outcome, before.attempt)
+        is_said(desk, "votes")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"id": "v9"},
+            {"voter": LEAD},
+            {"revision": 2},
+            {"stands_on": 2},
+            {"kind": VoteKind.RUN_AGAIN},
+            {"stored_at": NOON - timedelta(hours=1)},
+            {"reason": "I said so"},
+            {"grant": True},
+            {"edit": Edit({"version": "6.6.6"})},
+            {"way": "command"},
+            {"of": "ab" * 32},
+            {"sealed": "ab" * 32},
+            {"sealed": "½ no digest"},
+        ],
+    )
+    def test_one_that_was_changed(self, change: dict[str, object]) -> None:
+        desk = halfway()
+        (vote,) = desk.row.votes
+        assert vote_stands(desk.row, vote, SEAL)
+        other = replace(vote, **change)  # type: ignore[arg-type]  # the fields of Vote
+        assert not vote_stands(desk.row, other, SEAL)
+        desk.row = replace(desk.row, votes=(other,))
+        desk.approve(BEN)
+        assert desk.state() is State.WAITING
+
+    def test_one_that_was_given_on_another_confirmation(self) -> None:
+        desk, here = halfway(), Desk(make_policy(quorum=2))
+        here.row = replace(here.row, id="k2")
+        assert not vote_stands(here.row, desk.row.votes[0], SEAL)
+
+    def test_one_that_was_given_on_an_earlier_revision(self) -> None:
+        desk = halfway()
+        desk.edit(BEN, version="3")
+        first = desk.row.votes[0]
+        assert (first.voter, first.state) == (ANNA, VoteState.FALLEN)
+        raised = tuple(
+            replace(vote, state=VoteState.STANDING, stands_on=2) if vote.id == first.id else vote
+            for vote in desk.row.votes
+        )
+        desk.row = replace(desk.row, votes=raised)
+        desk.approve(LEAD)
+        assert desk.state() is State.APPROVED, "Ben and Lead did approve it"
+        assert ANNA not in desk.row.givers
+        is_said(desk, "votes")
+
+    def test_an_edit_stands_on_what_it_made_and_on_nothing_else(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.edit(BEN, version="3")
+        (vote,) = desk.row.approvals
+        assert vote_stands(desk.row, vote, SEAL)
+        assert not vote_stands(desk.row, replace(vote, stands_on=1), SEAL)
+        other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
+        assert not vote_stands(replace(desk.row, revisions=(desk.row.revisions[0], other)), vote, SEAL)
+        assert not vote_stands(replace(desk.row, revisions=desk.row.revisions[:1]), vote, SEAL)
+
+    def test_a_seal_for_something_else_is_none(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        for seal in (Seal("a guess", "call"), Seal("a secret that only tests know", "ledger"), SEAL.within("grant")):
+            writes(desk, with_seal(stands(), desk.row, seal))
+        assert checked(desk.row, NOON, Policies.of(desk.policy), SEAL).row.votes == ()
+        plain = replace(with_seal(stands(), desk.row, SEAL), sealed=desk.row.sealed)
+        assert not vote_stands(desk.row, plain, SEAL)
+
+    def test_no_decision_is_made_of_them_even_if_nobody_checked(self) -> None:
+        desk = Desk(make_policy())
+        writes(desk, stands(of=desk.row.revision.fingerprint))
+        with pytest.raises(Illegal, match="with 0 of 1 votes"):
+            approve(desk.row, NOON, SEAL)
+        desk.row = replace(desk.row, votes=())
+        desk.approve(ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        writes(desk, stands(kind=VoteKind.RUN_AGAIN, revision=2, stands_on=2, of=desk.row.revision.fingerprint))
+        with pytest.raises(Illegal, match="with 0 of 1 votes"):
+            run_again(desk.row, NOON, SEAL)
+
+
+class TestTerms:
+    """The policy, who asked, the times, and the call itself."""
+
+    def check(self, desk: Desk) -> None:
+        desk.took(checked(desk.row, desk.now, Policies.of(desk.policy), SEAL))
+
+    def test_another_policy_gives_way_to_the_files(self) -> None:
+        desk = halfway()
+        lax = make_policy(quorum=1, approvers=["user:U0MALLORY"])
+        desk.row = replace(desk.row, policy=lax)
+        desk.vote(VoteKind.APPROVE, MALLORY)
+        assert desk.state() is State.WAITING
+        assert desk.row.policy == desk.policy
+        is_said(desk, "votes")  # Anna's fell with it
+        desk.approve(LEAD)
+        desk.approve(BEN)
+        assert desk.state() is State.APPROVED
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"asked_at": NOON + timedelta(hours=20)},
+            {"deadline": NOON + timedelta(days=9)},
+            {"escalate_at": NOON},
+            {"asked": make_asked(asked_by=MALLORY)},
+            {"asked": make_asked(speakers=frozenset())},
+            {"asked": make_asked(can_edit=False)},
+            {"asked": make_asked(team="T0OTHER")},
+            {"id": "k2"},
+            {"sealed": "ab" * 32},
+        ],
+    )
+    def test_what_stands_around_the_call_was_changed(self, change: dict[str, object]) -> None:
+        desk = Desk(make_policy(approvers=["user:U0ANNA"], escalate_after="1h", escalate_to=["user:U0MALLORY"]))
+        desk.row = replace(desk.row, **change)  # type: ignore[arg-type]  # the fields of Confirmation
+        self.check(desk)
+        is_said(desk, "terms")
+        assert desk.row.deadline == desk.row.asked_at + timedelta(hours=24)
+        assert desk.row.escalate_at == desk.row.asked_at + timedelta(hours=1)
+
+    def test_another_call_does_not_run(self) -> None:
+        desk = halfway()
+        other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
+        desk.row = replace(desk.row, revisions=(other,))
+        desk.approve(BEN)
+        assert desk.state() is State.DENIED
+        assert not desk.answer.confirmed
+        is_said(desk, "call")
+
+    def test_an_earlier_revision_does_not_pass_for_the_current_one(self) -> None:
+        desk = halfway()
+        desk.edit(BEN, version="3")
+        first, second = desk.row.revisions
+        desk.row = replace(desk.row, revisions=(first, replace(first, number=2, author=second.author)))
+        desk.approve(LEAD)
+        assert desk.state() is State.DENIED
+        is_said(desk, "call")
+
+    def test_without_a_policy_in_the_file_nobody_decides(self) -> None:
+        desk = halfway()
+        desk.row = replace(desk.row, policy=make_policy())
+        desk.took(checked(desk.row, NOON, Policies(), SEAL))
+        assert desk.state() is State.DENIED
+
+        lost = Desk(make_policy())
+        lost.approve(ANNA)
+        lost.begin()
+        lost.host_says(OutcomeKind.UNKNOWN)
+        lost.row = replace(lost.row, sealed="")
+        lost.took(checked(lost.row, NOON, Policies(), SEAL))
+        assert lost.vote(VoteKind.DID_NOT, ANNA) is not None
+        assert lost.row.unknown
+
+    def test_another_call_is_not_run_again_either(self) -> None:
+        """Its terms' seal is taken away as well, so that it looks like an older version's."""
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        other = replace(desk.row.revision, arguments={"version": "6.6.6", "replicas": 3})
+        desk.row = replace(desk.row, sealed="", revisions=(desk.row.revisions[0], other))
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        change = begin(desk.row, desk.deliveries[-1], desk.now, SEAL)
+        assert change.row.handed_at is None
+        assert LineKind.ALTERED in [step.kind for step in change.steps]
+
+    def test_an_alarm_stays_on_the_card(self) -> None:
+        desk = halfway()
+        writes(desk, stands(voter=LEAD))
+        self.check(desk)
+        assert desk.row.unsealed
+        desk.row = replace(desk.row, sealed="", votes=())
+        self.check(desk)
+        assert desk.row.unsealed
+
+    def test_checking_again_changes_nothing(self) -> None:
+        for change in ({"sealed": ""}, {"votes": (stands(), forged(id="f2"))}, {"deadline": NOON}):
+            for file in (Policies.of(make_policy()), Policies.of(make_policy(quorum=3)), Policies()):
+                desk = halfway()
+                row = replace(desk.row, **change)
+                once = checked(row, NOON, file, SEAL).row
+                assert once is not row
+                assert checked(once, NOON, file, SEAL).row is once
+
+
+class TestDecisions:
+    def test_one_that_nobody_made(self) -> None:
+        desk = Desk(make_policy())
+        call = desk.row.revision
+        made = Decision(state=State.APPROVED, at=NOON, revision=1, fingerprint=call.fingerprint, by=ANNA)
+        honest = Desk(make_policy())
+        honest.approve(ANNA)
+        desk.row = replace(
+            desk.row, state=State.APPROVED, decision=made, start_by=NOON + timedelta(hours=1), votes=(stands(),)
+        )
+        change = begin(desk.row, honest.answer, NOON, SEAL)
+        assert change.row.handed_at is None
+        assert [step.kind for step in change.steps] == [LineKind.ALTERED]
+
+    @pytest.mark.parametrize("what", ["a day later", "another attempt", "another person", "a grant", "copied"])
+    def test_one_that_was_changed(self, what: str) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        row, answer = desk.row, desk.answer
+        assert row.decision is not None
+        assert row.start_by is not None
+        assert begin(row, answer, NOON, SEAL).row.handed_at == NOON
+        other = {
+            "a day later": replace(row, start_by=row.start_by + timedelta(days=1)),
+            "another attempt": replace(row, attempt=2),
+            "another person": replace(row, decision=replace(row.decision, by=BEN)),
+            "a grant": replace(row, by_grant="g1"),
+            "copied": replace(row, id="k2"),
+        }[what]
+        change = begin(other, replace(answer, attempt=other.attempt), NOON, SEAL)
+        assert change.row.handed_at is None
+        assert LineKind.ALTERED in [step.kind for step in change.steps]
+
+
+class TestAnOlderVersion:
+    """It sealed the call alone, without the revision's number. Its rows go on, and people vote again."""
+
+    def stored(self, desk: Desk) -> Confirmation:
+        """The row as version 1 had stored it."""
+        row = desk.row
+        asked, call = row.asked, row.revision
+        older: JsonObject = {
+            "session": [asked.session.app, asked.session.user, asked.session.id],
+            "request": asked.request_id,
+            "call": asked.call_id,
+            "tool": asked.tool,
+            "arguments": call.arguments,
+            "payload": call.payload,
+        }
+        revisions = (*row.revisions[:-1], replace(call, fingerprint=SEAL.of(older)))
+        votes = tuple(replace(vote, sealed="", of="") for vote in row.votes)
+        text = row_to_json(replace(row, sealed="", votes=votes, revisions=revisions))
+        return row_from_json(text.replace('{"v":2,', '{"v":1,', 1))
+
+    def test_its_votes_are_given_again(self) -> None:
+        desk = halfway()
+        desk.row = self.stored(desk)
+        desk.approve(BEN)
+        assert desk.state() is State.WAITING
+        is_said(desk, "votes")
+        desk.approve(ANNA)
+        assert desk.state() is State.APPROVED
+        desk.begin()
+        assert desk.row.handed_at is not None
+
+    def test_a_vote_that_was_not_counted_yet_is_refused_to_its_voter(self) -> None:
+        desk = halfway()
+        desk.store(VoteKind.APPROVE, BEN)
+        desk.row = self.stored(desk)
+        refusal = desk.count()
+        assert refusal is not None
+        assert refusal.reason is Reason.UNSEALED
+        assert desk.row.votes == ()
+
+    def test_without_votes_nobody_notices(self) -> None:
+        desk = Desk(make_policy())
+        desk.row = self.stored(desk)
+        desk.approve(ANNA)
+        assert desk.state() is State.APPROVED
+        assert LineKind.UNSEALED not in desk.told
+        assert not desk.row.unsealed
+        desk.begin()
+
+    def test_it_stands_under_the_file_from_then_on(self) -> None:
+        desk = Desk(make_policy())
+        desk.policies = Policies.of(make_policy(quorum=2, barred=["user:U0MALLORY"]))
+        desk.row = self.stored(desk)
+        desk.approve(ANNA)
+        assert LineKind.REAPPLIED in desk.told
+        assert desk.state() is State.WAITING
+        assert desk.row.policy.barred == (Approver.parse("user:U0MALLORY"),)
+
+    def test_an_unknown_outcome_is_still_settled(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.row = self.stored(desk)
+        desk.vote(VoteKind.HAPPENED, ANNA)
+        assert desk.row.outcome is not None
+        assert desk.row.outcome.kind is OutcomeKind.HAPPENED
+
+    def test_what_was_approved_and_has_not_begun_does_not(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        row = self.stored(desk)
+        assert row.decision is not None
+        row = replace(row, decision=replace(row.decision, sealed="", fingerprint=row.revision.fingerprint))
+        change = begin(row, replace(desk.answer, fingerprint=row.revision.fingerprint), NOON, SEAL)
+        assert change.row.handed_at is None
+        assert change.delivery is not None

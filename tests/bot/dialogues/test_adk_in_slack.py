@@ -1,0 +1,107 @@
+"""An agent of google-adk in the bot's own process, as people in Slack live it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.config.settings import parse_settings
+from bot.operations.check import check_all
+from tests.support.foreign.alone import ran
+from tests.support.foreign.fifos import all_let_go, hold
+from tests.support.office import Office, office
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+TARGETS = "tests.support.foreign.in_process"
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:clerk") as opened:
+        yield opened
+
+
+async def test_from_the_mention_to_the_edit_that_runs(at: Office) -> None:
+    card = await at.ask("please pay 1500")
+
+    await at.bob.clicks(card, "Edit…")
+    modal = await at.bob.gets_modal("Edit")
+    assert "denies this call" not in str(modal)
+    await modal.submits({"amount": "1200"})
+
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    assert ran() == [{"tool": "reimburse", "amount": 1200}]
+
+
+async def test_from_the_mention_to_the_reason(at: Office) -> None:
+    card = await at.ask("please deploy search")
+
+    await at.bob.clicks(card, "Deny")
+    modal = await at.bob.gets_modal("Deny")
+    await modal.submits({"Reason": "Not on a Friday"})
+
+    await at.ann.finds("Not on a Friday", at.deploys, thread=card)
+    await at.ann.finds("I got", at.deploys, thread=card)
+    assert ran() == []
+
+
+async def test_what_waits_is_there_after_a_restart(at: Office) -> None:
+    card = await at.ask("please pay 1500")
+    await at.stops()
+    await at.starts(at.policies)
+
+    await at.bob.clicks(at.bob.now(card), "Approve")
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    assert ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+async def test_after_a_restart_sessions_in_memory_are_said_to_be_gone(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:shop") as at:
+        card = await at.ask("please pay 1500")
+        await at.stops()
+        await at.starts(at.policies)
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("sessions in memory are gone with the process", at.deploys, thread=card)
+        assert ran() == []
+
+
+@pytest.mark.parametrize(("target", "in_memory"), [("clerk", False), ("shop", True)])
+async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: bool, tmp_path: Path) -> None:
+    store = {"DATABASE_URL": f"sqlite:///{tmp_path / 'bot.db'}"}
+    found = await check_all(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store))
+    about = [finding for finding in found if finding.what == "agent"]
+    assert all(finding.ok for finding in about)
+    assert any("kept in memory" in finding.said for finding in about) is in_memory
+    assert [*tmp_path.glob("*.db")] == []  # it looks, and leaves nothing behind
+
+
+async def test_while_a_tool_blocks_others_decide(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(tmp_path, "long")
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=f"{TARGETS}:stalling") as at:
+        with all_let_go(tmp_path):
+            first, second = await at.ask("please linger long"), await at.ask("please linger on")
+            await at.bob.clicks(first, "Approve")
+            while not ran():
+                await asyncio.sleep(0.01)
+
+            await at.bob.clicks(second, "Deny")
+            await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})
+            await at.ann.finds("denied", at.deploys, thread=second)
+
+        await at.ann.finds("linger is done", at.deploys, thread=first)
+        assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]

@@ -1,0 +1,359 @@
+"""Who may not decide, by whatever way they come; and where nobody can be found who may, nobody may, and it is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.sandbox.people.people import Person
+from bot.slack.outbound.calls import Limits
+from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens
+
+DINNER = "reimburse 1500 for the team dinner"
+
+
+def policy(*approvers: str, more: str = "") -> str:
+    names = ", ".join(f'"{approver}"' for approver in approvers)
+    return f'[[policy]]\ntools = ["*"]\napprovers = [{names}]\n{more}\n'
+
+
+async def is_refused(at: Office, person: Person, why: str, text: str = DINNER) -> None:
+    """By the button, and by the form."""
+    card = await at.ask(text)
+    await person.clicks(card, "Approve")
+    told = await person.finds(why, at.deploys, thread=card)
+    assert told.ephemeral
+    await person.clicks(at.ann.now(card), "Edit…")
+    await (await person.gets_modal("Edit")).submits({"amount": "1200"})
+    await person.gets_modal(why)
+    await at.rests()
+    assert "0 of 1 approval" in at.ann.now(card)
+    assert "amount 1500" in at.ann.now(card)
+    assert "Approve" in at.ann.now(card).buttons
+    assert at.ran() == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("is_bot", "Bots can't decide"),
+        ("is_restricted", "Guest accounts can't decide"),
+        ("is_ultra_restricted", "Guest accounts can't decide"),
+        ("deleted", "This account is deactivated"),
+        ("is_stranger", "Accounts of other companies can't decide"),
+    ],
+)
+async def test_accounts_that_never_decide_though_the_policy_names_them(open_office: Opens, flag: str, why: str) -> None:
+    async with open_office(policy("user:U0EVE")) as at:
+        eve = at.slack.person("eve", id="U0EVE", **{flag: True})  # type: ignore[arg-type]  # one of its flags
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(eve.id,))
+        await is_refused(at, eve, why)
+
+
+async def test_who_is_not_named_is_told_who_is(open_office: Opens) -> None:
+    async with open_office(policy("user:U0LEAD")) as at:
+        await is_refused(at, at.oscar, "the policy names others. The card says who")
+
+
+async def test_somebody_of_another_company_in_a_shared_channel(open_office: Opens) -> None:
+    async with open_office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true")) as at:
+        globex = at.slack.workspace.directory.add_team("Globex")
+        hank = at.slack.person("hank", team=globex, id="U0HANK")
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
+        at.deploys.shared_with = frozenset({globex.id})
+        card = await at.ask(DINNER)
+
+        made = await hank.clicks(card, "Approve")
+
+        assert made.acked
+        await hank.finds("can't decide", at.deploys, thread=card)
+        assert "0 of 1 approval" in at.ann.now(card)
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
+async def test_somebody_of_another_company_may_ask_and_take_it_back(open_office: Opens) -> None:
+    async with open_office(policy("user:U0LEAD", more="shared_channels = true")) as at:
+        globex = at.slack.workspace.directory.add_team("Globex")
+        hank = at.slack.person("hank", team=globex, id="U0HANK")
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(hank.id,))
+        at.deploys.shared_with = frozenset({globex.id})
+        card = await at.ask(DINNER, hank)
+
+        await at.ann.clicks(card, "Withdraw", sure=True)
+        await at.ann.finds("Only the person who asked can withdraw it", at.deploys, thread=card)
+        await hank.clicks(card, "Withdraw", sure=True)
+
+        await at.ann.finds("reimburse is withdrawn", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_no_card_stands_where_another_company_reads_along(open_office: Opens) -> None:
+    async with open_office() as at:
+        at.deploys.shared_with = frozenset({at.slack.workspace.directory.add_team("Globex").id})
+
+        said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
+
+        await at.ann.finds("This channel is shared with another company", at.deploys, thread=said)
+        await at.ann.finds("where nothing may be approved", at.deploys, thread=said)
+        assert "Approve" not in at.ann.sees(at.deploys)
+        assert at.ran() == []
+
+
+async def test_a_channel_of_which_slack_says_nothing_gets_no_card(open_office: Opens) -> None:
+    async with open_office(limits=IMPATIENT) as at:
+        at.slack.faults.fails("conversations.info", times=None)
+
+        said = await at.ann.says(f"@adk-confirm {DINNER}", at.deploys)
+
+        await at.ann.finds("did not say whether this channel is shared", at.deploys, thread=said)
+        assert at.ran() == []
+
+
+async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again(open_office: Opens) -> None:
+    """Words that came meanwhile are told to the agent before the refusal is, and then the call still waits there."""
+    async with open_office(target="tests.support.lab:agent", limits=IMPATIENT) as at:
+        silence = at.slack.faults.hangs("conversations.info")
+        said = await at.ann.says('@adk-confirm pay {"to": "Ada", "amount": 20}', at.deploys)
+        await silence.reached()
+        await at.cyd.says("@adk-confirm hello", at.deploys, thread=said)
+
+        await at.ann.finds("You said: hello", at.deploys, thread=said)
+        await at.ann.finds("nothing may be approved in it for now", at.deploys, thread=said)
+        await at.rests()
+
+        assert "pay needs approval" not in at.ann.sees(at.deploys)
+        assert at.ann.sees(at.deploys).count("pay was refused without asking anybody") == 1
+        assert at.ran() == []
+
+
+# Groups
+
+
+async def test_a_group_that_is_emptied_leaves_nobody(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL")) as at:
+        at.slack.group("oncall", id="S0ONCALL")
+        await is_refused(at, at.bob, "Nobody can decide this one")
+
+
+async def test_a_group_that_is_switched_off_leaves_nobody(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL")) as at:
+        at.slack.group("oncall", at.bob, id="S0ONCALL", disabled=True)
+        await is_refused(at, at.bob, "Nobody can decide this one")
+
+
+async def test_a_group_that_never_was_lets_nobody_through(open_office: Opens) -> None:
+    async with open_office(policy("group:S0NEVER")) as at:
+        await is_refused(at, at.bob, "group:S0NEVER could not be looked up")
+
+
+@pytest.mark.parametrize("method", ["usergroups.users.list", "users.info"])
+@pytest.mark.parametrize("how", ["fails", "cuts", "hangs", "garbles"])
+async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_said(
+    open_office: Opens, method: str, how: str
+) -> None:
+    quick = Limits(time_limit=0.1, posts=AT_ONCE.posts, lookups=0.3)
+    async with open_office(policy("group:S0ONCALL"), limits=quick) as at:
+        card = await at.ask(DINNER)
+        away = {
+            "fails": lambda: at.slack.faults.fails(method, times=None),
+            "cuts": lambda: at.slack.faults.cuts(method, times=None),
+            "hangs": lambda: at.slack.faults.hangs(method, times=None),
+            "garbles": lambda: at.slack.faults.garbles(method, times=None),
+        }
+        away[how]()
+
+        assert (await at.bob.clicks(card, "Approve")).acked
+        await at.bob.finds("could not find out whether you may decide", at.deploys, thread=card)
+        assert "0 of 1 approval" in at.ann.now(card)
+        assert at.ran() == []
+
+        at.slack.faults.clear()
+        await at.later(minutes=2)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
+async def test_a_group_out_of_order_does_not_keep_a_named_person_from_deciding(open_office: Opens) -> None:
+    async with open_office(policy("group:S0NEVER", "user:U0LEAD")) as at:
+        card = await at.ask(DINNER)
+        await at.lead.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
+# Direct messages
+
+
+async def test_more_than_ten_approvers_are_not_written_to_one_by_one(open_office: Opens) -> None:
+    async with open_office() as at:
+        crowd = [at.slack.person(f"voter{n}", id=f"U0VOTER{n}") for n in range(11)]
+        at.slack.group("oncall", *crowd, id="S0ONCALL")
+
+        await at.ann.says(DINNER)
+
+        await at.ann.finds("cards go to 10 at most as direct messages. Name a channel in the policy")
+        await at.ann.finds("can't be asked by direct message")
+        assert all(person.messages() == [] for person in crowd)
+        assert at.ran() == []
+
+
+def takes_no_message(at: Office, person: Person) -> None:
+    at.slack.faults.refuses(
+        "conversations.open", "user_disabled", times=None, where=lambda args: args.get("users") == person.id
+    )
+
+
+async def test_an_approver_who_takes_no_message_keeps_no_other_from_being_asked(open_office: Opens) -> None:
+    async with open_office(policy("user:U0BOB", "user:U0LEAD")) as at:
+        takes_no_message(at, at.bob)
+        await at.ann.says(DINNER)
+        await at.lead.clicks(await at.lead.finds("Approve"), "Approve")
+        await at.ann.finds("I reimbursed 1500")
+
+
+async def test_approvers_who_all_take_no_message_are_said(open_office: Opens) -> None:
+    async with open_office(policy("user:U0BOB")) as at:
+        takes_no_message(at, at.bob)
+        await at.ann.says(DINNER)
+        await at.ann.finds("Nobody can be asked by direct message: This account is deactivated. Or ask the agent in a")
+        assert at.ran() == []
+
+
+async def test_nobody_to_write_to_is_said(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL")) as at:
+        at.slack.group("oncall", id="S0ONCALL")
+
+        await at.ann.says(DINNER)
+
+        await at.ann.finds("Nobody is behind the policy's names")
+        assert at.ran() == []
+
+
+@pytest.mark.parametrize(
+    ("approver", "why"),
+    [
+        (
+            "python:tests.support.rotas:fails",
+            "python:tests.support.rotas:fails could not be looked up: it raised KeyError",
+        ),
+        ("group:S0NEVER", "group:S0NEVER could not be looked up: Slack knows no user group of this id"),
+    ],
+)
+async def test_who_can_not_be_found_out_is_not_written_to_and_it_is_said(
+    open_office: Opens, approver: str, why: str
+) -> None:
+    async with open_office(policy(approver)) as at:
+        await at.ann.says(DINNER)
+
+        await at.ann.finds(f"Nobody can be asked by direct message: {why}. Or ask the agent in a channel.")
+        assert at.ran() == []
+
+
+@pytest.mark.parametrize("function", ["fails", "one_text", "names", "nowhere"])
+async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: Opens, function: str) -> None:
+    entry = f"python:tests.support.rotas:{function}"
+    async with open_office(policy(entry)) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.bob.finds(f"{entry} could not be looked up", at.deploys, thread=card)
+        await at.ann.finds("did not count: it could not be found out who may decide", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+# Who asked
+
+
+@pytest.mark.parametrize(
+    ("allowed", "speaker_may", "asker_may"),
+    [("false", False, False), ('"speakers"', True, False), ("true", True, True)],
+)
+async def test_whether_those_who_spoke_to_the_agent_may_decide(
+    open_office: Opens, allowed: str, speaker_may: bool, asker_may: bool
+) -> None:
+    rules = policy("user:U0ANN", "user:U0BOB", "user:U0LEAD", more=f"allow_requester = {allowed}\nquorum = 3")
+    async with open_office(rules) as at:
+        said = await at.bob.says("@adk-confirm what runs as checkout?", at.deploys)
+        await at.bob.finds("2.4.0", at.deploys, thread=said)
+        await at.ann.says(f"@adk-confirm {DINNER}", at.deploys, thread=said)
+        card = await at.ann.finds("Approve", at.deploys, thread=said)
+
+        for person, may in ((at.bob, speaker_may), (at.ann, asker_may)):
+            await person.clicks(at.ann.now(card), "Approve")
+            if may:
+                await at.ann.finds(f"@{person.name} approved reimburse", at.deploys, thread=said)
+            else:
+                await person.finds("so somebody else has to decide", at.deploys, thread=said)
+        assert at.ran() == []
+
+
+async def test_who_speaks_after_the_request_has_spoken_too(open_office: Opens) -> None:
+    async with open_office(policy("user:U0BOB")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.says("@adk-confirm what runs as checkout?", at.deploys, thread=card)
+        await at.bob.finds("2.4.0", at.deploys, thread=card)
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+
+        await at.bob.finds("You spoke to the agent in this conversation", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_who_asked_may_deny(open_office: Opens) -> None:
+    """Denying harms nobody."""
+    async with open_office(policy("user:U0ANN", "user:U0BOB")) as at:
+        card = await at.ask(DINNER)
+        await at.ann.clicks(card, "Deny")
+        await (await at.ann.gets_modal("Deny")).submits({"Reason": "I found the receipt"})
+        await at.ann.finds("@ann denied reimburse", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_who_is_barred_is_barred_at_once_also_for_what_waits(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        await at.rests()
+
+        await at.stops()
+        await at.starts(policy("group:S0ONCALL", "user:U0LEAD", more='quorum = 2\nbarred = ["user:U0BOB"]'))
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+
+        await at.ann.finds("The approval of reimburse by @bob no longer counts", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: @cyd", at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.bob.finds("Your account is barred", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        at.slack.workspace.directory.change_user(at.bob.id, deleted=True)
+        await at.later(minutes=1)
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+
+        await at.ann.finds(
+            "The approval of reimburse by @bob no longer counts: the account is deactivated", at.deploys, thread=card
+        )
+        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        assert at.ran() == []
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+
+
+async def test_the_form_of_somebody_who_was_barred_meanwhile(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL")) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await at.rests()
+        await at.stops()
+        await at.starts(policy("group:S0ONCALL", more='barred = ["user:U0BOB"]'))
+
+        await form.submits({"amount": "1200"})
+
+        await at.bob.gets_modal("Your account is barred")
+        assert at.ran() == []

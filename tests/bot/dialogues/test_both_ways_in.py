@@ -1,0 +1,308 @@
+"""Around the cards, over HTTP and in Socket Mode alike, on days on which much goes wrong: one long dialogue each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+from sqlalchemy import select
+
+from bot.audit.ledger import LineKind
+from bot.operations.control import ask
+from bot.sandbox.people.seen import Home, Modal
+from bot.sandbox.server.delivery import Delivery
+from bot.store.open import socket_path
+from bot.store.repository import read_lines
+from bot.store.tables import chains, confirmations
+from runtime.jsontypes import Json
+from runtime.store.database import Tx
+from tests.support.office import Office, Opens
+from tests.support.scraping import get, scrape
+from tests.support.talking import FAILURE, Mouth
+from tests.support.talking import mouth as the_mouth
+
+pytestmark = pytest.mark.slow
+
+SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+GRANTING = """
+[[policy]]
+tools = ["deploy*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+grant = "30m"
+grant_on = ["service"]
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+"""
+PATIENCE = 15.0
+NEXT: dict[str, Json] = {"Next time": ["and the next ones like this"]}
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is told here does not differ by the database."""
+    return sqlite_stocked
+
+
+@pytest.fixture
+def mouth() -> Mouth:
+    the_mouth.words, the_mouth.heard, the_mouth.files = asyncio.Queue(), [], []
+    return the_mouth
+
+
+async def lines(at: Office, *kinds: LineKind) -> list[str]:
+    """Of all sessions, the kinds of those lines that are of these."""
+
+    def read(tx: Tx) -> list[str]:
+        every = tx.execute(chains.select()).all()
+        return [str(line.kind) for one in every for line in read_lines(tx, one.chain) if line.kind in kinds]
+
+    return await at.bot.database.read(read)
+
+
+async def closed_too_soon(at: Office, modal: Modal, values: dict[str, Json] | None = None) -> Delivery:
+    """Submitted, and closed while the bot still asks Slack who may decide."""
+    await at.later(minutes=2)  # what it knew of people is old
+    hang = at.slack.faults.hangs("use*", times=None)
+    made = await modal.submits(values)
+    assert made is not None
+    assert made.acked
+    await hang.reached()
+    await (await at.bob.gets_modal("Counting")).closes()
+    at.slack.faults.clear("use*")
+    return made
+
+
+# Feels alive
+
+
+@SOCKET
+async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, mouth: Mouth, socket: bool) -> None:
+    async with open_office(target="tests.support.talking:agent", socket=socket) as at:
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.slack.until(lambda: at.deploys.statuses.get(said.ts))
+        thread = said.thread
+
+        # Put off in the middle of a stream.
+        mouth.say("It is ", "**fine** ")
+        await grows(at, mouth, "today, ", thread)
+        put_off = at.slack.faults.limits("chat.appendStream", retry_after=30)
+        while not put_off.met:
+            await speaks_on(at, mouth, "still, ")
+        mouth.say("and tomorrow.", None)
+        await at.ann.finds("and tomorrow.", at.deploys, thread=thread)
+        await at.rests()
+        (whole,) = [seen for seen in at.ann.messages(at.deploys, thread=thread) if "It is" in seen]
+        assert whole.message.streaming_since is None
+        assert "**fine**" in str(whole.message.blocks)
+
+        await at.later(minutes=1)
+
+        # A long one, with a file for the agent, where a stream expires at Slack's end.
+        at.slack.workspace.streams_live = 60.0
+        await at.ann.says("@adk-confirm look", at.deploys, thread=said, files={"log.txt": b"boom"})
+        numbers = [f"#{number:05}" for number in range(4000)]
+        mouth.say("A list: ")
+        await grows(at, mouth, "first, ", thread)
+        at.slack.clock.advance(300)
+        mouth.say(" ".join(numbers), None)
+        await at.ann.finds(numbers[-1], at.deploys, thread=thread)
+        await at.rests()
+        shown = at.ann.sees(at.deploys, thread=thread)
+        places = [shown.index(number) for number in numbers]
+        assert places == sorted(places)
+        assert [shown.count(number) for number in numbers] == [1] * len(numbers)
+        assert len([seen for seen in at.ann.messages(at.deploys, thread=thread) if "#0" in seen]) > 1
+        assert [file.data for file in mouth.files] == [b"boom"]
+
+        await at.later(minutes=1)
+
+        # No stream at all: one message, edited.
+        refused = at.slack.faults.refuses("chat.startStream", "missing_scope", times=None)
+        await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
+        mouth.say("Now ", "it ")
+        await grows(at, mouth, "grows, ", thread)
+        mouth.say("and ends.", None)
+        await at.ann.finds("and ends.", at.deploys, thread=thread)
+        assert refused.met == 1
+        assert at.ann.sees(at.deploys, thread=thread).count("Now it") == 1
+
+        await at.later(minutes=1)
+
+        # The agent fails, and is asked again by a click that comes twice.
+        mouth.say(FAILURE)
+        await at.ann.says("@adk-confirm once more", at.deploys, thread=said)
+        failed = await at.ann.finds("could not answer", at.deploys, thread=thread)
+        mouth.say("It works.", None)
+        click = await at.ann.clicks(failed, "Try again", stale=True)
+        assert (await at.slack.repeats(click)).acked
+        await at.ann.finds("It works.", at.deploys, thread=thread)
+        await at.rests()
+        assert [words.partition(" ")[0] for words in mouth.heard].count("once") == 2
+
+
+async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
+    """The agent goes on until this is seen."""
+    while words not in at.ann.sees(at.deploys, thread=thread):
+        await speaks_on(at, mouth, words)
+
+
+async def speaks_on(at: Office, mouth: Mouth, words: str) -> None:
+    """A little later than what it has said so far."""
+    await mouth.words.join()
+    at.slack.clock.advance(2)
+    mouth.say(words)
+
+
+# Inbox
+
+
+@SOCKET
+async def test_home_list_help_and_history(open_office: Opens, socket: bool) -> None:
+    async with open_office(socket=socket) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        newer = at.slack.faults.refuses("views.publish", "hash_conflict")
+        at.slack.gestures.open_home(at.bob.user)
+        await newer.reached()
+        await at.later(minutes=1)
+        home = await at.bob.sees_home("Waiting for you (1)", timeout=PATIENCE)
+        assert "the team dinner" in home
+        assert "Withdraw" in (await at.ann.opens_home("You asked for", timeout=PATIENCE)).buttons
+
+        at.slack.faults.cuts("response_url")
+        await at.bob.commands("/approvals", "", at.deploys)
+        listed = await at.bob.finds("Waiting for you (1)", at.deploys)
+        assert listed.ephemeral
+        await at.oscar.commands("/approvals", "help", at.deploys)
+        assert (await at.oscar.finds("Only you see the list", at.deploys)).ephemeral
+        await at.oscar.commands("/approvals", "", at.deploys)
+        assert "Approve" not in (await at.oscar.finds("Waiting in this channel (1)", at.deploys)).buttons
+
+        click = await home.clicks("Approve")
+        assert (await at.slack.repeats(click)).acked
+        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.bob.clicks(listed, "Approve", stale=True)  # what an old list still offers
+        await at.bob.finds("You are too late", at.deploys)
+        await at.bob.sees_home("Nothing waits for you.", timeout=PATIENCE)
+        await at.oscar.shortcut("adk_confirm_history", done)
+        history = await at.oscar.gets_modal("History")
+        assert "approved reimburse: 1 of 1" in history
+        assert len(at.ran()) == 1
+        assert await lines(at, LineKind.APPROVAL, LineKind.APPROVED) == ["approval", "approved"]
+
+
+# Grants
+
+
+@SOCKET
+async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket: bool) -> None:
+    async with open_office(GRANTING, socket=socket) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        await at.bob.clicks(card, "Approve")
+        given = await closed_too_soon(at, await at.bob.gets_modal("and the next ones like this"), NEXT)
+        line = await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
+        assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d: grant", str(line))
+        await at.bob.finds("Your approval counts", at.deploys, thread=card)  # beside the card: the window is gone
+        assert (await at.slack.repeats(given)).acked
+
+        await at.ann.says("@adk-confirm deploy checkout 2.4.2 to prod", at.deploys, thread=card)
+        await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+        await at.slack.until(lambda: len(at.ran()) == 2 or None)
+        await at.rests()
+        assert "Approve deploy?" not in at.ann.sees(at.deploys, thread=card)
+
+        granting = at.cyd.now(card)
+        revoked = await at.cyd.clicks(granting, "Revoke grant", sure=True)
+        assert (await at.slack.repeats(revoked)).acked
+        await at.ann.finds("revoked grant", at.deploys, thread=card)
+        await at.bob.clicks(granting, "Revoke grant", stale=True, sure=True)
+        await at.bob.finds("This grant has ended already", at.deploys, thread=card)
+
+        await at.ann.says("@adk-confirm deploy checkout 2.4.3 to prod", at.deploys, thread=card)
+        await at.bob.finds("Approve deploy?", at.deploys, thread=card)
+        await at.rests()
+        kinds = (LineKind.APPROVAL, LineKind.GRANTED, LineKind.GRANT_USED, LineKind.GRANT_REVOKED)
+        assert await lines(at, *kinds) == ["approval", "granted", "grant used", "grant revoked"]
+        assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
+
+
+# Several together
+
+
+async def both(at: Office) -> Home:
+    said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
+    await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
+    await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    return await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
+
+
+@SOCKET
+async def test_several_decided_together_are_a_vote_each(open_office: Opens, socket: bool) -> None:
+    async with open_office(socket=socket) as at:
+        home = await both(at)
+        await home.clicks("Approve ticked…")
+        await (await at.bob.gets_modal("Tick the calls")).closes()
+        await home.ticks("Decide together")
+        at.slack.faults.fails("views.open")
+        failed = await home.clicks("Approve ticked…")
+        assert failed.acked
+        await at.slack.until(lambda: len(at.slack.calls_of("views.open")) == 2 or None)
+        await home.clicks("Approve ticked…")
+        modal = await at.bob.gets_modal("Approve 2 calls")
+        assert "Each is its own vote." in modal
+
+        decided = await closed_too_soon(at, modal)
+        await at.ann.finds("reimburse is done", at.deploys)
+        await at.ann.finds("deploy is done", at.deploys)
+        await at.slack.until(lambda: at.bob.sees().count("Your approval counts") == 2 or None)
+        assert (await at.slack.repeats(decided)).acked
+        await at.rests()
+        assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
+        assert await lines(at, LineKind.APPROVAL, LineKind.VOTE_REFUSED) == ["approval", "approval"]
+
+
+# Operations
+
+
+@SOCKET
+async def test_an_operator_looks_after_it_while_slack_is_away(
+    open_office: Opens, database_url: str, socket: bool
+) -> None:
+    async with open_office(socket=socket) as at:
+        owner = socket_path(database_url)
+        assert owner is not None
+        card = await at.ask("reimburse 1500 for the team dinner")
+        other = await at.ask("reimburse 1700 for the offsite")
+        assert await ask(owner, "pause", {}) == {"changed": True}
+        assert await ask(owner, "pause", {}) == {"changed": False}
+        await at.ann.finds("Runs are paused.", at.deploys, thread=card)
+        click = await at.bob.clicks(card, "Approve")
+        assert (await at.slack.repeats(click)).acked
+        await at.ann.finds("reimburse is paused", at.deploys, thread=card)
+        assert (await scrape(at.bot.url)).value("adk_confirm_paused") == 1
+        assert at.ran() == []
+
+        away = at.slack.faults.limits("chat.update", retry_after=0.2, times=2)
+        (waiting,) = await at.bot.database.read(still_waiting)
+        withdrawn = await ask(owner, "withdraw", {"id": waiting[:10]})
+        assert withdrawn == {"id": waiting, "state": "withdrawn", "counted": True}
+        assert await ask(owner, "resume", {}) == {"changed": True}
+        await away.reached()
+        at.slack.faults.clear("chat.update")
+        await at.later(minutes=1)
+
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        gone = await at.ann.finds("reimburse is withdrawn", at.deploys, thread=other)
+        assert gone.buttons == ()
+        assert [line["amount"] for line in at.ran()] == [1500]
+        assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
+        assert (await get(f"{at.bot.url}/readyz"))[0] == 200
+        page = await scrape(at.bot.url)
+        for verdict in ("approved", "withdrawn"):
+            assert page.value("adk_confirm_decided_total", verdict=verdict, tool="reimburse") == 1
+        assert page.value("adk_confirm_slack_rate_limited_total", method="chat.update") >= 1
+
+
+def still_waiting(tx: Tx) -> list[str]:
+    return list(tx.execute(select(confirmations.c.id).where(confirmations.c.state == "waiting")).scalars())

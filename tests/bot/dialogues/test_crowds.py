@@ -1,0 +1,98 @@
+"""Many clicks of one person: nobody else waits for that, and that person hears the newest once."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from sqlalchemy import func, select
+
+from bot.confirmation.model import Edit, VoteKind
+from bot.sandbox.methods.call import Made
+from bot.sandbox.people.seen import Seen
+from bot.slack.outbound.client import WHISPERS
+from bot.store.tables import replies
+from runtime.store.database import Tx
+from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
+from tests.support.office import Office, Opens
+
+CLICKS = 400
+
+
+def told(at: Office, who: str) -> list[Made]:
+    return [call for call in at.slack.calls_of("chat.postEphemeral") if call.args.get("user") == who]
+
+
+async def clicks_on(at: Office, cards: list[Seen]) -> None:
+    """oscar may decide nothing."""
+    buttons = [at.oscar.now(card) for card in cards]
+    for begun in range(0, CLICKS, 50):
+        batch = [at.oscar.clicks(buttons[number % len(cards)], "Approve") for number in range(begun, begun + 50)]
+        await asyncio.gather(*batch)
+
+
+def whispers_owed(tx: Tx) -> int:
+    """Most of what one person is to be told about one confirmation."""
+    owed = select(func.count()).where(replies.c.due_at.is_not(None)).group_by(replies.c.person, replies.c.matter)
+    return max(tx.execute(owed).scalars(), default=0)
+
+
+@pytest.mark.parametrize("many", [1, 10])
+async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_trouble(
+    open_office: Opens, many: int
+) -> None:
+    """They used up Slack's hundred a minute, which is for all: everybody else was told a minute later."""
+    async with open_office() as at:
+        cards = [await at.ask(f"reimburse {1500 + number} for the team dinner") for number in range(many)]
+        other = await at.ask("reimburse 1700 for lunch")
+        await clicks_on(at, cards)
+        assert await at.bot.database.read(whispers_owed) <= 3  # one or two may be on their way
+
+        await at.ann.clicks(at.ann.now(other), "Approve")
+        await at.ann.finds("so somebody else has to decide", at.deploys, thread=other)
+        await at.bob.clicks(at.bob.now(cards[0]), "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=cards[0])
+        assert len(told(at, at.oscar.id)) <= WHISPERS
+
+        for _ in range(5):
+            await at.later(minutes=2)
+        heard = told(at, at.oscar.id)
+        assert len(heard) <= 2 * WHISPERS + many
+        for card in cards:
+            assert any(call.args.get("thread_ts") == card.thread for call in heard), "each was told"
+
+
+async def test_somebody_who_clicks_on_and_on_is_told_no_more_than_their_share(open_office: Opens) -> None:
+    """Slowly enough that each click could be answered before the next."""
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        for _ in range(WHISPERS + 5):
+            await at.oscar.clicks(at.oscar.now(card), "Approve")
+            await at.rests()
+        first = len(told(at, at.oscar.id))
+        assert first <= WHISPERS
+        await at.ann.clicks(at.ann.now(card), "Approve")
+        await at.ann.finds("so somebody else has to decide", at.deploys, thread=card)
+        await at.later(minutes=2)
+        await at.rests()
+        assert len(told(at, at.oscar.id)) == first + 1, "what came since is told once"
+
+
+def test_a_button_pressed_again_before_it_is_counted_is_the_same_word() -> None:
+    desk = Desk(make_policy(quorum=2))
+    desk.store(VoteKind.APPROVE, MALLORY)
+    for _ in range(400):
+        desk.store(VoteKind.APPROVE, MALLORY)
+    assert waiting(desk) == 1
+    desk.store(VoteKind.APPROVE, ANNA)
+    desk.store(VoteKind.DENY, MALLORY)
+    desk.store(VoteKind.DENY, MALLORY, reason="no")
+    desk.store(VoteKind.APPROVE, MALLORY, edit=Edit({"replicas": 4}))
+    assert waiting(desk) == 5
+    assert desk.count() is not None
+    desk.store(VoteKind.APPROVE, MALLORY)
+    assert waiting(desk) == 5, "once it is counted it may be said again"
+
+
+def waiting(desk: Desk) -> int:
+    return len(desk.row.pending)

@@ -1,0 +1,299 @@
+"""Slack limits, fails, hangs, or loses its answers at each step of the way: the story still ends as it should.
+
+One live card with the right face in the end, each line of the thread once and in its order, and nobody else waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
+from itertools import product
+
+import pytest
+from _pytest.mark import ParameterSet
+from sqlalchemy import update
+
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.faults import Fault, Faults
+from bot.slack.outbound.calls import Limits
+from bot.slack.workspaces.identity import CannotServe
+from bot.store.repository import CONFIRMATIONS
+from bot.store.tables import confirmations
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from tests.support.office import AT_ONCE, POLICY, Office, Opens
+
+PAY = 'pay {"to": "Ada", "amount": 20}'
+STORY = ("⏳ pay needs approval.", "👍 @bob approved pay: 1 of 1", "👍 pay is approved by @bob.", "✅ pay ran")
+ANSWER = 'pay: {"did":"pay"}'
+QUICK = Limits(time_limit=0.2, posts=AT_ONCE.posts, lookups=10)
+
+Where = Callable[[JsonObject], bool]
+
+
+def marked(event: str) -> Where:
+    return lambda args: event in str(args.get("metadata"))
+
+
+STEPS: dict[str, tuple[str, Where | None]] = {
+    "who shares the channel": ("conversations.info", None),
+    "the card is posted": ("chat.postMessage", marked("confirmation_card")),
+    "a line is posted": ("chat.postMessage", marked("confirmation_line")),
+    "the agent's words are posted": ("chat.postMessage", marked("confirmation_said")),
+    "the card is changed": ("chat.update", marked("confirmation_card")),
+    "who clicked": ("users.info", None),
+    "who is in the group": ("usergroups.users.list", None),
+}
+WRONGS: dict[str, Callable[[Faults, str, Where | None], Fault]] = {
+    "is limited": lambda faults, method, where: faults.limits(method, retry_after=1, where=where),
+    "fails": lambda faults, method, where: faults.fails(method, where=where),
+    "fails though it is done": lambda faults, method, where: faults.fails(method, status=503, acted=True, where=where),
+    "is cut off": lambda faults, method, where: faults.cuts(method, where=where),
+    "is cut off though it is done": lambda faults, method, where: faults.cuts(method, acted=True, where=where),
+    "hangs": lambda faults, method, where: faults.hangs(method, where=where),
+    "is garbled": lambda faults, method, where: faults.garbles(method, where=where),
+}
+AT_EVERY_LANDING = {
+    ("the card is posted", "is cut off though it is done"),
+    ("the card is posted", "hangs"),
+    ("a line is posted", "fails though it is done"),
+    ("the agent's words are posted", "is cut off though it is done"),
+    ("the card is changed", "is limited"),
+    ("who is in the group", "is limited"),
+}
+
+
+def every_case() -> Iterator[ParameterSet]:
+    for step, wrong in product(STEPS, WRONGS):
+        marks = () if (step, wrong) in AT_EVERY_LANDING else (pytest.mark.slow,)
+        yield pytest.param(step, wrong, id=f"{step}-{wrong}".replace(" ", "_"), marks=marks)
+
+
+@asynccontextmanager
+async def time_passing(at: Office) -> AsyncIterator[None]:
+    """Whenever there is nothing to do, it is a few seconds later."""
+
+    async def passes() -> None:
+        while True:
+            await at.rests()
+            await at.later(seconds=5)
+
+    passing = asyncio.create_task(passes())
+    try:
+        yield
+    finally:
+        passing.cancel()
+        await asyncio.wait({passing})
+
+
+def cards(at: Office) -> list[Seen]:
+    seen = at.bob.messages(at.deploys)
+    return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
+
+
+async def is_told_whole_and_once(at: Office) -> None:
+    await at.ann.finds(STORY[-1], at.deploys)
+    await at.ann.finds(ANSWER, at.deploys)
+    await at.slack.until(lambda: all(not card.buttons for card in cards(at)), what="no card to be live")
+    await at.rests()
+    told = at.ann.sees(at.deploys)
+    assert [told.count(line) for line in (*STORY, ANSWER)] == [1] * 5, told
+    places = [told.index(line) for line in STORY]
+    assert places == sorted(places), told
+    (card,) = cards(at)
+    assert "pay is done" in card
+    assert [line["tool"] for line in at.ran()] == ["pay"]
+
+
+def refusals(at: Office) -> int:
+    return at.bob.sees(at.deploys).count("Try again in a minute")
+
+
+async def approves(at: Office) -> None:
+    """Once the card is there; what Slack could not be asked about is tried again, as bob was told."""
+    card = await at.bob.finds("Approve", at.deploys)
+
+    def answered(before: int) -> bool:
+        return not at.bob.now(card).buttons or refusals(at) > before
+
+    while at.bob.now(card).buttons:
+        before = refusals(at)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.slack.until(partial(answered, before), what="an answer to bob")
+
+
+@pytest.mark.parametrize(("step", "wrong"), list(every_case()))
+async def test_what_goes_wrong_once(open_office: Opens, step: str, wrong: str) -> None:
+    async with open_office(POLICY, target="tests.support.lab:agent", limits=QUICK) as at, time_passing(at):
+        method, where = STEPS[step]
+        fault = WRONGS[wrong](at.slack.faults, method, where)
+        story = asyncio.gather(at.ann.says(f"@adk-confirm {PAY}", at.deploys), approves(at))
+        await fault.reached()
+        fault.release()
+        await story
+        await is_told_whole_and_once(at)
+
+
+# Around the card
+
+
+@pytest.mark.parametrize("wrong", ["is limited", "fails", "is cut off", "is cut off though it is done"])
+@pytest.mark.parametrize("closed", [False, True], ids=["in-the-view", "beside-the-card"])
+async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str, closed: bool) -> None:
+    rules = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n'
+    async with open_office(rules, limits=QUICK) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Deny")
+        form = await at.bob.gets_modal("Deny")  # before time passes: what opens it lives for three seconds
+        WRONGS[wrong](at.slack.faults, "chat.postEphemeral" if closed else "views.update", None)
+        async with time_passing(at):
+            await form.submits({"Reason": "no"})
+            if closed:
+                await form.closes()
+                await at.bob.finds("the policy names others", at.deploys, thread=card)
+            else:
+                await at.bob.gets_modal("the policy names others")
+
+
+async def test_a_form_that_does_not_open_costs_nothing_but_another_click(open_office: Opens) -> None:
+    async with open_office(limits=QUICK) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        for fault in (at.slack.faults.fails("views.open"), at.slack.faults.cuts("views.open")):
+            await at.bob.clicks(card, "Deny")
+            await fault.reached()
+        assert at.bob.modal() is None
+        await at.bob.clicks(card, "Deny")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
+        await at.ann.finds("@bob denied reimburse", at.deploys, thread=card)
+
+
+# Slack is away
+
+
+async def test_a_click_is_stored_while_slack_answers_nothing(open_office: Opens) -> None:
+    async with open_office(limits=QUICK) as at, time_passing(at):
+        card = await at.ask("reimburse 1500 for the team dinner")
+        at.slack.faults.cuts("*", times=None)
+        made = await at.lead.clicks(card, "Approve")
+        assert made.acked
+        await at.slack.until(lambda: len(at.slack.calls_of("users.info")) > 1, what="Slack to be asked")
+        at.slack.faults.clear()
+        await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons or refusals(at), what="it to be heard")
+
+
+@pytest.mark.parametrize("wrong", ["fails", "is cut off", "is limited"])
+async def test_slack_is_away_for_a_while_and_nothing_is_lost(open_office: Opens, wrong: str) -> None:
+    async with open_office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        away = {
+            "fails": lambda: at.slack.faults.fails("chat.*", times=None),
+            "is cut off": lambda: at.slack.faults.cuts("chat.*", times=None),
+            "is limited": lambda: at.slack.faults.limits("chat.*", retry_after=60, times=None),
+        }[wrong]()
+        assert (await at.lead.clicks(card, "Approve")).acked
+        said = await at.cyd.says("@adk-confirm what runs as checkout?", at.deploys)
+        async with time_passing(at):
+            await at.slack.until(lambda: away.met > 6, what="Slack to be tried")
+            assert at.cyd.sees(at.deploys, thread=said).count("2.4.0") == 0
+
+            at.slack.faults.clear()
+
+            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+            await at.cyd.finds("2.4.0", at.deploys, thread=said)
+        await at.rests()
+        assert at.cyd.sees(at.deploys).count("2.4.0") == 1
+        assert at.ann.sees(at.deploys).count("I reimbursed 1500") == 1
+        assert at.ann.sees(at.deploys).count("@lead approved reimburse") == 1
+        assert len(at.ran()) == 1
+
+
+async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(open_office: Opens) -> None:
+    async with open_office('[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n', limits=QUICK) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.rests()
+        asking = at.slack.faults.hangs("users.info")
+        assert (await at.lead.clicks(card, "Approve")).acked
+        await asking.reached()
+        at.slack.install.revoked = True
+        asking.release()
+        await at.stops()
+
+        at.slack.install = at.slack.workspace.directory.install(at.slack.team)
+        await at.starts(at.policies)
+
+        async with time_passing(at):
+            await at.lead.finds("so your word does not count. Try again in a minute", at.deploys, thread=card)
+            assert at.ran() == []
+            await at.lead.clicks(card, "Approve")
+            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_slack_is_away_for_a_moment_when_the_bot_starts(open_office: Opens) -> None:
+    async with open_office() as at:
+        await at.stops()
+        at.slack.faults.fails("auth.test")
+        await at.starts(at.policies)
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+
+async def test_a_token_that_slack_refuses_is_said_at_once(open_office: Opens) -> None:
+    async with open_office() as at:
+        await at.stops()
+        at.slack.install.revoked = True
+        with pytest.raises(CannotServe, match=r"refused SLACK_BOT_TOKEN \(token_revoked\)\. Install the app again"):
+            await at.starts(at.policies)
+
+
+# One does not keep the others
+
+
+async def test_a_session_that_hangs_keeps_no_other_waiting(open_office: Opens) -> None:
+    async with open_office(limits=Limits(posts=AT_ONCE.posts)) as at:
+        here = at.slack.channel("elsewhere", at.ann, at.bob)
+        hang = at.slack.faults.hangs("chat.*", times=None, where=lambda args: args.get("channel") == here.id)
+        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", here)
+        await hang.reached()
+
+        card = await at.ask("reimburse 1600 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+
+        await at.ann.finds("I reimbursed 1600", at.deploys, thread=card)
+        at.slack.faults.clear()
+        await at.bob.finds("Approve", here)
+
+
+async def test_a_thread_that_was_deleted_keeps_no_other_waiting(open_office: Opens) -> None:
+    async with open_office() as at, time_passing(at):
+        said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        await at.ann.deletes(said)
+        card = await at.ask("reimburse 1600 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1600", at.deploys, thread=card)
+
+
+async def test_a_row_that_can_not_be_read_stops_nobody(open_office: Opens) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.rests()
+        await at.bot.database.run(spoil_every_row)
+
+        await at.bob.clicks(card, "Approve")
+        told = await at.bob.finds("A stored confirmation can't be read", at.deploys, thread=card)
+        assert told.ephemeral
+        other = await at.ask("reimburse 1600 for the team dinner")
+        await at.bob.clicks(other, "Approve")
+
+        await at.ann.finds("I reimbursed 1600", at.deploys, thread=other)
+        assert [line["amount"] for line in at.ran()] == [1600]
+
+
+def spoil_every_row(tx: Tx) -> None:
+    tx.execute(update(confirmations).values(body="{", due_at=tx.now()))
+    tx.notify(CONFIRMATIONS)

@@ -1,0 +1,261 @@
+""" "And the next ones like this": what a grant lets through, what it does not, and how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from bot.operations.operate import revoke_command, rules_of
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.reading import as_object
+from bot.store.tables import grants
+from runtime.errors import Conflict
+from runtime.jsontypes import Json
+from runtime.store.database import Tx
+from tests.support.office import Office, configured, office
+
+GRANTING = """
+[[policy]]
+tools = ["deploy*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+grant = "30m"
+grant_on = ["service"]
+barred = ["group:S0BARRED"]
+"""
+NEXT: dict[str, Json] = {"Next time": ["and the next ones like this"]}
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, GRANTING, time_moves=True) as opened:
+        opened.slack.group("barred", opened.oscar, id="S0BARRED")
+        yield opened
+
+
+async def granted(at: Office) -> Seen:
+    """A first deploy of checkout, approved by bob, and the next ones like it."""
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.bob.clicks(card, "Approve")
+    modal = await at.bob.gets_modal("and the next ones like this")
+    await modal.submits(NEXT)
+    await at.ann.finds("deploy is done", at.deploys, thread=card)
+    await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
+    return card
+
+
+async def again(at: Office, card: Seen, service: str = "checkout", version: str = "2.4.2") -> None:
+    await at.ann.says(f"@adk-confirm deploy {service} {version} to prod", at.deploys, thread=card)
+
+
+async def waiting(at: Office, card: Seen) -> Seen:
+    return await at.bob.finds("Approve deploy?", at.deploys, thread=card)
+
+
+async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) -> None:
+    card = await granted(at)
+
+    await again(at, card)
+
+    await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+    await at.ann.finds("2.4.2", at.deploys, thread=card)
+    await at.slack.until(lambda: len(at.ran()) == 2 or None)
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("✅ deploy ran") == 2 or None)
+    assert "Approve deploy?" not in at.ann.sees(at.deploys, thread=card)
+    assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
+
+
+async def test_without_the_tick_nothing_is_granted(at: Office) -> None:
+    card = await at.ask("deploy checkout 2.4.1 to prod")
+    await at.bob.clicks(card, "Approve")
+    await (await at.bob.gets_modal("and the next ones like this")).submits()
+    done = await at.ann.finds("deploy is done", at.deploys, thread=card)
+    assert "Revoke grant" not in done.buttons
+
+    await again(at, card)
+
+    await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+async def test_another_service_and_another_session_ask(at: Office) -> None:
+    card = await granted(at)
+
+    await again(at, card, service="search", version="2.0.0")
+    other = await waiting(at, card)
+    assert "search" in other
+    elsewhere = await at.ask("deploy checkout 2.4.2 to prod")
+
+    assert "Approve" in elsewhere.buttons
+    assert len(at.ran()) == 1
+
+
+async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> None:
+    card = await granted(at)
+    done = at.ann.now(card)
+    assert "Revoke grant" in done.buttons
+
+    await at.ann.clicks(done, "Revoke grant", sure=True)
+    await at.ann.finds("the policy names others", at.deploys, thread=card)
+    await at.cyd.clicks(at.cyd.now(card), "Revoke grant", sure=True)
+
+    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await again(at, card)
+    await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
+    card = await granted(at)
+    home = await at.bob.opens_home("Your grants (1)")
+
+    await home.clicks("Revoke grant")
+
+    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    await at.bob.opens_home("Nothing waits for you.")
+    await again(at, card)
+    await waiting(at, card)
+
+
+async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url: str) -> None:
+    card = await granted(at)
+    rules = rules_of(configured(at.slack, database_url, GRANTING))
+    mark = at.ann.now(card).message.metadata or {}
+    confirmation = str(as_object(mark.get("event_payload"))["confirmation"])
+
+    done = await revoke_command(at.bot.database, rules, confirmation[:12])
+    assert done["id"] == confirmation
+    with pytest.raises(Conflict, match="no grant in force"):
+        await revoke_command(at.bot.database, rules, confirmation)
+
+    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    await again(at, card)
+    await waiting(at, card)
+
+
+async def test_it_ends_with_its_time(at: Office) -> None:
+    card = await granted(at)
+
+    await at.later(minutes=31)
+
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await again(at, card)
+    await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+# Rights that were lost
+
+
+async def told_it_ended(at: Office, card: Seen, why: str) -> None:
+    await at.ann.finds(f"ended: @bob could not approve such a call any more ({why}", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    assert "run without asking" not in at.ann.now(card)
+    await at.bob.opens_home("Nothing waits for you.")
+
+
+async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
+    """Bob approves ann's call with a grant, and then asks for one like it."""
+    card = await granted(at)
+
+    await at.bob.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
+
+    await waiting(at, card)
+    await at.bob.clicks(await waiting(at, card), "Approve")
+    await (await at.bob.gets_modal("and the next ones like this")).submits()
+    await at.bob.gets_modal("You asked for this, so somebody else has to decide")
+    assert len(at.ran()) == 1
+    await told_it_ended(at, card, "they spoke to the agent here")
+
+
+async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office) -> None:
+    card = await granted(at)
+    at.slack.group("oncall", at.cyd, id="S0ONCALL")
+
+    await again(at, card)
+
+    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    assert len(at.ran()) == 1
+    await told_it_ended(at, card, "the policy names others")
+
+
+async def test_a_deactivated_giver_grants_nothing_and_the_card_says_so_by_itself(at: Office) -> None:
+    card = await granted(at)
+    at.slack.workspace.directory.change_user(at.bob.id, deleted=True)
+
+    await at.later(minutes=2)
+
+    await told_it_ended(at, card, "the account is deactivated")
+    await again(at, card)
+    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    assert len(at.ran()) == 1
+
+
+async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> None:
+    card = await granted(at)
+    at.slack.faults.refuses("users.info", "missing_scope", times=None)
+
+    await again(at, card)
+    await waiting(at, card)
+    at.slack.faults.clear()
+    await at.later(minutes=2)
+    await again(at, card, version="2.4.3")
+
+    await at.ann.finds("2.4.3", at.deploys, thread=card)
+    await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+    assert "Revoke grant" in at.ann.now(card).buttons
+
+
+async def test_a_changed_policy_ends_it_on_card_and_home(at: Office) -> None:
+    card = await granted(at)
+    await at.bob.opens_home("Your grants (1)")
+    await at.rests()
+    await at.stops()
+    await at.starts(GRANTING.replace('grant = "30m"', 'grant = "30m"\nedit = false'))
+
+    await at.bob.opens_home("Nothing waits for you.")
+    await at.later(minutes=2)
+
+    await at.ann.finds("ended: the policy has changed", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await again(at, card)
+    await waiting(at, card)
+    assert len(at.ran()) == 1
+
+
+@pytest.mark.parametrize("body", ['{"v":99}', '{"v":2,"id":7}', "[]", "not even JSON"])
+async def test_a_grant_that_can_not_be_read_breaks_nobodys_home_and_no_call(at: Office, body: str) -> None:
+    card = await granted(at)
+    await at.cyd.opens_home("Nothing waits for you.")
+
+    def break_it(tx: Tx) -> None:
+        tx.execute(update(grants).values(body=body))
+
+    await at.bot.database.run(break_it)
+
+    await again(at, card)
+    await waiting(at, card)
+    for person in (at.bob, at.cyd, at.lead):
+        assert "Your grants" not in await person.opens_home("Waiting for you (1)")
+    assert len(at.ran()) == 1
+
+
+async def test_who_is_barred_grants_nothing_and_nor_does_who_can_not_be_looked_up(at: Office) -> None:
+    card = await granted(at)
+    at.slack.group("barred", at.bob, id="S0BARRED")
+    await at.later(minutes=1)
+
+    await again(at, card)
+    first = await waiting(at, card)
+    at.slack.group("barred", at.oscar, id="S0BARRED")
+    await at.later(minutes=1)
+    at.slack.faults.refuses("usergroups.users.list", "missing_scope", times=None)
+    await again(at, card, version="2.4.3")
+
+    second = await at.bob.finds("2.4.3", at.deploys, thread=card)
+    assert second.ts != first.ts
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("Approve deploy?") == 2 or None)
+    assert len(at.ran()) == 1

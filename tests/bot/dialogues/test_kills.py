@@ -1,0 +1,273 @@
+"""Killed with SIGKILL at every step of the way of a call, and started again: the story is told whole, and once.
+
+One live card, one run (or an outcome that people are asked about), each line of the thread once and in its order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.faults import Fault
+from bot.sandbox.server.server import FakeSlack
+from runtime.jsontypes import JsonObject
+from tests.support.office import POLICY, Staff
+from tests.support.serving import ANY, Serving, serving
+
+PAY = '@adk-confirm pay {"to": "Ada", "amount": 20}'
+STORY = ("⏳ pay needs approval.", "👍 @bob approved pay: 1 of 1", "👍 pay is approved by @bob.", "✅ pay ran")
+ANSWER = 'pay: {"did":"pay"}'
+DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
+
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[Staff]:
+    async with FakeSlack() as slack:
+        yield Staff.of(slack, tmp_path / "tools.log")
+
+
+@pytest.fixture
+async def bot(at: Staff, database_url: str, tmp_path: Path) -> AsyncIterator[Serving]:
+    gate = {"LAB_GATE": str(tmp_path / "gate")}
+    async with serving(at.slack, database_url, tmp_path, POLICY, env=gate) as serves:
+        yield serves
+
+
+def cards(at: Staff) -> list[Seen]:
+    seen = at.bob.messages(at.deploys)
+    return [one for one in seen if (one.message.metadata or {}).get("event_type") == "adk_confirmation_card"]
+
+
+async def presses(at: Staff, button: str) -> None:
+    """bob presses it on the card as soon as it is there, and again if Slack tells him that it did not work."""
+    while True:
+        number = at.slack.workspace.changes.number
+        for card in cards(at):
+            if button in card.buttons and (await at.bob.clicks(card, button, sure=True)).acked:
+                return
+        await at.slack.workspace.changes.after(number)
+
+
+@contextmanager
+def somebody(at: Staff, button: str) -> Iterator[None]:
+    pressing = asyncio.create_task(presses(at, button))
+    try:
+        yield
+    finally:
+        pressing.cancel()
+
+
+async def killed_and_started_again(at: Staff, bot: Serving) -> None:
+    await bot.killed()
+    at.slack.faults.clear()
+    await bot.starts()
+    at.slack.clock.advance(DEAD_LETTERS)
+
+
+async def is_told(at: Staff) -> None:
+    for words in (STORY[-1], ANSWER, "pay is done"):
+        await at.ann.finds(words, at.deploys)
+
+
+async def is_told_whole_and_once(at: Staff) -> None:
+    await is_told(at)
+    await at.slack.settled()
+    told = at.ann.sees(at.deploys)
+    assert [told.count(line) for line in (*STORY, ANSWER)] == [1] * 5, told
+    places = [told.index(line) for line in STORY]
+    assert places == sorted(places), told
+    (card,) = cards(at)
+    assert card.buttons == ()
+    assert [line["tool"] for line in at.ran()] == ["pay"]
+
+
+async def lives_through_a_kill(at: Staff, bot: Serving) -> None:
+    """From the mention to the end of the story, with the kill where the bot stands still."""
+    with somebody(at, "Approve"):
+        await at.ann.says(PAY, at.deploys)
+        await bot.reached()
+        await killed_and_started_again(at, bot)
+        await is_told_whole_and_once(at)
+
+
+# After a transaction, and before anything that would follow
+
+
+@pytest.mark.parametrize("stored", ["cast", "hand_over"])
+async def test_killed_right_after_it_was_stored(at: Staff, bot: Serving, stored: str) -> None:
+    await bot.starts(stored)
+    await lives_through_a_kill(at, bot)
+
+
+@pytest.mark.parametrize("nth", range(1, 28))
+async def test_killed_after_any_transaction(at: Staff, bot: Serving, nth: int) -> None:
+    """All of them in turn, whatever they are; where the tool had been begun, people are asked."""
+    await bot.starts(ANY, nth)
+    with somebody(at, "Approve"), somebody(at, "Run again"):
+        await at.ann.says(PAY, at.deploys)
+        stopped = asyncio.create_task(bot.reached())
+        told = asyncio.create_task(is_told(at))
+        await asyncio.wait({stopped, told}, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        await killed_and_started_again(at, bot)  # where it stands still, or at its end if it had fewer
+        await told
+        await is_told_whole_and_once(at)
+
+
+@pytest.mark.parametrize("stored", ["count_next", "hand_over"])
+async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came_back(
+    at: Staff, bot: Serving, stored: str
+) -> None:
+    await bot.starts(stored)
+    card = await at.ask('pay {"to": "Ada", "amount": 20}')
+    await at.bob.clicks(card, "Approve")
+    await bot.reached()
+    await bot.killed()
+
+    at.slack.clock.advance(3 * 3600)
+    await bot.starts(hours_later=3)
+
+    await at.ann.finds("pay has lapsed", at.deploys, thread=card)
+    await at.ann.finds("could not begin in time. It did not run.", at.deploys, thread=card)
+    await at.ann.finds("could not begin within 1h", at.deploys, thread=card)
+    assert at.ran() == []
+
+
+# While Slack has something of ours
+
+
+def a_card(args: JsonObject) -> bool:
+    return "adk_confirmation_card" in str(args.get("metadata"))
+
+
+def a_line(args: JsonObject) -> bool:
+    return "adk_confirmation_line" in str(args.get("metadata"))
+
+
+def words(args: JsonObject) -> bool:
+    return "adk_confirmation_said" in str(args.get("metadata"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("acted", [True, False], ids=["done", "not-done"])
+@pytest.mark.parametrize(
+    ("method", "what"),
+    [
+        ("conversations.info", None),
+        ("chat.postMessage", a_card),
+        ("chat.postMessage", a_line),
+        ("chat.postMessage", words),
+        ("chat.update", a_card),
+        ("users.info", None),
+        ("usergroups.users.list", None),
+    ],
+)  # fmt: skip
+async def test_killed_while_slack_answers(at: Staff, bot: Serving, method: str, what: object, acted: bool) -> None:
+    where = what if callable(what) else None
+    await bot.starts()
+    hang: Fault = at.slack.faults.hangs(method, acted=acted, where=where)
+    with somebody(at, "Approve"):
+        await at.ann.says(PAY, at.deploys)
+        await hang.reached()
+        await killed_and_started_again(at, bot)
+        await is_told_whole_and_once(at)
+
+
+async def test_killed_before_its_card_is_known_to_stand(at: Staff, bot: Serving) -> None:
+    await bot.starts()
+    hang = at.slack.faults.hangs("chat.postMessage", acted=True, where=a_card)
+    with somebody(at, "Approve"):
+        await at.ann.says(PAY, at.deploys)
+        await hang.reached()
+        await killed_and_started_again(at, bot)
+        await is_told_whole_and_once(at)
+
+
+# Inside the agent
+
+
+async def test_killed_while_the_model_thinks(at: Staff, bot: Serving, tmp_path: Path) -> None:
+    await bot.starts()
+    said = await at.ann.says("@adk-confirm think hard", at.deploys)
+    await a_file(tmp_path / "thinks")
+    await bot.killed()
+    (tmp_path / "gate").touch()
+
+    await bot.starts()
+
+    await at.ann.finds("You said: think hard", at.deploys, thread=said)
+    await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
+    await at.ann.finds("You said: and now?", at.deploys, thread=said)
+    assert at.ann.sees(at.deploys, thread=said).count("You said: think hard") == 1
+
+
+async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
+    """The card that is there then."""
+    await bot.starts()
+    card = await at.ask(f'{tool} {{"on": "the roof"}}')
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds(f"{tool} is running", at.deploys, thread=card)
+    assert [line["tool"] for line in at.ran()] == ["begins"]
+    await bot.killed()
+    await bot.starts()
+    return card
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [("It happened", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
+)
+async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: Serving, word: str, told: str) -> None:
+    await killed_in_the_tool(at, bot, "work")
+    asks = await at.bob.finds("Did work happen?", at.deploys)
+    assert asks.buttons == ("It happened", "It did not", "Run again")
+    await at.oscar.clicks(asks, word, sure=True)
+    await at.oscar.finds("the policy names others", at.deploys)
+
+    await at.bob.clicks(at.bob.now(asks), word, sure=True)
+
+    await at.ann.finds("work is settled by hand", at.deploys)
+    await at.ann.finds(told, at.deploys)
+    (card,) = cards(at)
+    assert card.buttons == ()
+    assert at.ann.sees(at.deploys).count("nobody knows how it ended. The card asks") == 1
+    assert [line["tool"] for line in at.ran()] == ["begins"]
+
+
+async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Serving, tmp_path: Path) -> None:
+    await killed_in_the_tool(at, bot, "work")
+    (tmp_path / "gate").touch()
+    asks = await at.bob.finds("Did work happen?", at.deploys)
+
+    await at.cyd.clicks(asks, "Run again", sure=True)
+
+    await at.ann.finds("work is done", at.deploys)
+    await at.ann.finds('work: {"did":"work"}', at.deploys)
+    (card,) = cards(at)
+    assert card.buttons == ()
+    await at.ann.finds("work runs again, attempt 2, decided by @cyd", at.deploys)
+    assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
+
+
+async def test_killed_in_a_tool_that_may_run_again_it_runs_again(at: Staff, bot: Serving, tmp_path: Path) -> None:
+    (tmp_path / "gate").unlink(missing_ok=True)
+    await killed_in_the_tool(at, bot, "redo")
+    (tmp_path / "gate").touch()
+
+    await at.ann.finds("redo is done", at.deploys)
+    await at.ann.finds('redo: {"did":"redo"}', at.deploys)
+    assert "Did redo happen?" not in at.ann.sees(at.deploys)
+    assert [line["tool"] for line in at.ran()] == ["begins", "begins", "redo"]
+
+
+async def a_file(path: Path) -> None:
+    while not path.exists():
+        await asyncio.sleep(0.01)

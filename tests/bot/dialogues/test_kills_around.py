@@ -1,0 +1,129 @@
+"""Killed with SIGKILL while the agent speaks, and while several calls are decided together: said once, counted once."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Modal, Seen
+from bot.sandbox.server.server import FakeSlack
+from runtime.jsontypes import JsonObject
+from tests.support.office import POLICY, Staff
+from tests.support.serving import Serving, serving
+
+pytestmark = pytest.mark.slow
+
+DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
+PATIENCE = 30.0
+
+
+@pytest.fixture
+async def at(tmp_path: Path) -> AsyncIterator[Staff]:
+    async with FakeSlack() as slack:
+        yield Staff.of(slack, tmp_path / "tools.log")
+
+
+@pytest.fixture
+def gate(tmp_path: Path) -> Path:
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+async def bot(at: Staff, sqlite_stocked: str, tmp_path: Path, gate: Path) -> AsyncIterator[Serving]:
+    """On one kind of database: `test_kills` looks at both."""
+    async with serving(at.slack, sqlite_stocked, tmp_path, POLICY, env={"LAB_GATE": str(gate)}) as serves:
+        yield serves
+
+
+async def killed_and_started_again(at: Staff, bot: Serving) -> None:
+    await bot.killed()
+    at.slack.faults.clear()
+    await bot.starts()
+    at.slack.clock.advance(DEAD_LETTERS)
+
+
+# In the middle of a reply
+
+
+def whole(args: JsonObject) -> bool:
+    """The reply, to take the place of what was seen of it."""
+    return "and ends." in str(args.get("blocks"))
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["it grows", "it is edited", "chat.stopStream", "chat.stopStream done", "chat.update", "chat.update done"],
+)
+async def test_a_reply_is_there_whole_and_once(at: Staff, bot: Serving, gate: Path, where: str) -> None:
+    """Wherever the process dies: what was seen of it by then does not look like the reply."""
+    await bot.starts()
+    if where == "it is edited":
+        at.slack.faults.refuses("chat.startStream", "missing_scope", times=None)
+    said = await at.ann.says("@adk-confirm speak", at.deploys)
+    await at.ann.finds("It goes on,", at.deploys, thread=said, timeout=PATIENCE)
+    if where.startswith("chat."):
+        method, _, acted = where.partition(" ")
+        hang = at.slack.faults.hangs(method, acted=bool(acted), where=whole if method == "chat.update" else None)
+        gate.touch()
+        await hang.reached()
+    await killed_and_started_again(at, bot)
+    gate.touch()
+
+    reply = await at.ann.finds("and ends.", at.deploys, thread=said, timeout=PATIENCE)
+    await at.slack.until(lambda: halves(at, said) == [] or None, timeout=PATIENCE)
+    await at.ann.says("@adk-confirm is that all?", at.deploys, thread=said)
+    await at.ann.finds("You said: is that all?", at.deploys, thread=said, timeout=PATIENCE)
+    assert [seen.ts for seen in at.ann.messages(at.deploys, thread=said) if "and ends." in seen] == [reply.ts]
+    assert halves(at, said) == []
+
+
+def halves(at: Staff, thread: Seen) -> list[Seen]:
+    """What looks like a reply, and is none, or is still being written."""
+    seen = [one for one in at.ann.messages(at.deploys, thread=thread) if one.author == "adk-confirm"]
+    return [one for one in seen if one.message.streaming_since is not None or ("It " in one and "ends." not in one)]
+
+
+# While several are decided together
+
+TWO = '@adk-confirm pay {"to": "Ada", "amount": 20}\npay {"to": "Bea", "amount": 30}'
+
+
+async def ticked(at: Staff) -> Modal:
+    said = await at.ann.says(TWO, at.deploys)
+    for amount in ("20", "30"):
+        await at.ann.finds(f"amount {amount}", at.deploys, thread=said, timeout=PATIENCE)
+    home = await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
+    await home.ticks("Decide together")
+    await home.clicks("Approve ticked…")
+    return await at.bob.gets_modal("Approve 2 calls")
+
+
+async def paid(at: Staff, *amounts: int) -> None:
+    """Just these, each once, and each by one vote."""
+    for amount in amounts:
+        await at.slack.until(lambda amount=amount: [one for one in at.ran() if one["amount"] == amount] or None)  # type: ignore[misc]
+    told = "👍 @bob approved pay: 1 of 1"
+    await at.slack.until(lambda: at.ann.sees(at.deploys).count(told) >= len(amounts) or None, timeout=PATIENCE)
+    await at.slack.until(lambda: at.ann.sees(at.deploys).count("✅ pay ran") >= len(amounts) or None, timeout=PATIENCE)
+    await at.slack.settled()
+    assert at.ann.sees(at.deploys).count(told) == len(amounts)
+    assert sorted(int(str(one["amount"])) for one in at.ran()) == sorted(amounts)
+
+
+@pytest.mark.parametrize("stored", ["cast_all", "count_next", "hand_over"])
+async def test_each_vote_counts_once_and_each_call_runs_once(at: Staff, bot: Serving, stored: str) -> None:
+    """After the votes were stored and before the ack, between two counts, and as the first call begins."""
+    await bot.starts(stored)
+    modal = await ticked(at)
+    made = await modal.submits()
+    assert made is not None
+    assert made.acked == (stored != "cast_all")
+    await bot.reached()
+    await killed_and_started_again(at, bot)
+    await paid(at, 20, 30)
+    told = await at.slack.repeats(made)  # as somebody who was told that it did not work would do it
+    assert told.acked
+    await at.slack.settled()
+    await paid(at, 20, 30)

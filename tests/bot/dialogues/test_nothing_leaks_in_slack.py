@@ -1,0 +1,178 @@
+"""What a policy redacts, said by an agent that can keep nothing to itself: it is in nothing that comes out anywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bot.cli import main
+from bot.policy.redaction import MASK
+from bot.sandbox.people.seen import Seen
+from bot.store.tables import ledger, replies
+from runtime.store.database import Tx
+from runtime.telemetry.logs import JsonLines
+from tests.support.leaky import SECRETS, TOKENS
+from tests.support.office import Office, Opens, config
+from tests.support.scraping import get
+
+POLICY = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+redact = ["*token"]
+"""
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'leaks.db'}"
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    out, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(JsonLines())
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    yield out
+    root.removeHandler(handler)
+    root.setLevel(before)
+
+
+def leaks(text: str) -> list[str]:
+    return [secret for secret in SECRETS if secret in text or secret in text.replace("\\", "")]
+
+
+async def lived_through(at: Office) -> None:
+    """Calls that come to every end, with the secrets in all that agents, tools and people say of them."""
+    done = await at.ask("unlock")
+    await at.bob.clicks(done, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    assert list(form.fields) == ["number"], "what holds a secret is no field"
+    await form.submits({"number": "2"})
+    await at.ann.finds("unlock is done", at.deploys, thread=done)
+    failed, lost = await at.ask("jams"), await at.ask("loses")
+    for card in (failed, lost):
+        await at.bob.clicks(card, "Approve")
+    await at.ann.finds("jams failed", at.deploys, thread=failed)
+    await at.ann.finds("Did loses happen?", at.deploys, thread=lost)
+    denied = await at.ask("unlock")
+    await at.bob.clicks(denied, "Deny")
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": f"never {SECRETS[0]}, nor {SECRETS[1]}"})
+    await at.ann.finds("unlock is denied", at.deploys, thread=denied)
+    await at.ann.says("@adk-confirm safely", at.deploys, thread=denied)
+    await at.ann.finds("You know", at.deploys, thread=denied)
+    filled = await at.ask("asks")
+    await at.bob.clicks(filled, "Approve")
+    await (await at.bob.gets_modal("Approve")).submits({"number": "3"})
+    await at.ann.finds("asks is done", at.deploys, thread=filled)
+    await looked_at(at, done)
+
+
+async def looked_at(at: Office, done: Seen) -> None:
+    """All other ways in which people look."""
+    long = await at.ask("unlock everything")
+    await at.bob.clicks(long, "See everything")
+    await at.bob.gets_modal("unlock")
+    await at.bob.opens_home("Waiting for you")
+    await at.ann.opens_home("You asked for")
+    await at.bob.commands("/approvals", "", at.deploys)
+    await at.bob.finds("Waiting for you", at.deploys)
+    await at.cyd.shortcut("adk_confirm_history", at.cyd.now(done))
+    await at.cyd.gets_modal("History")
+    await at.oscar.clicks(long, "Deny")
+    await at.rests()
+
+
+async def commands(at: Office, directory: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    (directory / "adk-confirm.toml").write_text(config(POLICY, "tests.support.leaky:agent"))
+    key = await at.bot.database.read(some_session)
+    lines = [
+        ["pending"],
+        ["pending", "--json"],
+        ["audit", "export"],
+        ["audit", "export", "--format", "csv"],
+        ["audit", "show", key],
+        ["audit", "verify"],
+        ["explain", "--tool", "unlock", "--args", json.dumps(TOKENS)],
+    ]
+    said = {}
+    for line in lines:
+        capsys.readouterr()
+        await asyncio.to_thread(main, line)
+        shown = capsys.readouterr()
+        assert shown.out, shown.err
+        said[" ".join(line[:4])] = shown.out + shown.err
+    return said
+
+
+def some_session(tx: Tx) -> str:
+    found: str = tx.execute(select(ledger.c.chain).where(ledger.c.kind == "denied")).scalar_one()
+    return found
+
+
+def written(tx: Tx) -> dict[str, str]:
+    """What stands in the store to be shown."""
+    return {
+        "ledger": "\n".join(map(str, tx.execute(select(ledger)))),
+        "replies": "\n".join(map(str, tx.execute(select(replies)))),
+    }
+
+
+@pytest.mark.slow
+async def test_nothing_hidden_comes_out(
+    open_office: Opens,
+    logged: io.StringIO,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with open_office(POLICY, target="tests.support.leaky:agent") as at:
+        await lived_through(at)
+        out = await at.bot.database.read(written)
+        out |= {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
+        for number, file in enumerate(at.slack.workspace.files.values()):
+            out[f"file {number}"] = (file.content or b"").decode()
+        for person in (at.ann, at.bob, at.cyd, at.lead, at.oscar):
+            for made in (person.sees(at.deploys), person.sees(), str(person.modal()), str(person.home())):
+                out[f"{person.name} {made[:20]}"] = made
+        out["metrics"] = (await get(f"{at.bot.url}/metrics"))[1]
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        monkeypatch.setenv("DATABASE_URL", at.bot.database.url)
+        monkeypatch.setenv("ADK_CONFIRM_SECRET", "not a secret, but long enough")
+        out |= await commands(at, tmp_path, capsys)
+    out["log"] = logged.getvalue()
+
+    assert {where: leaks(text) for where, text in out.items() if leaks(text)} == {}
+    assert any(where.startswith("file") for where in out)
+    for where in ("ledger", "pending", "audit export", "log"):
+        assert out[where]
+    for where in ("pending", "audit export", "audit export --format csv"):
+        assert MASK in out[where] or json.dumps(MASK)[1:-1] in out[where], "and it is said that it was there"
+
+
+async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_left_the_file(
+    open_office: Opens,
+) -> None:
+    """The agent's words come before the result is known that they quote."""
+    async with open_office(POLICY, target="tests.support.leaky:agent") as at:
+        card = await at.ask("unlock")
+        await at.rests()
+        await at.stops()
+        await at.starts(POLICY.replace('redact = ["*token"]', ""))
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("unlock is done", at.deploys, thread=card)
+        await at.rests()
+        said = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
+    assert {where: leaks(text) for where, text in said.items() if leaks(text)} == {}

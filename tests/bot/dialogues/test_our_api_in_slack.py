@@ -1,0 +1,78 @@
+"""Our own API behind the whole bot, as people in Slack live it: what holds for an agent in its process holds here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from tests.support.foreign.kinds import KINDS
+from tests.support.foreign.rig import Foreign
+from tests.support.office import Office, office
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+
+LONG = 90
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    (ours,) = [kind for kind in KINDS if kind.name == "ours"]
+    with ours.served(tmp_path_factory.mktemp("ours")) as started:
+        yield started
+
+
+@pytest.fixture
+async def at(
+    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Office]:
+    server.count_anew()
+    target = f'url = "{server.url}"\napp = "clerk"\ntimeout = "20s"'
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=target) as opened:
+        yield opened
+
+
+async def test_an_approver_edits_what_runs(at: Office, server: Foreign) -> None:
+    card = await at.ask("please deploy search")
+    await at.bob.clicks(card, "Edit…")
+    form = await at.bob.gets_modal("Edit")
+    assert "denies this call" not in str(form)
+    await form.submits({"service": "mail"})
+    await at.ann.finds("deploy is done", at.deploys, thread=card)
+    assert server.ran() == [{"tool": "deploy", "service": "mail"}]
+
+
+async def test_one_approval_does_not_wait_for_the_other(at: Office, server: Foreign) -> None:
+    said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
+    first = await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
+    await at.bob.clicks(first, "Approve")
+    await at.ann.finds("reimburse is done", at.deploys, thread=said)
+    assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    server.kill()
+    server.start()
+    return word, await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+
+
+async def test_what_people_found_out_is_the_call_s_result(at: Office, server: Foreign) -> None:
+    word, unknown = await killed_in_the_tool(at, server)
+    await at.bob.clicks(unknown, "It did not", sure=True)
+    await at.ann.finds("It did not take effect: people looked", at.deploys, thread=unknown.thread, timeout=LONG)
+    await at.ann.finds("linger is settled by hand", at.deploys, thread=unknown.thread)
+    assert server.lingered(word) == ["begun"]
+
+
+async def test_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
+    word, unknown = await killed_in_the_tool(at, server)
+    server.go_on(word)
+    await at.cyd.clicks(unknown, "Run again", sure=True)
+    await at.ann.finds("linger is done", at.deploys, thread=unknown.thread, timeout=LONG)
+    assert server.lingered(word) == ["begun", "begun", "ended"]

@@ -1,0 +1,215 @@
+"""What the keys of a policy mean to people in Slack: clicked, filled in, refused, hidden."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.people import AskedFirst
+from tests.support.anything import taken
+from tests.support.office import Office, Opens
+
+LAB = "tests.support.lab:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+
+
+@pytest.fixture
+def database_url(tmp_path: Path) -> str:
+    """What a key means does not depend on the database."""
+    return f"sqlite:///{tmp_path / 'policies.db'}"
+
+
+def policy(approvers: str = '"group:S0ONCALL"', more: str = "", when: str = "") -> str:
+    condition = f'when = "{when}"\n' if when else ""
+    return f'[[policy]]\ntools = ["*"]\n{condition}approvers = [{approvers}]\n{more}\n'
+
+
+async def refused(at: Office, text: str, why: str) -> None:
+    """No card, and no run: the thread says why, and the agent knows too."""
+    said = await at.ann.says(f"@adk-confirm {text}", at.deploys)
+    told = await at.ann.finds(why, at.deploys, thread=said)
+    await at.rests()
+    cards = [one for one in at.ann.messages(at.deploys, thread=said) if one.buttons]
+    assert (cards, at.ran()) == ([], [])
+    assert not told.ephemeral
+
+
+async def test_a_reason_that_is_required_is_asked_for_at_its_field(open_office: Opens) -> None:
+    async with open_office(policy(more='deny_reason = "required"'), target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Deny")
+        form = await at.bob.gets_modal("Deny")
+        await form.submits({"Reason": "   "})
+        assert form.errors == {"Reason": "Say why: the policy asks for a reason."}
+        assert "0 of 1 approval" in at.ann.now(card)
+        await form.submits({"Reason": "Ada was paid on Monday"})
+        await at.ann.finds("Ada was paid on Monday", at.deploys, thread=card)
+        await at.ann.finds(
+            'pay: {"error":"tool call was rejected by the user","reason":"Ada was paid on Monday"}',
+            at.deploys,
+            thread=card,
+        )
+        assert at.ran() == []
+
+
+async def test_slack_asks_whether_somebody_is_sure(open_office: Opens) -> None:
+    async with open_office(policy(more="confirm_dialog = true"), target=LAB) as at:
+        card = await at.ask(PAY)
+        with pytest.raises(AskedFirst, match="It runs as soon as the votes suffice"):
+            await at.bob.clicks(card, "Approve")
+        assert "0 of 1 approval" in at.ann.now(card)
+        await at.bob.clicks(card, "Approve", sure=True)
+        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+
+
+async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(open_office: Opens) -> None:
+    async with open_office(policy(more="max_denials = 2"), target=LAB) as at:
+        first = await at.ask(PAY)
+        for amount in (20, 21):
+            if amount == 21:
+                await at.ann.says(f'@adk-confirm pay {{"to": "Ada", "amount": {amount}}}', at.deploys, thread=first)
+            card = await at.ann.finds(f"amount {amount}", at.deploys, thread=first)
+            await at.bob.clicks(card, "Deny")
+            await (await at.bob.gets_modal("Deny")).submits()
+            await at.rests()
+        await at.ann.says('@adk-confirm pay {"to": "Eve", "amount": 22}', at.deploys, thread=first)
+
+        await at.ann.finds("It was denied too often within 10 minutes", at.deploys, thread=first)
+
+        await at.rests()
+        assert [one for one in at.ann.messages(at.deploys, thread=first) if one.buttons] == []
+        elsewhere = await at.ask(PAY)  # another session
+        assert "Approve" in elsewhere.buttons
+
+
+@pytest.mark.parametrize(
+    ("policies", "why"),
+    [
+        (policy(when="args.cost > 5"), "The `when` of policy[0] has no answer for this call"),
+        (policy(approvers=""), "policy[0] names no approvers"),
+        (policy().replace('["*"]', '["deploy*"]'), "No policy covers this call"),
+    ],
+)
+async def test_what_no_policy_can_answer_is_refused_at_once(open_office: Opens, policies: str, why: str) -> None:
+    async with open_office(policies, target=LAB) as at:
+        await refused(at, PAY, why)
+
+
+async def test_what_nobody_could_be_shown_is_refused_at_once(open_office: Opens) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        deep = "[" * 66 + "]" * 66
+        await refused(at, deep, "It can't be shown, so nobody can approve it. The call is nested deeper than 64 levels")
+
+
+@pytest.mark.parametrize(
+    "value", ["1.0", "-0.0", "1e22", "5e-324", f"1{'0' * 300}", '"a\\u0000b"', '"\\u202e "', '{"": []}']
+)
+async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_office: Opens, value: str) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        taken.clear()
+        card = await at.ask(value)
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await form.submits()
+        assert form.errors == {"x": "Nothing is changed yet. Change a field, or cancel."}
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+        assert list(map(repr, taken)) == [repr(json.loads(value))]
+
+
+async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Opens) -> None:
+    async with open_office(policy(), target="tests.support.anything:agent") as at:
+        card = await at.ask("[]")
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        for written, why in (
+            ("[" * 66 + "]" * 66, "This JSON is nested too deeply."),
+            ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
+            ('{"a": "\\ud800"}', "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."),
+            ("1e400", "1e400 is no number that JSON knows."),
+            ('{"a": 1, "a": 2}', "The name a stands twice in one object."),
+        ):
+            await form.submits({"x": written})
+            assert form.errors == {"x": why}
+        await form.submits({"x": "[" * 60 + "]" * 60})
+        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+
+
+async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None:
+    names = '"email:release@example.com", "python:tests.support.rotas:on_call_later"'
+    async with open_office(policy(names, "quorum = 2"), target=LAB) as at:
+        rita = at.slack.person("rita", id="U0RITA", email="release@example.com")
+        ben = at.slack.person("ben", id="U0BEN")
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(rita.id, ben.id))
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Approve")
+        await at.bob.finds("the policy names others", at.deploys, thread=card)
+        for person in (rita, ben):
+            await person.clicks(at.ann.now(card), "Approve")
+        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+
+
+async def test_a_function_that_fails_names_nobody_and_is_said(open_office: Opens) -> None:
+    async with open_office(policy('"python:tests.support.rotas:fails"'), target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Approve")
+        told = await at.bob.finds("python:tests.support.rotas:fails could not be looked up", at.deploys, thread=card)
+        assert told.ephemeral
+        assert "0 of 1 approval" in at.ann.now(card)
+        assert at.ran() == []
+
+
+async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(open_office: Opens) -> None:
+    large = policy('"user:U0LEAD"', when="args.amount > 1000")
+    async with open_office(large + policy(), target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        await form.submits({"amount": "5000"})
+        assert form.errors == {
+            "amount": "With this value another policy applies. Deny the call, and ask the agent anew."
+        }
+        await form.submits({"amount": "500"})
+        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        assert [line["amount"] for line in at.ran()] == [500]
+
+
+async def test_only_what_the_policy_lets_be_edited_is_a_field(open_office: Opens) -> None:
+    async with open_office(policy(more='edit = ["amount"]'), target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Edit…")
+        assert list((await at.bob.gets_modal("Edit")).fields) == ["amount"]
+    async with open_office(policy(more="edit = false"), target=LAB) as at:
+        assert "Edit…" not in (await at.ask(PAY)).buttons
+
+
+async def test_a_value_too_long_for_a_field_is_shown_and_stays_as_it_is(open_office: Opens) -> None:
+    name = "Ada " * 1000
+    async with open_office(policy(), target=LAB) as at:
+        card = await at.ask(f'pay {{"to": "{name}", "amount": 20}}')
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        assert "to" not in form.fields
+        assert "Too long to edit here: to" in re.sub(r"[`*]", "", form.text)
+        await form.submits({"amount": "30"})
+        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        assert [(line["to"], line["amount"]) for line in at.ran()] == [(name, 30)]
+
+
+async def test_what_is_redacted_is_on_no_message_and_in_no_form(open_office: Opens) -> None:
+    async with open_office(policy(more='redact = ["token"]'), target=LAB) as at:
+        card = await at.ask('pay {"to": "Ada", "amount": 20, "token": "s3cr3t-of-the-safe"}')
+        assert "1 value is hidden" in card.text
+        await at.bob.clicks(card, "Edit…")
+        form = await at.bob.gets_modal("Edit")
+        assert "token" not in form.fields
+        assert "s3cr3t" not in str(form)
+        await form.submits({"amount": "30"})
+        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.rests()
+        bots = [one for one in at.ann.messages(at.deploys, thread=card) if not one.text.startswith("@adk-confirm")]
+        assert "s3cr3t" not in "\n".join(map(str, bots))
+        assert at.ran()[0]["token"] == "s3cr3t-of-the-safe"

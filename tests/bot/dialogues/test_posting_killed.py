@@ -1,0 +1,83 @@
+"""Killed while Slack has the post and we don't know: whoever comes after finds it, and nobody sees it twice."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.audit.ledger import LineKind
+from bot.cards.cards import Cards
+from bot.confirmation.effects import Step
+from bot.confirmation.model import Confirmation
+from bot.confirmation.stored_json import row_from_json, row_to_json
+from bot.hosts.host import Said
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.client import Sender
+from bot.store.open import open_store
+from bot.store.repository import Session
+from runtime.store.lease import Lease
+from tests.support.deciding import make_policy
+from tests.support.kill import child
+from tests.support.leased import a_lease
+from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
+from tests.support.secret import SECRET
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def out() -> AsyncIterator[Outgoing]:
+    async with outgoing() as ready:
+        ready.open(make_policy())
+        yield ready
+
+
+async def post(what: str, lease: Lease, cards: Cards, row: Confirmation, session: Session) -> None:
+    """One post, as the worker would make it."""
+    if what == "draw":
+        await cards.draw(lease, row, session)
+    elif what == "tell":
+        await cards.tell(lease, session, lines_of(session, [Step(kind=LineKind.ASKED, at=row.asked_at)]), [row])
+    else:
+        await cards.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
+
+
+async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:
+    """The same in a process of its own."""
+    database = await open_store(store, SECRET)
+    row = row_from_json(stored)
+    session = a_session(row.asked.channel, row.places[0].thread_ts or "")
+    await post(what, await a_lease(database, "one"), _cards(base, token), row, session)
+    await database.close()
+
+
+def _cards(base: str, token: str) -> Cards:
+    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
+        return AsyncWebClient(token, base_url=base)
+
+    sender = Sender(client_for)
+    return Cards(sender, Directory(sender))
+
+
+@pytest.mark.parametrize("acted", [True, False])
+@pytest.mark.parametrize("what", ["draw", "tell", "say"])
+async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url: str, what: str, acted: bool) -> None:
+    hang = out.slack.faults.hangs("chat.postMessage", acted=acted)
+    arguments = (what, database_url, out.slack.url, out.slack.bot_token, row_to_json(out.desk.row))
+    async with child(post_from_elsewhere, *arguments) as process:
+        await hang.reached()
+        process.kill()
+        await process.gone()
+
+    restarted = await open_store(database_url, SECRET)
+    cards = _cards(out.slack.url, out.slack.bot_token)
+    await post(what, await a_lease(restarted, "two"), cards, out.desk.row, out.session)
+    await restarted.close()
+
+    seen = [one for one in out.asker.messages(out.deploys) if one.author == "adk-confirm"]
+    assert len(seen) == 1
+    assert ("Approve deploy?" in seen[0], "needs approval" in seen[0], "I shall" in seen[0]).index(True) == (
+        ["draw", "tell", "say"].index(what)
+    )

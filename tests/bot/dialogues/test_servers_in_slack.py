@@ -1,0 +1,261 @@
+"""A foreign server behind the whole bot, as people in Slack live it. What its tools' log says is what happened.
+
+Fast with a server that starts at once, our replay of ADK Go's; slow with a real one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from bot.audit.ledger import LineKind
+from bot.sandbox.people.seen import Seen
+from bot.store.repository import chain_of, read_lines
+from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.kinds import KINDS
+from tests.support.foreign.passers_by import answered_by_others, session_of
+from tests.support.foreign.rig import Foreign
+from tests.support.office import POLICY, Office, office
+
+SERVERS = [
+    pytest.param("adk-go", id="replayed"),
+    pytest.param("adk-2-database", marks=[pytest.mark.slow, pytest.mark.timeout(300)], id="real"),
+]
+LONG = 60
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Foreign]:
+    (kind,) = [kind for kind in KINDS if kind.name == request.param]
+    with kind.served(tmp_path_factory.mktemp("adk")) as started:
+        yield started
+
+
+@pytest.fixture
+async def at(
+    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Office]:
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, target=agent(server)) as opened:
+        yield opened
+
+
+def agent(server: Foreign) -> str:
+    if server.process is None:
+        server.start()
+    server.count_anew()
+    return f'url = "{server.url}"\napp = "clerk"\ntimeout = "20s"'
+
+
+async def test_an_approval_runs_the_call_on_their_server(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    assert "amount 1500" in card.text
+
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("paid", at.deploys, thread=card)
+    assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+async def test_a_reason_reaches_the_agent(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+
+    await at.bob.clicks(card, "Deny")
+    modal = await at.bob.gets_modal("Deny")
+    await modal.submits({"Reason": "Book the cheaper place"})
+
+    await at.ann.finds("I see: The call reimburse", at.deploys, thread=card)
+    assert server.ran() == []
+
+
+async def test_an_edit_is_a_denial_that_says_what_is_wanted(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+
+    await at.bob.clicks(card, "Edit…")
+    modal = await at.bob.gets_modal("Edit")
+    assert "denies this call" in str(modal)
+    await modal.submits({"amount": "1200"})
+
+    await at.ann.finds('again with these arguments changed: {"amount":1200}', at.deploys, thread=card)
+    assert server.ran() == []
+
+
+async def test_a_form_is_filled_in_by_who_approves(at: Office, server: Foreign) -> None:
+    card = await at.ask("please rest 5")
+
+    await at.bob.clicks(card, "Approve")
+    modal = await at.bob.gets_modal("Approve")
+    await modal.submits({"approved_days": "2"})
+
+    await at.ann.finds("is done", at.deploys, thread=card)
+    assert server.ran() == [{"tool": "request_time_off", "days": 2}]
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["in order", "the other way round"])
+async def test_requests_of_one_turn_are_told_together(at: Office, server: Foreign, turned: bool) -> None:
+    said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
+    cards = [await at.ann.finds(f"Approve {tool}?", at.deploys, thread=said) for tool in ("reimburse", "deploy")]
+    first, second = reversed(cards) if turned else cards
+
+    await at.bob.clicks(first, "Approve")
+    tools = ("deploy", "reimburse") if turned else ("reimburse", "deploy")
+    await at.ann.finds(f"{tools[0]} runs once {tools[1]} is decided", at.deploys, thread=said)
+    assert server.ran() == []
+    await at.bob.clicks(at.bob.now(second), "Approve")
+
+    for tool in ("reimburse", "deploy"):
+        await at.ann.finds(f"{tool} is done", at.deploys, thread=said)
+    assert sorted(str(line["tool"]) for line in server.ran()) == ["deploy", "reimburse"]
+
+
+async def test_a_chat_waits_until_the_tool_is_done(at: Office, server: Foreign) -> None:
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
+    await at.ann.finds("is running", at.deploys, thread=card)
+    server.go_on(word)
+
+    await at.ann.finds("linger is done", at.deploys, thread=card)
+    await at.ann.finds("I see: hello", at.deploys, thread=card)
+    assert server.lingered(word) == ["begun", "ended"]
+
+
+# Answered elsewhere
+
+
+@pytest.mark.parametrize(("confirmed", "verdict"), [(True, "approved"), (False, "denied")])
+async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign, confirmed: bool, verdict: str) -> None:
+    card = await at.ask("please pay 1500")
+    await answered_by_others(server, at, card, confirmed=confirmed)
+    await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
+
+    await at.ann.finds(f"was {verdict} outside this app", at.deploys, thread=card)
+    alarmed = await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
+    assert alarmed.buttons == ()
+    assert len(server.ran()) == confirmed
+
+
+async def test_what_was_approved_elsewhere_does_not_run_again_here(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    await answered_by_others(server, at, card, confirmed=True)
+    await at.bob.clicks(card, "Approve")
+
+    await at.ann.finds("was approved outside this app", at.deploys, thread=card)
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.rests()
+    assert len(server.ran()) == 1
+
+
+async def test_what_was_denied_elsewhere_does_not_run_here_and_is_an_alarm(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    await answered_by_others(server, at, card, confirmed=False)
+    await at.bob.clicks(card, "Approve")
+
+    await at.ann.finds("was denied outside this app", at.deploys, thread=card)
+    await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
+    assert server.ran() == []
+    lines = await at.bot.database.read(read_lines, chain_of(session_of(at, card)), 0)
+    assert [line.kind for line in lines].count(LineKind.ELSEWHERE) == 1
+
+
+# Down, and back
+
+
+async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign) -> None:
+    card = await at.ask("please pay 1500")
+    server.kill()
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("The agent can't be reached. Trying again until", at.deploys, thread=card)
+    await at.ann.finds("It is tried again until the approval lapses", at.deploys, thread=card)
+    assert server.ran() == []
+
+    server.start()
+    done = await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+    assert "can't be reached" not in done
+    assert at.ann.sees(at.deploys, thread=card).count("does not answer right now") == 1
+    assert len(server.ran()) == 1
+
+
+async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign) -> None:
+    server.kill()
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await at.ann.finds("It is tried again until it does", at.deploys, thread=said)
+    server.start()
+    await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
+
+
+async def test_what_can_not_begin_in_time_lapses(
+    server: Foreign, sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = f'{POLICY}start_within = "2s"\n'
+    async with office(sqlite_url, tmp_path / "log", monkeypatch, policy, target=agent(server)) as at:
+        card = await at.ask("please pay 1500")
+        server.kill()
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("lapsed", at.deploys, thread=card, timeout=LONG)
+        server.start()
+        await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
+        assert server.ran() == []
+
+
+async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_any_more(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken_off(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    log = tmp_path / "log"
+    monkeypatch.setenv("TOOL_LOG", str(log))
+    async with listening(Ear()) as ear:
+        target = f'url = "{ear.url}"\napp = "clerk"\ntimeout = "2s"'
+        async with office(sqlite_url, log, monkeypatch, target=target) as at:
+            card = await at.ask("please pay 1500")
+            ear.instead["/run_sse"] = broken_off
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("sent again only once it can't arrive any more", at.deploys, thread=card)
+            ear.instead.clear()
+            await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+            assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+# Killed while it ran
+
+
+async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
+    """The word that it lingers over, and the card that asks what became of it."""
+    word = server.holds()
+    card = await at.ask(f"please linger {word}")
+    await at.bob.clicks(card, "Approve")
+    await server.has_begun(word)
+    server.kill()
+    server.start()
+    return word, await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+
+
+@pytest.mark.parametrize(("button", "told"), [("It happened", "it happened"), ("It did not", "it did not happen")])
+async def test_killed_while_it_ran_people_say_what_happened(
+    at: Office, server: Foreign, button: str, told: str
+) -> None:
+    word, unknown = await killed_in_the_tool(at, server)
+    await at.bob.clicks(unknown, button, sure=True)
+    heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=unknown.thread)
+    assert told in heard
+    settled = await at.ann.finds("linger is settled by hand", at.deploys, thread=unknown.thread)
+    assert settled.buttons == ()
+    assert server.lingered(word) == ["begun"]
+
+
+async def test_killed_while_it_ran_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> None:
+    word, unknown = await killed_in_the_tool(at, server)
+    assert server.lingered(word) == ["begun"]
+    server.go_on(word)
+    await at.cyd.clicks(unknown, "Run again", sure=True)
+    await at.ann.finds("linger runs again, attempt 2", at.deploys, thread=unknown.thread)
+    await at.ann.finds("linger is done", at.deploys, thread=unknown.thread, timeout=LONG)
+    assert server.lingered(word) == ["begun", "begun", "ended"]

@@ -1,0 +1,286 @@
+"""What the agent hears, what it does not, and how it answers: threads, direct messages, parallel and late results."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from bot.app import running
+from bot.sandbox.people.seen import Seen
+from tests.support.office import AT_ONCE, Office, Opens, configured
+
+LAB = "tests.support.lab:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+
+
+def said(at: Office, thread: Seen | None = None) -> list[str]:
+    """What the agent answered, in the order in which it did."""
+    seen = at.ann.messages(at.deploys, thread=thread)
+    return [each.text.removeprefix("You said: ") for each in seen if each.text.startswith("You said: ")]
+
+
+# What is heard
+
+
+async def test_in_a_channel_the_agent_hears_its_name_and_nothing_else(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        await at.ann.says("good morning", at.deploys)
+        first = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("You said: hello", at.deploys, thread=first)
+        talk = await at.bob.says("lunch?", at.deploys)
+        await at.cyd.says("yes", at.deploys, thread=talk)
+        await at.cyd.says("@ann you too?", at.deploys, thread=talk)
+        await at.cyd.says("shall we ask @adk-confirm?", at.deploys, thread=talk)
+        await at.ann.finds("You said: shall we ask ?", at.deploys, thread=talk)
+        await at.rests()
+        assert said(at) == ["hello", "shall we ask ?"]
+
+
+async def test_one_mention_is_heard_once_though_slack_tells_it_twice_and_again(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("You said: hello", at.deploys)
+        await at.slack.settled()
+        told = [made for made in at.slack.deliveries if made.kind == "events_api" and "hello" in str(made.body)]
+        assert {made.what for made in told} >= {"app_mention", "message"}
+        for made in told:
+            assert (await at.slack.repeats(made)).acked
+        await at.rests()
+        assert said(at) == ["hello"]
+
+
+async def test_alone_in_a_thread_one_need_not_name_it(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("You said: hello", at.deploys, thread=first)
+        await at.ann.says("and you?", at.deploys, thread=first)
+        await at.ann.finds("You said: and you?", at.deploys, thread=first)
+        await at.ann.says("tell everybody", at.deploys, thread=first, also_to_channel=True)
+        await at.ann.finds("You said: tell everybody", at.deploys, thread=first)
+        await at.ann.says("look at this", at.deploys, thread=first, files={"log.txt": b"boom"})
+        await at.ann.finds("You said: look at this", at.deploys, thread=first)
+
+        await at.bob.says("I am here too", at.deploys, thread=first)
+        await at.rests()
+        await at.ann.says("so we talk among us", at.deploys, thread=first)
+        await at.ann.says("@adk-confirm what now?", at.deploys, thread=first)
+        await at.ann.finds("You said: what now?", at.deploys, thread=first)
+        assert said(at, first) == ["hello", "and you?", "tell everybody", "look at this", "what now?"]
+
+
+async def test_while_a_card_waits_people_talk_about_it_among_themselves(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.ann.says("is that too much?", at.deploys, thread=card)
+        await at.ann.says("@adk-confirm is it?", at.deploys, thread=card)
+        await at.ann.finds("You said: is it?", at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card)
+        await at.rests()
+
+        await at.ann.says("thank you", at.deploys, thread=card)
+        await at.ann.finds("You said: thank you", at.deploys, thread=card)
+        assert said(at, card) == ["is it?", "thank you"]
+
+
+async def test_what_is_changed_deleted_or_said_by_bots_is_not_heard(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("You said: hello", at.deploys, thread=first)
+        await at.ann.edits(first, "@adk-confirm goodbye")
+        second = await at.ann.says("never mind", at.deploys, thread=first)
+        await at.ann.finds("You said: never mind", at.deploys, thread=first)
+        await at.ann.deletes(second)
+        robot = at.slack.person("robot", is_bot=True)
+        at.slack.workspace.directory.set_members(at.deploys.id, add=(robot.id,))
+        at.slack.workspace.messages.post(
+            at.deploys, robot.id, text=f"<@{at.slack.install.bot_user_id}> beep", by=at.slack.install
+        )
+        await at.rests()
+        assert said(at) == ["hello", "never mind"]
+
+
+async def test_a_direct_message_opens_a_thread_of_its_own(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says("hello")
+        answer = await at.ann.finds("You said: hello")
+        assert answer.thread == first.ts
+        await at.ann.says("and?", thread=first)
+        assert (await at.ann.finds("You said: and?")).thread == first.ts
+        second = await at.ann.says("something else")
+        assert (await at.ann.finds("You said: something else")).thread == second.ts
+
+
+async def test_words_reach_the_agent_as_they_were_meant(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        await at.ann.says("@adk-confirm is 1 < 2 && 3 > 2?", at.deploys)
+        await at.ann.finds("You said: is 1 < 2 && 3 > 2?", at.deploys)
+
+
+# Sessions
+
+
+async def test_a_thread_is_a_session_and_knows_nothing_of_another(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        here, there = await at.ask(PAY), await at.ask('pay {"to": "Bea", "amount": 30}', at.cyd)
+        assert here.thread != there.thread
+        await at.bob.clicks(there, "Approve")
+        await at.cyd.finds("pay is done", at.deploys, thread=there)
+        assert "Approve" in at.ann.now(here).buttons
+        assert "Bea" not in at.ann.sees(at.deploys, thread=here)
+        assert [line["to"] for line in at.ran()] == ["Bea"]
+
+
+async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        cards = await asyncio.gather(*(at.ask(f'pay {{"to": "p{n}", "amount": {n}}}') for n in range(1, 13)))
+        await asyncio.gather(*(at.bob.clicks(card, "Approve") for card in cards))
+        await asyncio.gather(*(at.ann.finds("pay is done", at.deploys, thread=card) for card in cards))
+        await at.rests()
+        for n, card in enumerate(cards, 1):
+            told = at.ann.sees(at.deploys, thread=card)
+            assert f"amount {n}\n" in f"{told}\n"
+            assert told.count('pay: {"did":"pay"}') == 1
+        assert sorted(str(line["to"]) for line in at.ran()) == sorted(f"p{n}" for n in range(1, 13))
+
+
+# Parallel and late
+
+
+async def test_calls_of_one_turn_are_decided_each_for_itself_and_answered_together(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says(
+            f'@adk-confirm {PAY}\nnote {{"text": "by itself"}}\npay {{"to": "Bea", "amount": 30}}', at.deploys
+        )
+        ada = await at.ann.finds("to Ada", at.deploys, thread=first)
+        bea = await at.ann.finds("to Bea", at.deploys, thread=first)
+        assert [line["tool"] for line in at.ran()] == ["note"]
+
+        await asyncio.gather(at.bob.clicks(ada, "Approve"), at.cyd.clicks(bea, "Deny"))
+        await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
+
+        answer = await at.ann.finds("too dear", at.deploys, thread=first)
+        await at.rests()
+        answers = [seen.text for seen in at.ann.messages(at.deploys, thread=first) if 'note: {"did":"note"}' in seen]
+        (whole,) = answers
+        assert 'pay: {"did":"pay"}' in whole
+        assert '"reason":"too dear"' in whole
+        assert answer is not None
+        assert [line.get("to") for line in at.ran()] == [None, "Ada"]
+
+
+async def test_a_late_result_reaches_the_agent_after_other_talk(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        for words in ("one", "two"):
+            await at.ann.says(f"@adk-confirm {words}", at.deploys, thread=card)
+            await at.ann.finds(f"You said: {words}", at.deploys, thread=card)
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+
+        await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        price = await at.ask('agree {"terms": "the lease"}')
+        assert "A price for the lease?" in price
+        await at.bob.clicks(price, "Approve")
+        await (await at.bob.gets_modal("Approve")).submits({"price": "8"})
+
+        date = await at.ann.finds("A date for the lease?", at.deploys, thread=price)
+        assert date.ts != price.ts
+        await at.cyd.clicks(date, "Approve")
+        await (await at.cyd.gets_modal("Approve")).submits({"date": "friday"})
+
+        await at.ann.finds('agree: {"did":"agree"}', at.deploys, thread=price)
+        assert [(line["price"], line["date"]) for line in at.ran()] == [(8, "friday")]
+        assert at.ann.now(price).buttons == ()
+        assert at.ann.now(date).buttons == ()
+
+
+# What goes wrong in the agent
+
+
+async def test_a_model_that_fails_is_a_sentence_and_the_session_goes_on(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says("@adk-confirm fail The quota is used up.", at.deploys)
+        told = await at.ann.finds("The quota is used up.", at.deploys, thread=first)
+        assert "Traceback" not in told
+        await at.ann.says("@adk-confirm hello", at.deploys, thread=first)
+        await at.ann.finds("You said: hello", at.deploys, thread=first)
+
+
+async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask('breaks {"why": "the safe is jammed"}')
+        await at.bob.clicks(card, "Approve")
+        failed = await at.ann.finds("breaks failed", at.deploys, thread=card)
+        assert "the safe is jammed" in failed
+        assert failed.buttons == ()
+        await at.ann.finds('breaks: {"error":"RuntimeError: the safe is jammed"}', at.deploys, thread=card)
+
+
+async def test_a_long_reply_comes_whole_and_in_its_order(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        first = await at.ann.says("@adk-confirm repeat 4000 w", at.deploys)
+        await at.ann.finds("w3999", at.deploys, thread=first)
+        await at.rests()
+        parts = [seen for seen in at.ann.messages(at.deploys, thread=first) if seen.author == "adk-confirm"]
+        assert len(parts) > 1
+        assert " ".join(part.text for part in parts).split() == [f"w{n}" for n in range(4000)]
+
+
+# Socket Mode and replicas
+
+
+async def test_a_socket_that_is_refreshed_comes_back_and_what_it_lost_counts_once(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB, socket=True) as at:
+        card = await at.ask(PAY)
+        before = list(at.slack.socket.connections)
+        await at.slack.socket.refresh()
+        await at.slack.until(lambda: set(at.slack.socket.connections) - set(before), what="a fresh connection")
+        while not (made := await at.bob.clicks(card, "Approve")).acked:
+            number = at.slack.workspace.changes.number  # Slack told bob that it did not work: he clicks again
+            await at.slack.workspace.changes.after(number)
+        await at.slack.repeats(made)
+        await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card)
+        await at.rests()
+        assert at.ann.sees(at.deploys).count("@bob approved pay") == 1
+        assert len(at.ran()) == 1
+
+
+async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Opens, database_url: str) -> None:
+    if database_url.startswith("sqlite"):
+        pytest.skip("a SQLite file has one writing process")
+    async with open_office(ONE, target=LAB) as at, AsyncExitStack() as stack:
+        settings = configured(at.slack, database_url, ONE, target=LAB)
+        second = await stack.enter_async_context(running(settings, clock=at.slack.clock.now, limits=AT_ONCE))
+        doors = [f"{at.bot.url}/slack/events", f"{second.url}/slack/events"]
+
+        async def through(door: int, person: int, n: int) -> Seen:
+            at.slack.sends_to(doors[door])
+            asker = (at.ann, at.cyd)[person]
+            return await asker.says(f'@adk-confirm pay {{"to": "p{n}", "amount": {n}}}', at.deploys)
+
+        threads = [await through(n % 2, n // 2 % 2, n) for n in range(1, 9)]
+        cards = await asyncio.gather(*(at.ann.finds("Approve", at.deploys, thread=thread) for thread in threads))
+        for number, card in enumerate(cards):
+            at.slack.sends_to(doors[number % 2])
+            made = await at.bob.clicks(card, "Approve")
+            at.slack.sends_to(doors[1 - number % 2])
+            await at.slack.repeats(made)
+
+        for thread in threads:
+            await at.ann.finds("pay is done", at.deploys, thread=thread)
+            await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=thread)
+        await at.rests()
+        for thread in threads:
+            told = at.ann.sees(at.deploys, thread=thread)
+            for line in ("⏳ pay needs approval.", "@bob approved pay: 1 of 1", "✅ pay ran", 'pay: {"did":"pay"}'):
+                assert told.count(line) == 1, told
+        assert sorted(str(line["to"]) for line in at.ran()) == [f"p{n}" for n in range(1, 9)]

@@ -1,0 +1,291 @@
+"""The inbox, as people meet it: the Home tab, `/approvals`, a card's history, several calls decided together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bot.audit.fingerprint import Seal
+from bot.confirmation.decision import open_confirmation
+from bot.confirmation.stored_json import row_from_json
+from bot.sandbox.people.seen import Home
+from bot.store.mailbox import read_session
+from bot.store.repository import chain_of, save
+from bot.store.tables import confirmations
+from runtime.store.database import Tx
+from tests.support.office import Office, office
+
+TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
+        yield opened
+
+
+async def test_home_lists_what_i_may_decide_and_its_buttons_are_the_cards(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    home = await at.bob.opens_home("reimburse")
+    assert "Waiting for you (1)" in home
+    assert "the team dinner" in home
+    made = await home.clicks("Approve")
+
+    assert made.acked
+    done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    assert done.ts == card.ts
+    await at.bob.sees_home("Nothing waits for you.")
+    assert len(at.ran()) == 1
+
+
+async def test_home_shows_others_what_is_theirs(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+
+    asker = await at.ann.opens_home("You asked for")
+    assert "Nothing waits for you." in asker
+    assert "Withdraw" in asker.buttons
+    assert "Approve" not in asker.buttons
+    nobody = await at.oscar.opens_home("Nothing waits for you.")
+    assert "reimburse" not in nobody
+    await at.lead.opens_home("reimburse")
+
+
+async def test_a_home_that_was_opened_follows_what_happens(at: Office) -> None:
+    await at.bob.opens_home("Nothing waits for you.")
+
+    card = await at.ask("reimburse 1500 for the team dinner")
+    home = await at.bob.sees_home("the team dinner", timeout=10)
+    assert "Approve" in home.buttons
+    await at.lead.clicks(card, "Deny")
+    await (await at.lead.gets_modal("Deny")).submits({"Reason": "Too much"})
+
+    await at.bob.sees_home("Nothing waits for you.", timeout=10)
+    assert at.ran() == []
+
+
+async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    home = await at.bob.opens_home("reimburse")
+
+    await home.clicks("Edit…")
+    await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+
+    await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+    await at.bob.gets_modal("decides it")
+    await at.ann.finds("is done", at.deploys, thread=card)
+    assert [line["amount"] for line in at.ran()] == [1200]
+
+
+async def test_who_lost_the_right_meanwhile_is_refused_in_a_direct_message(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    home = await at.lead.opens_home("reimburse")
+    await at.bob.clicks(card, "Deny")
+    await (await at.bob.gets_modal("Deny")).submits({"Reason": "No"})
+    await at.ann.finds("is denied", at.deploys, thread=card)
+
+    await home.clicks("Approve")
+
+    await at.lead.finds("You are too late")
+    assert at.ran() == []
+
+
+async def test_slack_that_is_busy_or_shows_something_newer_gets_the_home_later(at: Office) -> None:
+    at.slack.faults.limits("views.publish")
+    await at.bob.opens_home("Nothing waits for you.", timeout=10)
+    at.slack.faults.refuses("views.publish", "hash_conflict")
+
+    await at.ask("reimburse 1500 for the team dinner")
+
+    await at.bob.sees_home("the team dinner", timeout=15)
+
+
+async def test_a_home_shows_twenty_and_counts_the_others(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    await at.bot.database.run(multiplied, 30)
+
+    home = await at.bob.opens_home("Waiting for you (31)")
+
+    assert "and 11 more" in home
+    assert home.buttons.count("Approve") == 20
+    assert at.slack.calls_of("views.publish")[-1].args["user_id"] == at.bob.id
+
+
+def multiplied(tx: Tx, times: int) -> None:
+    """As if the same had been asked so often, each time in a session of its own."""
+    row = row_from_json(tx.execute(select(confirmations.c.body)).scalar_one())
+    session, seal = read_session(tx, chain_of(row.asked.session)), Seal("not a secret, but long enough", "call")
+    for number in range(times):
+        asked = replace(row.asked, request_id=f"again-{number}")
+        change = open_confirmation(f"again{number}", asked, row.policy, seal, row.asked_at)
+        drawn = tuple(replace(place, drawn_version=99) for place in row.places)
+        save(tx, session, replace(change, row=replace(change.row, places=drawn)), new=True)
+
+
+async def test_after_my_vote_it_waits_for_others_only(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        home = await at.bob.opens_home("deploy")
+        await home.clicks("Approve")
+        await at.bob.sees_home("Nothing waits for you.", timeout=10)
+
+        home = await at.lead.opens_home("1 of 2")
+        await home.clicks("Approve")
+        await at.ann.finds("deploy is done", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+
+    await at.bob.commands("/approvals", "", at.deploys)
+    listed = await at.bob.finds("Waiting for you (1)", at.deploys)
+    assert listed.ephemeral
+    assert "Approve" in listed.buttons
+    await at.oscar.commands("/approvals", "", at.deploys)
+    others = await at.oscar.finds("Waiting in this channel (1)", at.deploys)
+    assert "Approve" not in others.buttons
+
+    await at.bob.clicks(listed, "Approve")
+
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.bob.finds("Your approval counts", at.deploys)
+    await at.bob.finds("Nothing waits for you.", at.deploys)
+    assert at.bob.now(listed).buttons == ()
+    assert len(at.ran()) == 1
+
+
+async def test_approvals_help(at: Office) -> None:
+    await at.oscar.commands("/approvals", "help", at.deploys)
+
+    said = await at.oscar.finds("Only you see the list", at.deploys)
+    assert said.ephemeral
+
+
+async def test_a_list_whose_address_fails_comes_as_an_ephemeral_message(at: Office) -> None:
+    await at.ask("reimburse 1500 for the team dinner")
+    at.slack.faults.cuts("response_url")
+
+    await at.bob.commands("/approvals", "", at.deploys)
+
+    assert (await at.bob.finds("Waiting for you (1)", at.deploys)).ephemeral
+
+
+async def test_the_history_of_a_card(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    await at.bob.clicks(card, "Approve")
+    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+    await at.oscar.shortcut("adk_confirm_history", at.oscar.now(card))
+    modal = await at.oscar.gets_modal("History")
+    for step in ("needs approval", "approved reimburse: 1 of 1", "ran"):
+        assert step in modal
+
+
+async def test_what_is_no_card_has_no_history(at: Office) -> None:
+    said = await at.ann.says("hello", at.deploys)
+
+    await at.ann.shortcut("adk_confirm_history", said)
+
+    assert "no card" in await at.ann.gets_modal("no card")
+
+
+async def two_calls(at: Office) -> Home:
+    said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
+    await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
+    await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    return await at.bob.opens_home("Waiting for you (2)")
+
+
+async def test_several_are_approved_together_after_each_was_seen_in_full(at: Office) -> None:
+    home = await two_calls(at)
+    await home.ticks("Decide together")
+    await home.clicks("Approve ticked…")
+
+    modal = await at.bob.gets_modal("Approve 2 calls")
+    for shown in ("the dinner", "2.4.1", "Each is its own vote."):
+        assert shown in modal
+    await modal.submits()
+
+    await at.ann.finds("reimburse is done", at.deploys)
+    await at.ann.finds("deploy is done", at.deploys)
+    verdicts = await at.bob.gets_modal("Your votes")
+    assert str(verdicts).count("Your approval counts") == 2
+    assert "approved reimburse: 1 of 1" in at.ann.sees(at.deploys)
+    assert "approved deploy: 1 of 1" in at.ann.sees(at.deploys)
+    assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
+
+
+async def test_several_are_denied_together_with_one_reason(at: Office) -> None:
+    home = await two_calls(at)
+    await home.ticks("Decide together")
+    await home.clicks("Deny ticked…")
+
+    await (await at.bob.gets_modal("Deny 2 calls")).submits({"Reason": "Not on a Friday"})
+
+    await at.ann.finds("reimburse is denied", at.deploys)
+    await at.ann.finds("deploy is denied", at.deploys)
+    assert at.ran() == []
+
+
+async def test_of_a_batch_each_has_a_verdict_of_its_own(at: Office) -> None:
+    home = await two_calls(at)
+    await home.ticks("Decide together")
+    await home.clicks("Approve ticked…")
+    modal = await at.bob.gets_modal("Approve 2 calls")
+    card = await at.cyd.finds("Approve deploy?", at.deploys)
+    await at.cyd.clicks(card, "Deny")
+    await (await at.cyd.gets_modal("Deny")).submits({"Reason": "No"})
+    await at.ann.finds("deploy is denied", at.deploys)
+
+    await modal.submits()
+
+    await at.ann.finds("reimburse is done", at.deploys)
+    verdicts = await at.bob.gets_modal("You are too late")
+    assert "Your approval counts" in await at.bob.gets_modal("Your approval counts")
+    assert verdicts.title == "Your votes"
+    assert [line["tool"] for line in at.ran()] == ["reimburse"]
+
+
+async def test_nothing_ticked_says_what_to_do(at: Office) -> None:
+    home = await two_calls(at)
+
+    await home.clicks("Approve ticked…")
+
+    assert "Tick the calls" in await at.bob.gets_modal("Tick the calls")
+
+
+async def test_a_batch_submitted_twice_is_one_vote_each(at: Office) -> None:
+    home = await two_calls(at)
+    await home.ticks("Decide together")
+    await home.clicks("Approve ticked…")
+    modal = await at.bob.gets_modal("Approve 2 calls")
+
+    made = await modal.submits()
+    assert made is not None
+    await at.slack.repeats(made)
+
+    await at.ann.finds("deploy is done", at.deploys)
+    await at.ann.finds("reimburse is done", at.deploys)
+    assert len(at.ran()) == 2
+
+
+async def test_in_socket_mode_the_inbox_is_the_same(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
+        home = await two_calls(at)
+        await home.ticks("Decide together")
+        await home.clicks("Approve ticked…")
+        await (await at.bob.gets_modal("Approve 2 calls")).submits()
+        card = await at.ann.finds("deploy is done", at.deploys)
+        await at.bob.commands("/approvals", "", at.deploys)
+        await at.bob.finds("Nothing waits for you.", at.deploys)
+        await at.bob.shortcut("adk_confirm_history", card)
+        await at.bob.gets_modal("History")

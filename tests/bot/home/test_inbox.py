@@ -1,0 +1,43 @@
+"""Lists of calls, as one person would read them in Home and after `/approvals`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from blocks.home import approvals, inbox
+from bot.cards.card_presenter import Links
+from bot.confirmation.model import Confirmation
+from bot.home.presenter import home_view
+from tests.support.deciding import ANNA, Desk, make_asked, make_policy
+
+
+def waiting(name: str, **policy: object) -> Confirmation:
+    row = Desk(make_policy(**policy), make_asked(arguments={"token": "s3cr3t-t0ken", "n": 1})).row
+    return replace(row, id=name)
+
+
+def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
+    desk = Desk(make_policy(grant="30m", redact=["token"]), make_asked(arguments={"token": "s3cr3t-t0ken"}))
+    desk.approve(ANNA, grant=True)
+    view = home_view(
+        3,
+        waiting=[waiting("k1", redact=["token"])],
+        asked=[waiting("k2", redact=["token"])],
+        grants=[(desk.grants[0], desk.row)],
+        links={"k1": Links(card="https://acme.slack.com/archives/C1/p1")},
+        more_waiting=2,
+        paused=True,
+    )
+    home = str(inbox(view))
+    assert "https://acme.slack.com/archives/C1/p1" in home
+    assert "k1.1" in home
+    assert "k2.1" in home
+    assert "s3cr3t-t0ken" not in home
+    assert "Revoke grant" in home
+    assert "They appear as these are decided" in home
+
+
+def test_a_channels_list_says_what_waits_here_for_others() -> None:
+    listed = approvals(home_view(1, here=[waiting("k1", redact=["token"])], more_here=4))
+    assert "Waiting in this channel" in str(listed.blocks)
+    assert "s3cr3t-t0ken" not in str(listed.payload())

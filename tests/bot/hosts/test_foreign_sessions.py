@@ -1,0 +1,209 @@
+"""What is sent to an ADK server when, by what its session says: never twice, and never while the first may arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+from aiohttp import web
+
+from bot.confirmation.effects import Word
+from bot.confirmation.model import SessionKey
+from bot.hosts.adk_host import ForeignHost
+from bot.hosts.host import Altered, Became, Cut, HostAnswer, Lost
+from runtime.jsontypes import JsonObject
+from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.visit import texts
+
+OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+ASK = "adk_request_confirmation"
+CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
+NOON = 1_900_000_000.0
+ANSWER = HostAnswer(
+    request_id="r1",
+    call_id="c1",
+    invocation_id="e-1",
+    confirmed=True,
+    mark="m1",
+    tool="reimburse",
+    arguments={"amount": 1500},
+)
+
+
+def event(author: str, part: JsonObject) -> JsonObject:
+    content: JsonObject = {"role": "user" if author == "user" else "model", "parts": [part]}
+    return {"id": f"x{id(part)}", "author": author, "invocationId": "e-1", "timestamp": NOON, "content": content}
+
+
+def asked(call: JsonObject = CALL) -> list[JsonObject]:
+    hint: JsonObject = {"hint": "Approve?", "confirmed": False}
+    asking: JsonObject = {"id": "r1", "name": ASK, "args": {"originalFunctionCall": call, "toolConfirmation": hint}}
+    waits: JsonObject = {"error": "This tool call requires confirmation, please approve or reject."}
+    return [
+        event("user", {"text": "pay"}),
+        event("clerk", {"functionCall": call}),
+        event("clerk", {"functionCall": asking}),
+        event("clerk", {"functionResponse": {"id": "c1", "name": "reimburse", "response": waits}}),
+    ]
+
+
+def approved() -> JsonObject:
+    return event("user", {"functionResponse": {"id": "r1", "name": ASK, "response": {"confirmed": True}}})
+
+
+def paid() -> JsonObject:
+    return event("clerk", {"functionResponse": {"id": "c1", "name": "reimburse", "response": {"paid": 1500}}})
+
+
+@dataclass
+class There:
+    """A server whose session and clock a test sets, and that cuts each run."""
+
+    ear: Ear
+    at: float = NOON
+    events: list[JsonObject] | None = field(default_factory=asked)
+    sent: int = 0
+    after_sending: list[JsonObject] | None = None
+    host: ForeignHost = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.host = ForeignHost(self.ear.server(), clock=lambda: self.at)
+        self.ear.instead[f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"] = self._session
+        self.ear.instead["/run_sse"] = self._run
+        self.after_sending = self.events
+
+    async def _session(self, _: web.Request) -> web.Response:
+        if self.events is None:
+            return web.json_response({"detail": "Session not found"}, status=404)
+        return web.json_response({"id": OURS.id, "events": self.events})
+
+    async def _run(self, request: web.Request) -> web.StreamResponse:
+        self.sent += 1
+        self.events = self.after_sending
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    @property
+    def patience(self) -> float:
+        return self.host.server.patience
+
+    async def answers(self, since: float | None = None) -> list[str]:
+        return await texts(self.host.answer(OURS, [replace(ANSWER, since=since)]))
+
+    async def settles(self, word: Word, attempt: int = 1) -> list[str]:
+        again = ANSWER if word is Word.RUN_AGAIN else None
+        return await texts(self.host.settle(OURS, "r1", "c1", word, attempt, again))
+
+
+@pytest.fixture
+async def there() -> AsyncIterator[There]:
+    async with listening(Ear()) as ear:
+        made = There(ear)
+        yield made
+        await made.host.close()
+
+
+async def test_after_a_second_sending_the_wait_counts_from_that_one(there: There) -> None:
+    with pytest.raises(Cut):
+        await there.answers()
+    there.at += there.patience + 1
+    with pytest.raises(Cut):
+        await there.answers(since=NOON)
+    assert there.sent == 2
+    there.at += there.patience / 2
+    with pytest.raises(Cut, match="may still arrive") as cut:
+        await there.answers(since=NOON)
+    assert cut.value.again_after == pytest.approx(there.patience / 2, abs=0.01)
+    assert there.sent == 2
+    there.at += there.patience
+    with pytest.raises(Cut):
+        await there.answers(since=NOON)
+    assert there.sent == 3
+
+
+async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: There) -> None:
+    with pytest.raises(Cut, match="may still arrive"):
+        await there.answers(since=NOON - 1)
+    assert there.sent == 0
+
+
+async def test_a_run_again_that_was_sent_is_not_sent_again(there: There) -> None:
+    assert there.events is not None
+    there.events += [approved(), approved()]
+    assert await there.settles(Word.RUN_AGAIN) == []
+    assert there.sent == 0
+
+
+async def test_a_run_again_is_sent_once_more_for_a_later_attempt(there: There) -> None:
+    assert there.events is not None
+    there.events += [approved()]
+    with pytest.raises(Cut):
+        await there.settles(Word.RUN_AGAIN)
+    assert there.sent == 1
+
+
+async def test_a_result_that_came_after_all_makes_a_run_again_needless(there: There) -> None:
+    assert there.events is not None
+    there.events += [approved(), paid()]
+    assert await there.settles(Word.RUN_AGAIN) == []
+    assert there.sent == 0
+
+
+async def test_a_session_that_is_gone_after_the_sending_is_unknown(there: There) -> None:
+    """The answer may have got there, and the tool may have run, before the session was deleted."""
+    there.after_sending = None
+    with pytest.raises(Lost) as lost:
+        await there.answers()
+    assert lost.value.may_have_run
+
+
+@pytest.mark.parametrize("since", [None, NOON - 1000])
+async def test_a_session_that_is_gone_before_may_have_run_what_was_sent_before(
+    there: There, since: float | None
+) -> None:
+    there.events = None
+    with pytest.raises(Lost) as lost:
+        await there.answers(since=since)
+    assert lost.value.may_have_run is (since is not None)
+    assert there.sent == 0
+
+
+async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> None:
+    """Each attempt is settled for itself: the mark keeps the word about one from being taken for another's."""
+    assert there.events is not None
+    there.events += [approved()]
+    for attempt in (1, 2):
+        with pytest.raises(Cut):
+            await there.settles(Word.HAPPENED, attempt)
+    assert there.sent == 2
+
+
+async def test_another_call_under_the_request_is_not_answered(there: There) -> None:
+    """Somebody rewrote the session: what was approved is not what would run."""
+    there.events = asked({**CALL, "args": {"amount": 99_999}})
+    with pytest.raises(Altered):
+        await there.answers()
+    assert there.sent == 0
+
+
+async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: There) -> None:
+    began, ends = asyncio.Event(), asyncio.Event()
+
+    async def runs(_: web.Request) -> web.Response:
+        there.events = [*asked(), approved()]
+        began.set()
+        await ends.wait()
+        there.events = [*asked(), approved(), paid()]
+        return web.Response(text="", content_type="text/event-stream")
+
+    there.ear.instead["/run_sse"] = runs
+    answering = asyncio.create_task(there.answers())
+    await asyncio.wait_for(began.wait(), 20)
+    (during,) = (await there.host.look(OURS)).outcomes
+    ends.set()
+    await answering
+    (after,) = (await there.host.look(OURS)).outcomes
+    assert (during.became, after.became) == (Became.RUNNING, Became.DONE)

@@ -1,0 +1,58 @@
+"""The bot in front of our own API: it is known by its title, and nothing is made up for that other servers lack."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from bot.hosts.about import OUR_PORT
+from bot.hosts.adk_host import ForeignHost
+from bot.hosts.remote import RemoteServer
+from runtime import Runner
+from runtime.store.database import Database
+from tests.support.foreign.alone import ran
+from tests.support.foreign.ours import agent
+from tests.support.foreign.visit import Visit
+from tests.support.served import served
+
+
+@pytest.fixture
+async def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str) -> AsyncIterator[Visit]:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    database = await Database.open(sqlite_url)
+    async with served(Runner(agent("clerk"), database)) as url:
+        host = ForeignHost(RemoteServer(url, "clerk"))
+        yield Visit(host)
+        await host.close()
+    await database.close()
+
+
+async def test_what_it_promises_is_counted_on(visit: Visit) -> None:
+    told = await visit.host.capabilities()
+    assert (told.exactly_once, told.edits, told.siblings_together) == (True, True, False)
+    assert told.name.startswith("adk-confirm's own API")
+    assert told.notes == (OUR_PORT,)
+
+
+async def test_a_gated_tool_s_arguments_may_be_edited(visit: Visit) -> None:
+    request = await visit.asks("please deploy search")
+    assert request.can_edit
+    assert request.tool_schema is not None
+    assert request.tool_schema["required"] == ["service"]
+    await visit.approve(request, payload={"service": "mail"})
+    assert ran() == [{"tool": "deploy", "service": "mail"}]
+
+
+async def test_a_tool_that_asks_by_itself_gets_its_payload_and_no_edit(visit: Visit) -> None:
+    request = await visit.asks("please rest 5")
+    assert (request.can_edit, request.wants_payload) == (False, True)
+    await visit.approve(request, payload={"approved_days": 2})
+    assert ran() == [{"tool": "request_time_off", "days": 2}]
+
+
+async def test_a_reason_is_told_once(visit: Visit) -> None:
+    (said,) = await visit.deny(await visit.asks("please deploy search"), reason="Not on a Friday")
+    assert said.count("Not on a Friday") == 1
+    assert ran() == []

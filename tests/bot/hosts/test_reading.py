@@ -1,0 +1,450 @@
+"""Sessions as each ADK writes them, and what is read from them: absent, begun, settled; said, and asked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from types import FrameType
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.hosts.events import event_from
+from bot.hosts.host import Became, HostOutcome, HostRequest, Look
+from bot.hosts.reading import Reading, Standing, read
+from runtime.adk.signing import MARK, Announcement, Verdict, announced, announcing
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+
+ASK = "adk_request_confirmation"
+CALL: JsonObject = {"id": "c1", "name": "reimburse", "args": {"amount": 1500}}
+HINT: JsonObject = {"hint": "Approve?", "confirmed": False}
+WAITS = "This tool call requires confirmation, please approve or reject."
+
+
+def event(author: str, *parts: JsonObject, **more: Json) -> JsonObject:
+    content: JsonObject = {"role": "user" if author == "user" else "model", "parts": [*parts]}
+    return {"author": author, "invocationId": "e-1", "timestamp": 1795224227.5, "content": content, **more}
+
+
+def called() -> JsonObject:
+    return {"functionCall": CALL}
+
+
+def responded(result: JsonObject, name: str = "reimburse", call: str = "c1") -> JsonObject:
+    return {"functionResponse": {"id": call, "name": name, "response": result}}
+
+
+def answered(response: JsonObject, request: str) -> JsonObject:
+    return {"functionResponse": {"id": request, "name": ASK, "response": response}}
+
+
+def said(text: str) -> JsonObject:
+    return {"text": text}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How one ADK writes a session up to the point where it asks."""
+
+    name: str
+    request: str
+    events: Callable[[], list[JsonObject]]
+
+
+def python() -> list[JsonObject]:
+    asking: JsonObject = {
+        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": CALL, "toolConfirmation": HINT}}
+    }
+    asked: JsonObject = {"requestedToolConfirmations": {"c1": HINT}, "skipSummarization": True}
+    return [
+        event("user", said("pay"), id="1"),
+        event("clerk", called(), id="2"),
+        event("clerk", asking, id="3", longRunningToolIds=["r1"]),
+        event("clerk", responded({"error": WAITS}), id="4", actions=asked),
+    ]
+
+
+def javascript() -> list[JsonObject]:
+    """No placeholder, milliseconds, the request's content is the user's."""
+    events = [one for one in python() if one["id"] != "4"]
+    for one in events:
+        one["timestamp"] = 1795224227500
+    events[2]["content"] = {**events[2]["content"], "role": "user"}  # type: ignore[dict-item]  # an object
+    return events
+
+
+def go() -> list[JsonObject]:
+    """Nulls where there is nothing; whole seconds, under another name; words of its own for what waits."""
+    nothing: JsonObject = {"errorCode": "", "longRunningToolIds": None, "partial": False, "groundingMetadata": None}
+    events = [{**nothing, **one} for one in python()]
+    waits = 'error tool "reimburse" requires confirmation, please approve or reject'
+    events[3] = event("clerk", responded({"error": waits}), id="4")
+    for one in events:
+        one["time"] = int(float(str(one.pop("timestamp"))))
+    return events
+
+
+def java() -> list[JsonObject]:
+    """Milliseconds; a sibling's response stands before the request."""
+    events = python()
+    events = [*events[:2], event("clerk", responded({"found": 1}, "lookup", "c0"), id="9"), *events[2:]]
+    for one in events:
+        one["timestamp"] = 1795224227500
+    return events
+
+
+def rust() -> list[JsonObject]:
+    asking: JsonObject = {
+        "functionResponse": {
+            "id": "c1",
+            "name": ASK,
+            "willContinue": True,
+            "response": {"originalFunctionCall": CALL, "toolConfirmation": HINT},
+        }
+    }
+    return [*python()[:2], event("clerk", asking, id="3", longRunningToolIds=["c1"])]
+
+
+def snake() -> list[JsonObject]:
+    text = json.dumps(python())
+    for camel, plain in (("functionCall", "function_call"), ("functionResponse", "function_response")):
+        text = text.replace(f'"{camel}"', f'"{plain}"')
+    found: list[JsonObject] = json.loads(text.replace('"invocationId"', '"invocation_id"'))
+    return found
+
+
+SHAPES = [
+    Shape("python", "r1", python),
+    Shape("javascript", "r1", javascript),
+    Shape("go", "r1", go),
+    Shape("java", "r1", java),
+    Shape("rust", "c1", rust),
+    Shape("snake case", "r1", snake),
+]
+shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+
+
+def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> Look:
+    return read(events).look(running or {}, {})
+
+
+def outcome(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> HostOutcome:
+    (found,) = looked(events, running).outcomes
+    return found
+
+
+@shapes
+class TestEachADK:
+    def test_a_request_is_read_with_what_it_is_about(self, shape: Shape) -> None:
+        (request,) = looked(shape.events()).requests
+        assert request == HostRequest(
+            request_id=shape.request,
+            call_id="c1",
+            tool="reimburse",
+            arguments={"amount": 1500},
+            agent="clerk",
+            invocation_id="e-1",
+            hint="Approve?",
+            can_edit=False,
+        )
+
+    def test_absent_begun_settled(self, shape: Shape) -> None:
+        events, standing = shape.events(), []
+        for more in (None, event("user", answered({"confirmed": True}, shape.request)), event("clerk", responded({}))):
+            events += [more] if more is not None else []
+            standing.append(read(events).standing(shape.request))
+        assert standing == [Standing.ABSENT, Standing.BEGUN, Standing.SETTLED]
+
+    def test_what_came_of_an_approval(self, shape: Shape) -> None:
+        approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
+        assert outcome(approved).became is Became.UNKNOWN
+        assert outcome(approved, {shape.request: 0}).became is Became.RUNNING
+        assert looked(approved, {shape.request: 1}).outcomes == ()  # sent again, and not there yet
+        done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
+        assert (done.became, done.confirmed, done.begun_at, done.ended_at) == (Became.DONE, True, 10.0, 12.0)
+        assert done.text == '{"paid":1500}'
+        failed = outcome([*approved, event("clerk", responded({"error": "no money"}))])
+        assert (failed.became, failed.text) == (Became.FAILED, "no money")
+
+    def test_what_came_of_a_denial(self, shape: Shape) -> None:
+        denied = [*shape.events(), event("user", answered({"confirmed": False}, shape.request))]
+        assert (outcome(denied).became, outcome(denied).confirmed) == (Became.REFUSED, False)
+        refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
+        assert (refused.became, refused.confirmed) == (Became.REFUSED, False)
+
+
+class TestHoles:
+    def test_the_placeholder_may_stand_before_the_request(self) -> None:
+        events = python()
+        events[2], events[3] = events[3], events[2]
+        ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        assert read(events).standing("r1") is Standing.ABSENT
+        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+
+    def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
+        ran = [*python(), event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
+        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+
+    def test_a_tool_that_asked_itself_may_answer_a_denial_as_it_likes(self) -> None:
+        events = python()
+        events[3] = event("clerk", responded({"status": "Manager approval is required."}), id="4")
+        refused = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"ok": 0}))]
+        assert outcome(refused).became is Became.REFUSED
+
+    def test_a_tool_that_failed_in_java_has_failed(self) -> None:
+        failed = responded({"status": "error", "message": "An internal error occurred."})
+        events = [*java(), event("user", answered({"confirmed": True}, "r1")), event("clerk", failed)]
+        assert outcome(events).became is Became.FAILED
+
+    @pytest.mark.parametrize(
+        ("told", "at"),
+        [
+            ({"timestamp": 1795224227.5}, 1795224227.5),
+            ({"timestamp": 1795224227500}, 1795224227.5),
+            ({"time": 1795224227}, 1795224227.0),
+            ({"timestamp": "2026-11-21T01:23:47.5Z"}, 1795224227.5),
+            ({}, None),
+            ({"timestamp": "yesterday"}, None),
+            ({"timestamp": 10**400}, None),
+            ({"timestamp": -5}, None),
+        ],
+    )
+    def test_any_clock_is_read_and_none_is_made_up(self, told: JsonObject, at: float | None) -> None:
+        approval = event("user", answered({"confirmed": True}, "r1"))
+        del approval["timestamp"]
+        assert outcome([*python(), {**approval, **told}]).begun_at == at
+
+    def test_an_answer_that_no_server_takes_settles_nothing(self) -> None:
+        wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
+        for wrong in wrongs:
+            events = [*python(), event("user", answered(wrong, "r1"))]
+            assert read(events).standing("r1") is Standing.ABSENT
+
+    def test_a_response_before_the_answer_is_the_placeholder(self) -> None:
+        events = [*python(), event("user", said("hello")), event("clerk", said("It waits."))]
+        assert read(events).standing("r1") is Standing.ABSENT
+
+    def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
+        assert read([*python(), event("user", answered({"confirmed": True}, "r2"))]).standing("r1") is Standing.ABSENT
+        assert read(python()).standing("r2") is Standing.GONE
+
+    def test_what_a_user_wrote_asks_nothing(self) -> None:
+        events = python()
+        events[2]["author"] = "user"
+        assert looked(events).requests == ()
+
+    def test_a_request_that_cannot_be_read_is_told_and_asks_nobody(self) -> None:
+        events = python()
+        events[2] = event("clerk", {"functionCall": {"id": "r1", "name": ASK, "args": {}}}, id="3")
+        look = looked(events)
+        assert look.requests == ()
+        assert [(one.event, one.failed) for one in look.said] == [("3", True)]
+        assert "originalFunctionCall" in look.said[0].text
+
+    def test_partial_events_count_for_nothing(self) -> None:
+        events = python()
+        events[2]["partial"] = True
+        assert looked(events).requests == ()
+
+    def test_no_session_is_not_an_empty_one(self) -> None:
+        assert not read(None).exists
+        assert read([]).exists
+
+
+class TestWords:
+    def test_by_their_mark(self) -> None:
+        events = [event("user", said("yes"), customMetadata={MARK: "m1"}), event("user", said("yes"), id="2")]
+        assert (heard := read(events).heard("m1", "anything", None)) is not None
+        assert heard.replied is False
+        assert read(events).heard("m2", "no", None) is None
+
+    def test_by_text_and_time_where_no_mark_is_kept(self) -> None:
+        events = [event("user", said("yes"), timestamp=100.0), event("clerk", said("Fine."), id="2")]
+        assert read(events).heard("m1", "yes", None) is None  # never tried before: it is somebody's earlier yes
+        assert read(events).heard("m1", "yes", 101.0) is None
+        assert (heard := read(events).heard("m1", "yes", 99.0)) is not None
+        assert heard.replied
+
+    def test_by_text_alone_where_no_time_is_kept_either(self) -> None:
+        earlier, hello = event("user", said("yes")), event("user", said("hello"), id="2")
+        for one in (earlier, hello):
+            del one["timestamp"]
+        assert read([earlier, hello]).heard("m1", "yes", 99.0) is None  # others spoke since
+        assert read([earlier, hello]).heard("m1", "hello", None) is None
+        assert read([earlier, hello]).heard("m1", "hello", 99.0) is not None
+        assert read([earlier, hello]).heard("m1", "yes", 0.0) is not None  # at any time
+
+    def test_what_another_mark_stands_on_is_not_taken_for_it(self) -> None:
+        events = [event("user", said("yes"), timestamp=100.0, customMetadata={MARK: "m1"})]
+        assert read(events).heard("m2", "yes", 99.0) is None
+
+    def test_what_agents_say_and_fail_at_is_told(self) -> None:
+        blocked = event("clerk", id="3", errorCode="SAFETY", errorMessage="blocked")
+        events = [event("user", said("hi"), id="1"), event("clerk", said("Hello."), id="2"), blocked]
+        assert [(one.text, one.failed) for one in looked(events).said] == [("Hello.", False), ("blocked", True)]
+
+
+class TestPlugin:
+    def test_what_it_announces_is_offered(self) -> None:
+        schema: JsonObject = {"type": "object", "properties": {"amount": {"type": "number"}}}
+        events = python()
+        events[2]["customMetadata"] = announcing(
+            {"c1": Announcement(gated=True, edits=True, signed=True, schema=schema)}
+        )
+        (request,) = looked(events).requests
+        assert (request.can_edit, request.tool_schema) == (True, schema)
+
+    def test_others_metadata_announces_nothing(self) -> None:
+        others: list[JsonObject | None] = [None, {}, {"adkConfirm": 1}, {"adkConfirm": {"calls": {"c1": "yes"}}}]
+        for metadata in others:
+            assert announced(metadata, "c1") is None
+
+    @given(st.booleans(), st.text(), st.text(min_size=1))
+    def test_a_signature_is_of_this_answer_and_no_other(self, confirmed: bool, payload: str, secret: str) -> None:
+        verdict = Verdict(
+            app="app",
+            user="user",
+            session="session",
+            request="r1",
+            tool="pay",
+            arguments={"amount": 1},
+            confirmed=confirmed,
+            payload=payload,
+        )
+        signature = verdict.sign(secret)
+        assert verdict.signed_by(secret, signature)
+        changes: dict[str, object] = {
+            "app": "other",
+            "user": "other",
+            "session": "other",
+            "request": "r2",
+            "tool": "give",
+            "arguments": {"amount": 2},
+            "confirmed": not confirmed,
+            "payload": payload + "x",
+            "nth": 1,
+        }
+        assert set(changes) == {one.name for one in fields(Verdict)}
+        for name, value in changes.items():
+            other: Verdict = replace(verdict, **{name: value})  # type: ignore[arg-type]  # each of its own type
+            assert not other.signed_by(secret, signature)
+        assert not verdict.signed_by(secret + "x", signature)
+        assert not verdict.signed_by(secret, None)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+keys = st.sampled_from(["content", "author", "partial", "id", "timestamp", "actions", "customMetadata", "errorCode"])
+
+
+@given(st.lists(st.dictionaries(keys, json_values, max_size=5), max_size=5))
+def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
+    """An event that means nothing is left out, and said; it never keeps the others from being read."""
+    reading = read([*events, *python()])
+    assert isinstance(reading, Reading)
+    assert reading.standing("r1") is Standing.ABSENT
+    for one in events:
+        try:
+            event_from(one)
+        except Invalid:
+            assert any(said.failed for said in reading.said)
+
+
+histories = st.lists(st.sampled_from(["approve", "deny", "response", "chat", "reply"]), max_size=8)
+
+
+@given(histories)
+def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list[str]) -> None:
+    events = python()
+    for step in history:
+        events.append(
+            {
+                "approve": event("user", answered({"confirmed": True}, "r1")),
+                "deny": event("user", answered({"confirmed": False}, "r1")),
+                "response": event("clerk", responded({"paid": 1})),
+                "chat": event("user", said("hello")),
+                "reply": event("clerk", said("Hm.")),
+            }[step]
+        )
+    answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
+    standing = read(events).standing("r1")
+    if not answers:
+        assert standing is Standing.ABSENT
+        assert [one.request_id for one in looked(events).requests] == ["r1"]
+    else:
+        settled = "response" in history[answers[0] :]
+        assert standing is (Standing.SETTLED if settled else Standing.BEGUN)
+        assert looked(events).requests == ()
+        assert (outcome(events).became is Became.UNKNOWN) == (not settled and history[answers[0]] == "approve")
+
+
+@pytest.mark.parametrize(
+    ("other", "twice"),
+    [
+        (CALL, False),
+        ({**CALL, "args": {"amount": 99999}}, True),
+        ({**CALL, "args": {"amount": 1500.0}}, True),
+        ({**CALL, "name": "deploy"}, True),
+        ({**CALL, "id": "c2"}, True),
+        ({**CALL, "args": {"amount": float("nan")}}, True),
+    ],
+)
+def test_a_request_that_comes_again_about_another_call_is_known(other: JsonObject, twice: bool) -> None:
+    """People would see the first one, and google-adk would run the last one."""
+    again: JsonObject = {
+        "functionCall": {"id": "r1", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
+    }
+    asking = read([*python(), event("hr", again)]).asking("r1")
+    assert asking is not None
+    assert asking.twice is twice
+    assert asking.request.call.arguments == {"amount": 1500}
+
+
+def test_a_session_of_thousands_is_read_in_one_go() -> None:
+    """Each response was looked for among all requests: a server could make hours of a few megabytes."""
+    many = 1000
+    events = python()[:2]
+    for number in range(many):
+        call: JsonObject = {"id": f"c{number}", "name": "reimburse", "args": {}}
+        args: JsonObject = {"originalFunctionCall": call, "toolConfirmation": HINT}
+        events.append(
+            event("clerk", {"functionCall": {"id": f"r{number}", "name": ASK, "args": args}}, id=f"a{number}")
+        )
+    for number in range(many):
+        events.append(event("user", answered({"confirmed": True}, f"r{number}"), id=f"b{number}"))
+        events.append(event("clerk", responded({"result": number}, call=f"c{number}"), id=f"d{number}"))
+    with_same = [event("clerk", responded({"result": number}, call="c7"), id=f"e{number}") for number in range(many)]
+    began = steps_of(lambda: read([*events[: len(events) // 4], *with_same[: many // 4]]))
+    whole = steps_of(lambda: read([*events, *with_same]))
+    assert whole < 6 * began
+    assert [one.after for one in read([*events, *with_same]).askings] == [
+        ({"result": number}, 1795224227.5) for number in range(many)
+    ]
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many lines of `bot.hosts.reading` it takes: the same on a slow machine."""
+    steps = 0
+
+    def in_reading(frame: FrameType, what: str, arg: object) -> object:
+        nonlocal steps
+        steps += what == "line"
+        return in_reading
+
+    def trace(frame: FrameType, what: str, arg: object) -> object:
+        return in_reading if frame.f_code.co_filename == read.__code__.co_filename else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]  # typeshed knows no nested ones
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return steps

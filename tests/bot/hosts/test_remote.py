@@ -1,0 +1,385 @@
+"""What goes over the wire to an ADK server, and what is made of what comes back. The server is a replay with an ear."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from bot.config.settings import Agent
+from bot.confirmation.model import SessionKey
+from bot.hosts import open_host
+from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
+from bot.hosts.host import Cut, Failed, Refused, Unreachable
+from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
+from runtime.adk.signing import MARK
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
+from runtime.wire import Content
+from tests.support.foreign.ear import Ear, Handler, listening
+from tests.support.foreign.visit import Visit
+
+HELLO = Content.of_text("hello")
+OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
+
+
+@pytest.fixture(autouse=True)
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+
+
+@pytest.fixture
+async def store(sqlite_url: str) -> AsyncIterator[Database]:
+    opened = await Database.open(sqlite_url)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def ear() -> AsyncIterator[Ear]:
+    async with listening(Ear()) as opened:
+        yield opened
+
+
+async def run(server: RemoteServer, heard: list[JsonObject] | None = None) -> None:
+    """Says hello; what it heard until it failed, if it does, is in the list."""
+    try:
+        async for event in server.run(OURS, HELLO, {}):
+            if heard is not None:
+                heard.append(event)
+    finally:
+        await server.close()
+
+
+# Out
+
+
+@pytest.mark.parametrize("status", [404, 500])
+async def test_a_server_that_describes_nothing_gets_the_plain_form(ear: Ear, status: int) -> None:
+    ear.undescribed = status
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
+    await visit.approve(request)
+    await host.close()
+    assert set(ear.sent()) == {"appName", "userId", "sessionId", "newMessage", "streaming"}
+    assert (ear.sent()["userId"], ear.sent()["sessionId"]) == (OURS.user, OURS.id)  # whoever clicked
+    assert len(ear.at("/openapi.json")) == 1  # found out once
+
+
+async def test_marks_and_invocations_go_where_they_are_known() -> None:
+    async with listening(Ear(describes=("customMetadata", "invocationId"), resumable=True)) as ear:
+        host = ear.host()
+        visit = Visit(host, OURS)
+        request = await visit.asks("please deploy search", mark="m1")
+        assert ear.sent()["customMetadata"] == {MARK: "m1"}
+        assert "invocationId" not in ear.sent()
+        await visit.approve(request)
+        assert ear.sent()["invocationId"] == request.invocation_id
+        assert not (await host.capabilities()).siblings_together
+        await host.close()
+
+
+async def test_an_app_that_is_not_resumable_gets_no_invocation() -> None:
+    async with listening(Ear(describes=("customMetadata", "invocationId"))) as ear:
+        host = ear.host()
+        visit = Visit(host, OURS)
+        await visit.approve(await visit.asks("please deploy search"))
+        assert "invocationId" not in ear.sent()
+        assert (await host.capabilities()).siblings_together
+        await host.close()
+
+
+async def test_headers_and_the_token_go_with_everything(
+    ear: Ear, monkeypatch: pytest.MonkeyPatch, store: Database
+) -> None:
+    monkeypatch.setenv("ADK_TOKEN", "s3cret")
+    agent = Agent(url=ear.url, app="clerk", headers={"X-Team": "ops"}, token_env="ADK_TOKEN")
+    host = await open_host(agent, store)
+    await Visit(host, OURS).say("hello")
+    await host.close()
+    assert ear.asked
+    for one in ear.asked:
+        assert (one.headers["Authorization"], one.headers["X-Team"]) == ("Bearer s3cret", "ops")
+
+
+async def test_a_token_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+    monkeypatch.delenv("ADK_TOKEN", raising=False)
+    with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
+        await open_host(Agent(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
+
+
+async def test_a_secret_that_could_be_found_by_trying_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
+    monkeypatch.setenv("PLUGIN_SECRET", "too short")
+    with pytest.raises(Invalid, match=r"secret_env: .* 16 characters or more"):
+        await open_host(Agent(url="http://adk", app="clerk", secret_env="PLUGIN_SECRET"), store)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_where_there_are_no_streams_it_runs_without(ear: Ear, status: int) -> None:
+    async def no_streams(_: web.Request) -> web.Response:
+        return web.Response(status=status)
+
+    ear.instead["/run_sse"] = no_streams
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    said = await visit.approve(request)
+    await host.close()
+    assert "search" in said[-1]
+    assert (len(ear.at("/run_sse")), len(ear.at("/run"))) == (1, 2)  # tried once
+
+
+async def test_what_it_can_not_promise_goes_by_what_it_is(ear: Ear) -> None:
+    host = ear.host()
+    told = await host.capabilities()
+    await host.close()
+    assert (told.exactly_once, told.edits, told.patience) == (False, False, 30.0)
+    assert [PORT in told.notes, DENIALS in told.notes, EDITS in told.notes, BROKEN in told.notes] == [True] * 4
+    assert TOGETHER in told.notes
+    assert NO_MARKS in told.notes
+
+    async with listening(Ear(describes=("customMetadata",), resumable=True)) as other:
+        host = other.host()
+        told = await host.capabilities()
+        await host.close()
+    assert TOGETHER not in told.notes
+    assert NO_MARKS not in told.notes
+
+
+# In
+
+
+def streaming(*lines: str) -> Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await stream.prepare(request)
+        for line in lines:
+            await stream.write(line.encode())
+        return stream
+
+    return answer
+
+
+EVENT = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "Hello."}]}})
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        'event: error\ndata: {"error": "the model is gone"}\n\n',
+        'data: {"error": "the model is gone"}\n\n',
+        "Error while running agent: the model is gone\n",
+    ],
+    ids=["go", "python", "early go"],
+)
+async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str) -> None:
+    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", failure, ": still here\n", f"data:{EVENT}\n\n")
+    heard: list[JsonObject] = []
+    with pytest.raises(Failed, match="the model is gone"):
+        await run(ear.server(), heard)
+    assert len(heard) == 2
+
+
+async def test_a_message_without_data_is_none(ear: Ear) -> None:
+    """adk-rs ends its streams with one."""
+    ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", "event: done\ndata: \n\n")
+    heard: list[JsonObject] = []
+    await run(ear.server(), heard)
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize("path", ["/list-apps", "/openapi.json"])
+async def test_behind_a_gateway_that_does_not_find_it_nothing_is_found_out(ear: Ear, path: str) -> None:
+    async def bad_gateway(_: web.Request) -> web.Response:
+        return web.Response(status=502)
+
+    ear.instead[path] = bad_gateway
+    server = ear.server()
+    with pytest.raises(Unreachable):
+        await server.about()
+    ear.instead.clear()
+    assert (await server.about()).name == "an ADK server"
+    await server.close()
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["only this is closed", "the server is gone"])
+async def test_what_describes_the_app_may_be_closed(ear: Ear, gone: bool) -> None:
+    async def closing(_: web.Request) -> web.Response:
+        if gone:
+            ear.instead["/list-apps"] = closing
+        return web.Response(status=403)
+
+    ear.instead["/dev/apps/clerk/build_graph"] = closing
+    server = ear.server()
+    if gone:
+        with pytest.raises(Unreachable):
+            await server.about()
+    else:
+        assert not (await server.about()).resumable
+    await server.close()
+
+
+async def test_an_event_may_be_long_and_come_in_pieces(ear: Ear) -> None:
+    long = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text": "ü" * 2**20}]}}, ensure_ascii=False)
+    ear.instead["/run_sse"] = streaming("data: ", long[:1000], long[1000:], "\r\n\r\n")
+    heard: list[JsonObject] = []
+    await run(ear.server(), heard)
+    assert heard == [json.loads(long)]
+
+
+async def test_a_cut_stream_is_no_end(ear: Ear) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        stream = web.StreamResponse()
+        await stream.prepare(request)
+        await stream.write(f"data: {EVENT}\n\n".encode())
+        assert request.transport is not None
+        request.transport.abort()
+        return stream
+
+    ear.instead["/run_sse"] = cut
+    heard: list[JsonObject] = []
+    with pytest.raises(Cut, match="was lost"):
+        await run(ear.server(), heard)
+    assert len(heard) == 1
+
+
+async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
+    async def broken(_: web.Request) -> web.Response:
+        return web.Response(status=500, text="Internal Server Error")
+
+    ear.instead["/run_sse"] = broken
+    with pytest.raises(Failed, match="500: Internal Server Error"):
+        await run(ear.server())
+
+
+@pytest.mark.parametrize(("status", "again"), [(422, False), (413, False), (429, True), (409, True)])
+async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, status: int, again: bool) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        return web.json_response({"detail": "not like this"}, status=status)
+
+    ear.instead["/run_sse"] = refused
+    with pytest.raises(Unreachable, match="not like this") as error:
+        await run(ear.server())
+    assert isinstance(error.value, Refused) is not again
+
+
+async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> None:
+    host = ear.host()
+    visit = Visit(host, OURS)
+    request = await visit.asks("please deploy search")
+    ear.instead["/run_sse"] = streaming()
+    with pytest.raises(Cut, match="has not kept it") as error:
+        await visit.approve(request)
+    assert error.value.again_after == 30.0  # until then it may still turn up
+    with pytest.raises(Cut, match="may still arrive"):
+        await visit.approve(request)
+    await host.close()
+
+
+async def test_words_that_are_refused_are_not_said_for_ever(ear: Ear) -> None:
+    async def refused(_: web.Request) -> web.Response:
+        return web.Response(status=413, text="1 MB at most")
+
+    ear.instead["/run_sse"] = refused
+    host = ear.host()
+    said = await Visit(host, OURS).say("hello")
+    await host.close()
+    assert said == ["The agent's server did not take this, 413: 1 MB at most. Say it differently."]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_server_that_lets_nobody_in_says_what_to_check(ear: Ear, status: int) -> None:
+    async def locked(_: web.Request) -> web.Response:
+        return web.json_response({"detail": "who are you?"}, status=status)
+
+    ear.instead["/list-apps"] = locked
+    server = ear.server()
+    with pytest.raises(Unreachable, match=r"who are you\?; check \[agent\] token_env and headers"):
+        await server.about()
+    await server.close()
+
+
+@pytest.mark.parametrize(
+    ("listed", "there"),
+    [
+        (lambda: web.Response(status=500), True),
+        (lambda: web.json_response([{"id": OURS.id}]), True),
+        (lambda: web.json_response(None), False),
+    ],
+    ids=["its list can't be read either", "it is listed", "it is not listed"],
+)
+async def test_a_session_that_can_not_be_read_is_none_only_if_it_is_not_listed(
+    ear: Ear, listed: Callable[[], web.Response], there: bool
+) -> None:
+    async def broken(_: web.Request) -> web.Response:
+        return web.Response(status=500, text="session not found, or the database is gone")
+
+    async def sessions(_: web.Request) -> web.Response:
+        return listed()
+
+    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    ear.instead.update({path: sessions, f"{path}/{OURS.id}": broken})
+    server = ear.server()
+    if there:
+        with pytest.raises(Unreachable, match="its session could not be read, 500"):
+            await server.events(OURS)
+    else:
+        assert await server.events(OURS) is None
+    await server.close()
+
+
+async def test_an_address_below_which_there_is_no_api_says_what_to_check(ear: Ear) -> None:
+    server = RemoteServer(f"{ear.url}/ui", "clerk")
+    with pytest.raises(Unreachable, match=r"check \[agent\] url: ADK Go serves its API below /api"):
+        await server.create(OURS)
+    await server.close()
+
+
+async def test_a_run_of_no_events_is_null_in_go(ear: Ear) -> None:
+    async def nothing(_: web.Request) -> web.Response:
+        return web.json_response(None)
+
+    async def no_streams(_: web.Request) -> web.Response:
+        return web.Response(status=404)
+
+    ear.instead.update({"/run": nothing, "/run_sse": no_streams})
+    server = ear.server()
+    await server.create(OURS)
+    assert [event async for event in server.run(OURS, HELLO, {})] == []
+    await server.close()
+
+
+async def test_an_app_that_is_not_there_is_told_with_those_that_are(ear: Ear) -> None:
+    server = RemoteServer(ear.url, "cleark")
+    with pytest.raises(Unreachable, match=r'no app "cleark"; it has clerk'):
+        await server.about()
+    await server.close()
+
+
+async def test_a_server_that_is_down_is_asked_less_and_less_often_and_then_as_before(ear: Ear) -> None:
+    up: list[bool] = []
+
+    async def maybe(_: web.Request) -> web.Response:
+        return web.Response(status=404 if up else 503)
+
+    path = f"/apps/{OURS.app}/users/{OURS.user}/sessions"
+    ear.instead[path] = ear.instead[f"{path}/{OURS.id}"] = maybe
+    server = ear.server()
+
+    async def pause() -> float:
+        with pytest.raises(Unreachable) as error:
+            await server.events(OURS)
+        return error.value.again_after
+
+    assert [await pause() for _ in range(8)] == [1, 2, 4, 8, 16, 32, LONGEST_PAUSE, LONGEST_PAUSE]
+    up.append(True)
+    assert await server.events(OURS) is None
+    up.clear()
+    assert await pause() == 1
+    await server.close()

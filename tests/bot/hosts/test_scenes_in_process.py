@@ -1,0 +1,179 @@
+"""The scenes of `test_servers.py` where the agent is in the bot's own process. Killed, it is the bot that is killed.
+
+The table in docs/servers.md tells of these as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from bot.confirmation.effects import Word
+from bot.hosts.host import Became, HostAnswer
+from tests.support.foreign.alone import ran
+from tests.support.foreign.fifos import hold, let_go
+from tests.support.foreign.inside import played, visiting
+from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS
+from tests.support.foreign.scenes import RESTARTS, SCENES
+from tests.support.foreign.visit import Visit, texts
+from tests.support.kill import child, here
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+HERE = [name for name in SCENES if name not in (*RESTARTS, *ADK_IN_PROCESS.never)]
+TELLING = ("parallel", "chat_in_between")
+"""The scenes in which kinds of sessions differ: enough for the fast tests."""
+
+
+@pytest.fixture(autouse=True)
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'bot.db'}"
+
+
+def scenes(*without: str) -> list[object]:
+    return [
+        pytest.param(name, marks=[] if name in TELLING else [pytest.mark.slow]) for name in HERE if name not in without
+    ]
+
+
+@pytest.mark.parametrize("name", HERE)
+async def test_scene(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "mcp":
+        monkeypatch.setenv("MCP", MCP)
+    await played(ADK_IN_PROCESS, name, "front_app" if name == "sub_agent" else "clerk", store, room)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in HERE if name != "settled"])
+async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name == "mcp":
+        monkeypatch.setenv("MCP", MCP)
+    target = "own_front" if name == "sub_agent" else "own_clerk"
+    await played(OURS_IN_PROCESS, name, target, store, room, one_by_one=True)
+
+
+@pytest.mark.parametrize("name", scenes("mcp"))
+async def test_scene_in_a_resumable_app(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RESUMABLE", "1")
+    target = "front_app" if name == "sub_agent" else "clerk_app"
+    one_by_one = not version("google-adk").startswith("1.")
+    await played(ADK_IN_PROCESS, name, target, store, room, one_by_one=one_by_one)
+
+
+@pytest.mark.parametrize("name", scenes("mcp", "sub_agent"))
+async def test_scene_in_a_runner_with_a_database(
+    name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where google-adk by itself loses a tool's result to a chat in between."""
+    monkeypatch.setenv("SESSIONS", f"sqlite+aiosqlite:///{room / 'their.db'}")
+    await played(ADK_IN_PROCESS, name, "kept", store, room)
+
+
+# Killed: what RESTARTS are here
+
+
+async def asks(target: str, store: str) -> None:
+    async with visiting(target, store) as visit:
+        await visit.asks("please deploy search")
+        here("asked")
+
+
+async def lingers(target: str, store: str) -> None:
+    async with visiting(target, store) as visit:
+        request = await visit.asks("please linger long")
+        noted_call().write_text(request.call_id)
+        approving = asyncio.create_task(visit.approve(request))
+        while not ran():
+            await asyncio.sleep(0.01)
+        here("in the tool")
+        await approving
+
+
+async def deploys(target: str, store: str) -> None:
+    async with visiting(target, store) as visit:
+        await visit.approve(await visit.asks("please deploy search"))
+        here("done")
+
+
+async def killed(function: Callable[[str, str], Awaitable[None]], target: str, store: str, point: str) -> None:
+    async with child(function, target, store) as process:
+        await process.reached(point)
+        process.kill()
+        await process.gone()
+
+
+def noted_call() -> Path:
+    """Where a process about to be killed notes the call that people will be asked about."""
+    return Path(os.environ["TOOL_LOG"]).with_name("call")
+
+
+async def killed_between(target: str, store: str, room: Path) -> None:
+    await killed(asks, target, store, "asked")
+    async with visiting(target, store) as visit:
+        (request,) = await visit.requests()
+        await visit.approve(request)
+        assert ran() == [{"tool": "deploy", "service": "search"}]
+
+
+async def killed_in_a_run(target: str, store: str, room: Path, word: Word = Word.RUN_AGAIN) -> None:
+    hold(room, "long")
+    await killed(lingers, target, store, "in the tool")
+    async with visiting(target, store) as visit:
+        assert await visit.requests() == []
+        (request,) = [one.request_id for one in (await visit.host.look(visit.session)).outcomes]
+        assert await given_again(visit, request) == []
+        (outcome,) = (await visit.host.look(visit.session)).outcomes
+        assert outcome.became is Became.UNKNOWN
+        let_go(room, "long")
+        call = noted_call().read_text()
+        again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
+        approval = again if word is Word.RUN_AGAIN else None
+        said = await texts(visit.host.settle(visit.session, request, call, word, 1, approval))
+    if word is Word.RUN_AGAIN:
+        assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
+    else:
+        assert [*map(list, ran())] == [["tool", "begun"]]
+        assert any("it happened" in text or "took effect" in text for text in said)
+
+
+async def killed_after(target: str, store: str, room: Path) -> None:
+    await killed(deploys, target, store, "done")
+    async with visiting(target, store) as visit:
+        (outcome,) = (await visit.host.look(visit.session)).outcomes
+        assert (outcome.became, outcome.result) == (Became.DONE, {"deployed": "search"})
+        assert await given_again(visit, outcome.request_id) == []
+        assert ran() == [{"tool": "deploy", "service": "search"}]
+
+
+async def given_again(visit: Visit, request_id: str) -> list[str]:
+    """As the mailroom does when it does not know whether the answer got there."""
+    again = HostAnswer(request_id=request_id, call_id="", invocation_id="", confirmed=True)
+    return await texts(visit.host.answer(visit.session, [again]))
+
+
+KILLED = {one.__name__: one for one in (killed_between, killed_in_a_run, killed_after)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["clerk", "own_clerk"])
+@pytest.mark.parametrize("name", RESTARTS)
+async def test_scene_with_a_kill(name: str, target: str, store: str, room: Path) -> None:
+    await KILLED[name](target, store, room)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["clerk", "own_clerk"])
+async def test_killed_in_a_tool_people_may_say_that_it_happened(target: str, store: str, room: Path) -> None:
+    """The scene "settled" of our own runtime, too."""
+    await killed_in_a_run(target, store, room, Word.HAPPENED)

@@ -1,0 +1,114 @@
+"""The bot's host in front of the real servers, and of replays of those that can't run here. The table in
+docs/servers.md is written from here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
+from tests.support.foreign.rig import Foreign
+from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
+
+DOCS = Path(__file__).parents[3] / "docs" / "servers.md"
+
+
+class Running:
+    """Each kind is started once, by the first test that needs it."""
+
+    def __init__(self, room: Path, stack: ExitStack) -> None:
+        self._room, self._stack = room, stack
+        self._servers: dict[str, Foreign] = {}
+
+    def server(self, kind: Kind) -> Foreign:
+        if kind.name not in self._servers:
+            self._servers[kind.name] = self._stack.enter_context(kind.served(self._room / kind.name))
+        server = self._servers[kind.name]
+        if server.process is None:
+            server.start()
+        server.count_anew()
+        return server
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with ExitStack() as stack:
+        yield Running(tmp_path_factory.mktemp("servers"), stack)
+
+
+@pytest.fixture
+async def at(kind: Kind, running: Running) -> AsyncIterator[Scene]:
+    opened = Scene(kind, running.server(kind))
+    yield opened
+    for host in opened.hosts:
+        await host.close()
+
+
+def cases() -> Iterator[object]:
+    """Fast are those with our replays, and those with one real server that need no restart of it."""
+    for kind in KINDS:
+        for name in SCENES:
+            fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out"))
+            marks = [] if fast else [pytest.mark.slow, pytest.mark.timeout(600)]
+            yield pytest.param(kind, name, marks=marks, id=f"{kind.name}-{name}")
+
+
+@pytest.mark.parametrize(("kind", "name"), [*cases()])
+async def test_scene(at: Scene, name: str) -> None:
+    _, play = SCENES[name]
+    await play(at)
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_a_machine_without_node_is_no_excuse_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", ci)
+    (js,) = [kind for kind in KINDS if kind.name == "js"]
+    with pytest.raises(outcome, match="node and npm are not installed"):
+        js.command()
+
+
+# The table
+
+
+def table() -> str:
+    """What works with which server, as these tests have it."""
+    notes: list[str] = []
+
+    def told(word: str, note: str | None) -> str:
+        if note is None:
+            return word
+        if note not in notes:
+            notes.append(note)
+        return f"{word} [{notes.index(note) + 1}]"
+
+    def cell(kind: Kind, name: str) -> str:
+        if name in kind.never:
+            return told("–", kind.never[name])
+        return told("no", kind.lacks[name]) if name in kind.lacks else told("yes", kind.how.get(name))
+
+    kinds = (*IN_PROCESS, *KINDS)
+    rows = [f"| {title} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (title, _) in SCENES.items()]
+    head = f"| | {' | '.join(kind.title for kind in kinds)} |\n|---|{'---|' * len(kinds)}"
+    numbered = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
+    return f"{head}\n" + "\n".join(rows) + f"\n\n{numbered}\n"
+
+
+def test_the_table_in_the_documents_is_this_one() -> None:
+    """`UPDATE_SERVERS=1` writes it anew."""
+    begin, end = MARKS
+    text = DOCS.read_text()
+    if os.environ.get("UPDATE_SERVERS"):
+        text = text[: text.index(begin) + len(begin)] + f"\n{table()}" + text[text.index(end) :]
+        DOCS.write_text(text)
+    assert text[text.index(begin) + len(begin) : text.index(end)] == f"\n{table()}"
+
+
+MARKS = ("<!-- written by the tests: begin -->", "<!-- written by the tests: end -->")

@@ -1,0 +1,75 @@
+"""Where Slack's interactions come from: which workspace, and which organisation, whose token answers them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bot.inbound.message_events import overhear
+from bot.inbound.payloads import at_of, person_of, told_at
+from bot.policy.approvers import Person
+from bot.slack.outbound.calls import Workspace
+
+USER = {"id": "U0ANN", "team_id": "T0HERS"}
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ({"team": {"id": "T0ACME"}, "enterprise": None}, Workspace("T0ACME")),
+        ({"team": {"id": "T0ACME", "enterprise_id": "E0CORP"}}, Workspace("T0ACME", "E0CORP")),
+        ({"team": None, "enterprise": {"id": "E0CORP"}}, Workspace("T0HERS", "E0CORP")),
+        ({"team": {"id": "T0HERS"}, "view": {"app_installed_team_id": "T0ACME"}}, Workspace("T0ACME")),
+        ({"team": None, "view": {"app_installed_team_id": "E0CORP"}}, Workspace("T0HERS", "E0CORP")),
+    ],
+)
+def test_a_click_or_a_form(body: dict[str, Any], at: Workspace) -> None:
+    assert at_of({"user": USER, **body}) == at
+
+
+@pytest.mark.parametrize(
+    ("body", "at"),
+    [
+        ({"team_id": "T0ACME"}, Workspace("T0ACME")),
+        ({"team_id": "T0ACME", "enterprise_id": "E0CORP"}, Workspace("T0ACME", "E0CORP")),
+        ({"team_id": "T0ACME", "authorizations": [{"enterprise_id": "E0CORP"}]}, Workspace("T0ACME", "E0CORP")),
+        ({"team_id": "T0ACME", "context_enterprise_id": "E0CORP", "authorizations": []}, Workspace("T0ACME", "E0CORP")),
+        (
+            {"team_id": "T0ACME", "context_enterprise_id": "E0OTHER", "authorizations": [{"enterprise_id": None}]},
+            Workspace("T0ACME"),
+        ),
+    ],
+)
+def test_an_event_or_a_command(body: dict[str, Any], at: Workspace) -> None:
+    assert told_at(body) == at
+
+
+@pytest.mark.parametrize(
+    ("user", "who"),
+    [
+        ({"id": "U0ANN", "team_id": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"id": "U0ANN"}, Person("T0ACME", "U0ANN")),
+        ({"id": "U0ANN", "team_id": "E0CORP"}, Person("T0ACME", "U0ANN")),
+    ],
+)
+def test_who_clicked_is_of_their_own_workspace(user: dict[str, Any], who: Person) -> None:
+    assert person_of({"user": user, "team": {"id": "T0ACME", "enterprise_id": "E0CORP"}}) == who
+
+
+@pytest.mark.parametrize(
+    ("told", "who"),
+    [
+        ({}, Person("T0ACME", "U0ANN")),
+        ({"team": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "T0HERS", "team": "T0ACME"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "E0CORP", "team": "T0HERS"}, Person("T0HERS", "U0ANN")),
+        ({"user_team": "E0CORP", "team": "E0CORP"}, Person("T0ACME", "U0ANN")),
+    ],
+)
+def test_who_spoke_is_who_clicks(told: dict[str, Any], who: Person) -> None:
+    """Slack may tell the organisation with words and the workspace with a click: it is the same person."""
+    event = {"user": "U0ANN", "channel": "C1", "ts": "1.1", "text": "<@U0BOT> hi", **told}
+    heard = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
+    assert heard is not None
+    assert heard.heard.person == who

@@ -1,0 +1,150 @@
+"""A form that Slack does not open: whoever waits for it hears so within seconds, wherever they pressed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from bot.inbound.after_ack import Addressee, Errands
+from bot.inbound.home_and_commands import HISTORY
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.faults import Fault, Faults
+from tests.support.office import Office, office
+from tests.support.outgoing import outgoing
+
+LATER = "Slack does not show the form now: too much was asked of it. Try again in 30 s."
+UNSURE = "Slack did not say whether it shows the form. If you don't see it, try again."
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What Slack does instead of opening a form, and what whoever pressed hears."""
+
+    begins: Callable[[Faults, str], Fault]
+    told: str
+
+
+WRONGS = {
+    "is-limited": Wrong(lambda faults, method: faults.limits(method, retry_after=30), LATER),
+    "fails": Wrong(lambda faults, method: faults.fails(method, status=503), UNSURE),
+    "is-cut-off": Wrong(lambda faults, method: faults.cuts(method), UNSURE),
+    "hangs": Wrong(lambda faults, method: faults.hangs(method), UNSURE),
+    "came-too-late": Wrong(
+        lambda faults, method: faults.refuses(method, "expired_trigger_id"),
+        "It took too long to open the window. Press the button again.",
+    ),
+    "is-refused": Wrong(
+        lambda faults, method: faults.refuses(method, "invalid_blocks"),
+        "Slack refused to show the form (invalid_blocks). Tell whoever runs this app: its log has the reason.",
+    ),
+}
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("wrong", WRONGS)
+async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, wrong: str) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    WRONGS[wrong].begins(at.slack.faults, "views.open")
+
+    await at.bob.clicks(card, "Deny")
+
+    told = await at.bob.finds(WRONGS[wrong].told, at.deploys, thread=card)
+    assert told.ephemeral
+    assert told.message.only_for == at.bob.id
+    assert "the form failed: " in caplog.text
+    assert "trying again" not in caplog.text
+    assert at.bob.modal() is None
+
+
+async def from_home(at: Office, card: Seen) -> None:
+    await (await at.bob.opens_home("reimburse")).clicks("Deny")
+
+
+async def from_a_batch(at: Office, card: Seen) -> None:
+    await at.ann.says("@adk-confirm reimburse 1600 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
+    home = await at.bob.opens_home("Waiting for you (3)")
+    await home.ticks("Decide together")
+    await home.clicks("Approve ticked…")
+
+
+async def from_a_list(at: Office, card: Seen) -> None:
+    await at.bob.commands("/approvals", "", at.deploys)
+    shown = await at.bob.finds("Waiting for you (1)", at.deploys)
+    await at.bob.clicks(shown, "Deny")
+
+
+async def from_a_shortcut(at: Office, card: Seen) -> None:
+    await at.bob.shortcut(HISTORY, at.bob.now(card))
+
+
+@pytest.mark.parametrize("wrong", ["is-limited", "is-cut-off"])
+@pytest.mark.parametrize(
+    ("press", "what", "direct"),
+    [
+        (from_home, "the form", True),
+        (from_a_batch, "the form", True),
+        (from_a_list, "the form", False),
+        (from_a_shortcut, "the history", False),
+    ],
+)
+async def test_a_form_from_elsewhere(
+    at: Office, press: Callable[[Office, Seen], Awaitable[None]], what: str, direct: bool, wrong: str
+) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    WRONGS[wrong].begins(at.slack.faults, "views.open")
+    await press(at, card)
+    await at.bob.finds(WRONGS[wrong].told.replace("the form", what), None if direct else at.deploys)
+
+
+async def test_a_history_that_stops_half_way(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    at.slack.faults.fails("views.update", times=2)
+    await at.bob.shortcut(HISTORY, at.bob.now(card))
+    await at.bob.finds("Slack failed, and did not show the history. Try again.", at.deploys, thread=card)
+
+
+async def test_a_list_that_slack_takes_nowhere_at_first(at: Office) -> None:
+    at.slack.faults.fails("response_url")
+    at.slack.faults.fails("chat.postEphemeral", times=2)
+    await at.bob.commands("/approvals", "", at.deploys)
+    await at.bob.finds("Slack failed, and did not show the list. Try again.", at.deploys)
+
+
+async def test_words_beside_a_card_are_tried_again_while_slack_fails(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for the team dinner")
+    at.slack.faults.cuts("views.open")
+    at.slack.faults.cuts("response_url")
+    at.slack.faults.fails("chat.postEphemeral", times=3)
+    await at.bob.clicks(card, "Deny")
+    await at.bob.finds(UNSURE, at.deploys, thread=card)
+
+
+async def test_an_error_that_nobody_expected_is_logged_with_its_reason_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with outgoing() as out:
+        errands = Errands(out.sender)
+
+        async def breaks() -> None:
+            await asyncio.sleep(0)
+            raise KeyError("amount")
+
+        to = Addressee({"team": out.ann.user.team_id, "user": out.ann.id, "channel": out.deploys.id})
+        errands.begin("the form", breaks(), to)
+        await errands.drain()
+
+        await out.ann.finds("Something went wrong here, so the form can't be shown. Tell whoever", out.deploys)
+    (record,) = [record for record in caplog.records if record.name == "bot.inbound.after_ack"]
+    assert record.levelno == logging.ERROR
+    assert record.getMessage() == "the form failed: KeyError"
+    assert record.exc_info is not None

@@ -1,0 +1,159 @@
+"""Bytes that anybody can send to the bot: until they are signed they are counted and hashed, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import gzip
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import aiohttp
+import pytest
+from sqlalchemy import func, insert, select
+from typing_extensions import Buffer
+
+from bot.inbound.http import MOST_BYTES, MOST_FIELDS
+from bot.sandbox.server.delivery import Reply
+from bot.sandbox.server.server import FakeSlack
+from bot.slack.workspaces.installations import MOST_STATES, states
+from runtime.store.database import Tx
+from tests.support.office import Office, Opens, office
+from tests.support.workspaces import begin, distributed, install, several
+
+pytestmark = pytest.mark.filterwarnings("ignore:BasicAuth is deprecated")
+
+FORM, JSON = "application/x-www-form-urlencoded", "application/json"
+SLOW = "slow-codec"
+
+
+@pytest.fixture
+def decoded() -> Iterator[list[int]]:
+    """How much was handed to a decoder that only its sender asks for. Python's own punycode takes a minute for 3 MB."""
+    asked: list[int] = []
+
+    def decode(data: Buffer, errors: str = "strict", /) -> tuple[str, int]:
+        asked.append(len(bytes(data)))
+        return bytes(data).decode("latin-1"), len(bytes(data))
+
+    def find(name: str) -> codecs.CodecInfo | None:
+        return codecs.CodecInfo(codecs.latin_1_encode, decode, name=SLOW) if name.replace("_", "-") == SLOW else None
+
+    codecs.register(find)
+    yield asked
+    codecs.unregister(find)
+
+
+async def sends(at: Office, body: bytes, headers: dict[str, str]) -> Reply:
+    async with (
+        aiohttp.ClientSession() as http,
+        http.post(at.slack.outbox.request_url, data=io.BytesIO(body), headers=headers) as got,
+    ):
+        return Reply(got.status, await got.text(), no_retry=False)
+
+
+async def test_a_stranger_decides_nothing_about_how_bytes_are_read(open_office: Opens, decoded: list[int]) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        body = b"a" * (MOST_BYTES - 1)
+        good = at.slack.outbox.signed(body.decode(), JSON)
+        for kind in (f"{JSON}; charset={SLOW}", f"{FORM}; charset={SLOW}", f"{JSON}; charset=punycode"):
+            unsigned = {**good, "Content-Type": kind, "X-Slack-Signature": f"v0={'0' * 64}"}
+            stranger = asyncio.create_task(sends(at, body, unsigned))
+            assert (await at.oscar.clicks(at.oscar.now(card), "Approve")).acked
+            assert (await stranger).status == 401
+        assert decoded == []
+
+        signed = await sends(at, body, {**good, "Content-Type": f"{JSON}; charset={SLOW}"})
+        assert (signed.status, "no JSON" in signed.text) == (400, True)
+        assert decoded == [], "UTF-8, whatever the sender says"
+
+
+async def test_slacks_body_is_utf_8_and_not_compressed(open_office: Opens) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        raw = urlencode({"payload": json.dumps({"type": "block_actions"})})
+        good = at.slack.outbox.signed(raw, FORM)
+        for encoding in ("gzip", "deflate", "br", "x-gzip", "gzip, identity"):
+            for body in (raw.encode(), gzip.compress(raw.encode()), gzip.compress(b" " * (1 << 26))):
+                reply = await sends(at, body, {**good, "Content-Encoding": encoding})
+                assert (reply.status, "uncompressed" in reply.text) == (400, True)
+        assert (await sends(at, raw.encode(), {**good, "Content-Encoding": "identity"})).status == 400  # its shape
+
+        fields = "&".join(["a=1"] * (MOST_FIELDS + 1))
+        reply = await sends(at, fields.encode(), at.slack.outbox.signed(fields, FORM))
+        assert (reply.status, "more than 100 fields" in reply.text) == (400, True)
+        assert "0 of 1 approval" in at.ann.now(card)
+
+
+async def test_what_can_be_refused_by_its_head_is_not_read(open_office: Opens) -> None:
+    """The body of these never ends: the answer does not wait for it."""
+    async with open_office() as at:
+        good = at.slack.outbox.signed("{}", JSON)
+        stamp, signature = "X-Slack-Request-Timestamp", "X-Slack-Signature"
+        heads = (
+            {**good, stamp: ""},
+            {**good, stamp: str(int(time.time()) - 301)},
+            {**good, stamp: str(int(time.time()) + 301)},
+            {**good, signature: ""},
+            {**good, signature: "v0=guessed"},
+            {**good, "Content-Encoding": "gzip"},
+        )
+        address = urlsplit(at.slack.outbox.request_url)
+        for head in heads:
+            reader, writer = await asyncio.open_connection(address.hostname, address.port)
+            lines = [f"POST {address.path} HTTP/1.1", "Host: bot", "Content-Length: 1000000"]
+            lines += [f"{name}: {value}" for name, value in head.items()]
+            writer.write("\r\n".join([*lines, "", "{"]).encode())
+            async with asyncio.timeout(30):
+                assert (await reader.readline()).split()[1] in (b"400", b"401"), head
+            writer.close()
+
+
+# Installing
+
+
+@pytest.fixture
+async def at(sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with FakeSlack(distributed()) as slack:
+        opens = partial(office, sqlite_stocked, tmp_path / "tools.log", monkeypatch, slack=slack, env=several(slack))
+        async with opens() as opened:
+            yield opened
+
+
+@pytest.mark.parametrize("path", ["/slack/install", "/slack/oauth_redirect"])
+async def test_a_body_on_the_pages_of_an_installation_is_not_read(at: Office, decoded: list[int], path: str) -> None:
+    headers = {"Content-Type": f"text/plain; charset={SLOW}"}
+    async with (
+        aiohttp.ClientSession() as http,
+        http.get(f"{at.bot.url}{path}", data=io.BytesIO(b"a" * 10_000), headers=headers, allow_redirects=False) as got,
+    ):
+        assert got.status in (302, 400)
+    address = urlsplit(at.bot.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: bot\r\nContent-Length: 1000000\r\n\r\n".encode())
+    async with asyncio.timeout(30):
+        assert (await reader.readline()).split()[1] in (b"302", b"400"), "it waits for a body that never comes"
+    writer.close()
+    assert decoded == []
+
+
+async def test_whoever_asks_for_states_again_and_again_fills_no_disk(at: Office) -> None:
+    def many(tx: Tx) -> None:
+        latest = tx.execute(select(states.c.expire_at)).scalars().one()
+        made = [{"state": f"s{number}", "expire_at": latest} for number in range(MOST_STATES + 100)]
+        tx.execute(insert(states), made)
+
+    def count(tx: Tx) -> int:
+        return int(tx.execute(select(func.count()).select_from(states)).scalar_one())
+
+    await begin(at.bot.url)
+    await at.bot.database.run(many)
+    await begin(at.bot.url)
+    assert await at.bot.database.read(count) == MOST_STATES
+    assert (await install(at.bot.url, at.lead)).status == 200

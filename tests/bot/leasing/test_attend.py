@@ -1,0 +1,333 @@
+"""What is due is attended, what fails comes up later, and what is parked still keeps its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
+
+from bot.leasing.lease_loop import MOST_FAILURES, SKIPPED, Attendant, Kind, NotNow, claim_due, postpone
+from runtime.errors import Invalid
+from runtime.store.database import Database, Tx
+from runtime.store.lease import Lease, lease_columns
+
+rows = Table(
+    "test_rows",
+    MetaData(),
+    Column("key", String(64), primary_key=True),
+    Column("whose", String(64)),
+    Column("due_at", Double),
+    Column("owed_since", Double),
+    Column("parked_at", Double),
+    Column("failures", Integer, nullable=False, server_default="0"),
+    Column("trouble", Text),
+    *lease_columns(),
+)
+
+
+async def with_rows(database: Database, *keys: str) -> None:
+    def make(tx: Tx) -> None:
+        rows.create(tx.connection)
+        tx.execute(insert(rows), [{"key": key, "due_at": tx.now()} for key in keys])
+
+    await database.run(make)
+
+
+def done(tx: Tx, key: str) -> None:
+    tx.execute(update(rows).where(rows.c.key == key).values(due_at=None))
+
+
+async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: Database) -> None:
+    await with_rows(database, "bad", "good")
+    attended: list[str] = []
+    both = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(set(attended)) == 2:
+            both.set()
+        if key == "bad":
+            raise Invalid("This one can't be done.")
+        await database.run(done, key)
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(both.wait(), 10)
+    attendant.stop()
+    await running
+
+    def look(tx: Tx) -> dict[str, tuple[int, str | None, bool]]:
+        found = tx.execute(select(rows.c.key, rows.c.failures, rows.c.trouble, rows.c.due_at))
+        return {row.key: (row.failures, row.trouble, row.due_at is None) for row in found}
+
+    seen = await database.read(look)
+    assert seen["good"] == (0, None, True)
+    assert seen["bad"] == (1, "This one can't be done.", False)
+
+
+async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given back at once it would come up at once, and keep a processor busy for good."""
+    await with_rows(database, "bad", "good")
+    attended: list[str] = []
+    told, both = asyncio.Event(), asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(attended) == 3:
+            both.set()
+        if key == "bad":
+            raise Invalid("This one can't be done.")
+        if told.is_set():
+            await database.run(done, key)
+        else:
+            told.set()
+
+    def unreadable(tx: Tx, key: str) -> float | None:
+        if key == "bad":
+            raise Invalid("Nor can it be read.")
+        return None
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(both.wait(), 10)
+    attendant.stop()
+    await running
+    assert sorted(attended) == ["bad", "good", "good"], "the good one comes up again, and that one does not"
+    assert "test_rows bad could not be put off, and is left to its lease" in caplog.text
+
+
+async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(database: Database) -> None:
+    await with_rows(database, "late", "patient")
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError("nobody attends here")
+
+    def put_off(tx: Tx) -> dict[str, float]:
+        now = tx.now()
+        kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
+        for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
+        return {row.key: row.due_at - now for row in tx.execute(select(rows.c.key, rows.c.due_at))}
+
+    due = await database.run(put_off)
+    assert due["late"] == pytest.approx(60, abs=1)
+    assert due["patient"] >= 3600
+
+
+async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline(database: Database) -> None:
+    await with_rows(database, "late", "hopeless")
+    deadline = 4_000_000_000.0
+
+    async def attend(key: str, lease: Lease) -> None:
+        raise AssertionError("nobody attends here")
+
+    kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: deadline if key == "late" else None)
+
+    def fail(tx: Tx) -> None:
+        tx.execute(update(rows).values(due_at=tx.now(), lease_token=None, lease_until=None))
+        for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
+            postpone(tx, kind, key, claim.due_at, None, "no", counted=True)
+
+    for _ in range(MOST_FAILURES):
+        await database.run(fail)
+
+    def look(tx: Tx) -> dict[str, tuple[float | None, bool]]:
+        found = tx.execute(select(rows.c.key, rows.c.due_at, rows.c.parked_at))
+        return {row.key: (row.due_at, row.parked_at is not None) for row in found}
+
+    assert await database.read(look) == {"late": (deadline, True), "hopeless": (None, True)}
+
+
+async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> None:
+    await with_rows(database, "x")
+    tried = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        tried.set()
+        raise NotNow(60.0, "Runs are paused.")
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(tried.wait(), 10)
+    attendant.stop()
+    await running
+
+    def look(tx: Tx) -> tuple[int, float]:
+        row = tx.execute(select(rows.c.failures, rows.c.due_at)).one()
+        return row.failures, row.due_at - tx.now()
+
+    failures, ahead = await database.run(look)
+    assert failures == 0
+    assert 30 < ahead <= 60
+
+
+async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database: Database) -> None:
+    """A vote that is stored while a card waits for Slack is counted at once."""
+    await with_rows(database, "x")
+    attended: list[str] = []
+    again = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if len(attended) == 2:
+            again.set()
+            return
+        await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
+        raise NotNow(3600.0, "Slack takes none now.")
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(again.wait(), 10)
+    attendant.stop()
+    await running
+
+
+@pytest.mark.parametrize("ends", ["well", "by a write", "in trouble"])
+async def test_who_lost_a_row_leaves_it_as_it_is(
+    database: Database, caplog: pytest.LogCaptureFixture, ends: str
+) -> None:
+    """Nothing is written, put off or given back: it is another's."""
+    await with_rows(database, "x")
+    attendant: Attendant
+
+    def stolen(tx: Tx) -> None:
+        tx.execute(update(rows).values(lease_token="another's", lease_until=tx.now() + 60))
+
+    async def attend(key: str, lease: Lease) -> None:
+        await database.run(stolen)
+        attendant.stop()
+        if ends == "in trouble":
+            raise Invalid("This can't be done.")
+        if ends == "by a write":
+            await lease.run(done, key)
+
+    def look(tx: Tx) -> tuple[str, int, str | None, bool]:
+        row = tx.execute(select(rows)).one()
+        return row.lease_token, row.failures, row.trouble, row.due_at is None
+
+    with caplog.at_level("INFO"):
+        attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+        await asyncio.wait_for(attendant.run(), 10)
+    assert await database.read(look) == ("another's", 0, None, False)
+    told = "test_rows x was taken over by another process; nothing more was written here"
+    assert (told in caplog.messages) is (ends != "well")
+
+
+async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lapsed(database: Database) -> None:
+    await with_rows(database, "x")
+    attended = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        await lease.run(done, key)
+        attended.set()
+
+    def held(tx: Tx) -> None:
+        tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
+
+    await database.run(held)
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=3600)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(attended.wait(), 10)
+    attendant.stop()
+    await running
+
+
+def set_row(tx: Tx, key: str, /, **values: float | None) -> None:
+    tx.execute(update(rows).where(rows.c.key == key).values(values))
+
+
+async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_take_them_from_itself(
+    database: Database,
+) -> None:
+    await with_rows(database, "x", "y")
+    attended: list[str] = []
+    another = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.append(key)
+        if key == "x":
+            await database.run(set_row, "x", lease_until=1.0)
+            await database.run(set_row, "y", due_at=2.0)
+            await another.wait()
+        else:
+            another.set()
+        await lease.run(done, key)
+
+    await database.run(set_row, "y", due_at=None)
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.05)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(another.wait(), 10)
+    attendant.stop()
+    await running
+    assert attended == ["x", "y"]
+
+
+async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "bot.leasing.lease_loop")
+    await with_rows(database, "x")
+    tries = 0
+    finished = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise NotNow(0.01, f"Runs are paused, try {tries}.")
+        await lease.run(done, key)
+        finished.set()
+
+    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.02)
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(finished.wait(), 10)
+    attendant.stop()
+    await running
+    told = [(record.levelname, record.getMessage()) for record in caplog.records if "put off" in record.getMessage()]
+    assert told == [
+        ("INFO", "test_rows x is put off for 0.01 s: Runs are paused, try 1."),
+        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 2."),
+        ("DEBUG", "test_rows x is put off for 0.01 s: Runs are paused, try 3."),
+    ]
+
+
+async def nobody(key: str, lease: Lease) -> None:
+    raise AssertionError("nobody attends here")
+
+
+TURNS = Kind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose)
+
+
+async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:
+    """Four hundred rows of one person are due first; of the others each has one."""
+
+    def claim_twice(tx: Tx) -> tuple[list[str], list[str], list[str]]:
+        rows.create(tx.connection)
+        flood = [{"key": f"a{n:03}", "whose": "ann", "due_at": n / 1000} for n in range(400)]
+        tx.execute(insert(rows), [*flood, {"key": "b", "whose": "bob", "due_at": 1.0}])
+        tx.execute(insert(rows), [{"key": f"n{n}", "due_at": 2.0 + n} for n in range(2)])
+        first, _ = claim_due(tx, TURNS, 8, 30.0)
+        at_work = {key: claim.turn for key, claim in first}
+        second, pause = claim_due(tx, TURNS, 8, 30.0, at_work)
+        assert pause == SKIPPED
+        tx.execute(insert(rows), [{"key": "c", "whose": "cyd", "due_at": 3.0}])
+        third, _ = claim_due(tx, TURNS, 8, 30.0, at_work)
+        return [key for key, _ in first], [key for key, _ in second], [key for key, _ in third]
+
+    first, second, third = await database.run(claim_twice)
+    assert sorted(first) == ["a000", "a001", "a002", "a003", "b", "n0", "n1"], "half of the slots at most"
+    assert second == []
+    assert third == ["c"]
+
+
+async def test_without_anybody_else_somebody_has_half_of_the_slots(database: Database) -> None:
+    def claim(tx: Tx) -> list[str]:
+        rows.create(tx.connection)
+        tx.execute(insert(rows), [{"key": f"a{n}", "whose": "ann", "due_at": float(n)} for n in range(9)])
+        claimed, _ = claim_due(tx, TURNS, 2, 30.0)
+        again, _ = claim_due(tx, TURNS, 6, 30.0, {key: claim.turn for key, claim in claimed})
+        return [key for key, _ in (*claimed, *again)]
+
+    assert await database.run(claim) == ["a0", "a1", "a2", "a3"]

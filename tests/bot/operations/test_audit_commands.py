@@ -1,0 +1,202 @@
+"""`adk-confirm audit export`, `show` and `verify`, as whoever has to account for what was done uses them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.effects import Step
+from bot.confirmation.model import VoteKind
+from bot.operations.audit_export import COLUMNS
+from bot.store.audit_log import Wanted, pages
+from bot.store.repository import write_step
+from bot.store.tables import chains
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA, BEN, MALLORY
+
+
+@pytest.fixture
+async def at(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
+        yield made
+
+
+async def deployed(at: Backoffice, **arguments: str) -> str:
+    """Asked, edited by Anna, refused to Mallory, approved by both, done."""
+    deploy = await at.asks("deploy_api", {"version": "2.4.1", "note": "=cmd()", **arguments})
+    await at.vote(deploy, MALLORY)
+    await at.vote(deploy, ANNA, version="2.4.2")
+    await at.vote(deploy, BEN)
+    await at.runs(deploy, '{"ok":"\\u001b[2J"}')
+    return deploy
+
+
+async def test_every_line_is_exported_in_the_order_of_time(at: Backoffice) -> None:
+    await deployed(at)
+    at.clock.passes(hours=1)
+    await at.hears("and refund", thread="2.2")
+    refund = await at.asks("refund", {"amount": 1500})
+    await at.vote(refund, ANNA, VoteKind.DENY, reason="too much")
+    said = await at.command("audit", "export")
+    lines = [json.loads(line) for line in said.lines]
+    assert [line["kind"] for line in lines] == [
+        *("asked", "vote refused", "edited", "approval", "approved", "begun", "done"),
+        *("asked", "denied"),
+    ]
+    assert [line["tool"] for line in lines] == ["deploy_api"] * 7 + ["refund"] * 2
+    assert lines[2]["content"]["diff"] == [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
+    assert lines[-1]["content"]["reason"] == "too much"
+
+
+async def test_what_is_wanted_can_be_said(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    at.clock.passes(hours=2)
+    session = await at.hears("and refund", thread="2.2")
+    await at.asks("refund", {"amount": 1500})
+
+    async def kinds(*options: str) -> list[str]:
+        return [json.loads(line)["kind"] for line in (await at.command("audit", "export", *options)).lines]
+
+    everything = len(await kinds())
+    assert everything == 8
+    later = (at.clock.now.isoformat(),)
+    assert await kinds("--since", *later) == ["asked"]
+    assert len(await kinds("--until", *later)) == 7
+    assert len(await kinds("--tool", "deploy_api")) == len(await kinds("--tool", "deploy_*")) == 7
+    assert await kinds("--tool", "deploy") == []
+    assert await kinds("--session", session) == await kinds("--session", at.key) == ["asked"]
+    assert await kinds("--session", "system") == []
+    assert len(await kinds("--until", at.clock.now.date().isoformat())) == everything, "a day is meant to its end"
+    assert deploy
+
+
+async def test_a_spreadsheet_can_open_it(at: Backoffice) -> None:
+    deploy = await at.asks("deploy_api", {"version": "2.4.1"}, hint="=HYPERLINK(1)")
+    await at.vote(deploy, ANNA, VoteKind.DENY, reason='@SUM(1)\nno,"no"')
+    said = await at.command("audit", "export", "--format", "csv")
+    asked, denied = csv.DictReader(io.StringIO(said.out))
+    assert tuple(asked) == COLUMNS
+    assert asked["text"] == "'=HYPERLINK(1)"
+    assert denied["reason"] == '\'@SUM(1)\nno,"no"'
+    assert denied["who"] == "T0ACME/U0ANNA"
+
+
+async def test_a_file_is_whole_and_its_owners_own(at: Backoffice) -> None:
+    await deployed(at)
+    said = await at.command("audit", "export", "--output", "ledger.jsonl")
+    assert said.out == "7 lines are in ledger.jsonl.\n"
+    written = at.directory / "ledger.jsonl"
+    assert written.read_text() == (await at.command("audit", "export")).out
+    assert stat.S_IMODE(written.stat().st_mode) == 0o600
+    said = await at.command("audit", "export", "--format", "csv", "--output", "ledger.csv")
+    assert said.out == "7 lines are in ledger.csv.\n"
+    assert await at.refusal("audit", "export", "--output", "none/ledger.csv") == (
+        "none/ledger.csv can't be written: No such file or directory. Name another file with --output."
+    )
+    assert sorted(path.suffix for path in at.directory.glob("ledger*")) == [".csv", ".jsonl"]
+
+
+async def test_an_export_goes_page_by_page(at: Backoffice) -> None:
+    """However the pages fall, no line is missing and none is there twice, also of those written at one instant."""
+    for _ in range(3):
+        await at.asks("refund", {"amount": 1})
+    await at.asks("lookup", {})
+    (whole,) = [page async for page in pages(at.database, Wanted())]
+    for size in (1, 2, 3, 4):
+        assert [line async for page in pages(at.database, Wanted(), size=size) for line in page] == whole
+        parts = [page async for page in pages(at.database, Wanted(tool="re*"), size=size)]
+        assert [line for page in parts for line in page] == whole[:3]
+
+
+async def test_one_story_is_told_in_full(at: Backoffice) -> None:
+    deploy = await deployed(at, long="x" * 500)
+    said = await at.command("audit", "show", deploy)
+    when = at.clock.now.strftime("%Y-%m-%d %H:%M:%S UTC")
+    assert said.lines[:2] == [
+        f"Confirmation {deploy}",
+        f"deploy_api: approved, done; revision 2; confirmation {deploy}",
+    ]
+    story = said.lines[said.lines.index("") + 1 :]
+    assert [line.removeprefix(f"{when}  ") for line in story if line.startswith(when)] == [
+        "⏳ deploy_api needs approval.",
+        "✋ The word of U0MALLORY on deploy_api did not count: the policy names others.",
+        "✏️ U0ANNA edited deploy_api. This is revision 2; earlier approvals fell.",
+        "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
+        "👍 deploy_api is approved by U0ANNA and U0BEN.",
+        "▶️ deploy_api started.",
+        "✅ deploy_api ran in less than a second.",
+    ]
+    assert "    version: 2.4.1 → 2.4.2" in story
+    assert f'    long: "{"x" * 500}"' in story
+    assert "    as user:U0BEN, by button, on revision 2" in story
+    assert '    {"ok": "\\u001b[2J"}' in story, "nothing that a tool says moves the cursor"
+    assert (await at.command("audit", "show", deploy[:8])).out == said.out
+    session = await at.command("audit", "show", at.key)
+    assert session.lines[0] == f"Session {at.key}"
+    assert session.lines[session.lines.index("") :] == said.lines[said.lines.index("") :]
+
+
+async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
+    await at.command("pause")
+    said = await at.command("audit", "show", "system")
+    assert said.lines[-1].endswith("Runs are paused. Approved calls start once they are resumed.")
+
+
+async def test_it_verifies(at: Backoffice) -> None:
+    assert (await at.command("audit", "verify")).out == (
+        "consistent: 0 lines in 0 chains; only an anchor (--anchor FILE) can show that none were cut off at the end\n"
+    )
+    await deployed(at)
+    said = await at.command("audit", "verify")
+    assert (said.code, said.out.partition(";")[0]) == (0, "consistent: 7 lines in 1 chain")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "abcdef12"], "There is no confirmation and no session abcdef12 in this store. "),
+        (["export", "--session", "slack-x"], "There is no session slack-x in this store. A session's id looks like "),
+        (["export", "--since", "last week"], "--since 'last week' is no point in time: write 2030-01-31, "),
+        (["export", "--until", "2030-02-31"], "--until '2030-02-31' is no point in time"),
+        (["verify", "--anchor", "none.txt"], "none.txt can't be read as an anchor: No such file or directory. "),
+        (["verify", "--anchor", "adk-confirm.toml"], "The anchor holds no checkpoint; a line of it reads: checkpoint "),
+        (["show", "x", "--config", "none.toml"], "none.toml: there is no such file; name one with --config, or "),
+        (["--config", "none.toml", "show", "x"], "none.toml: there is no such file; name one with --config, or "),
+    ],
+)
+async def test_what_can_not_be_done_is_said(at: Backoffice, arguments: list[str], sentence: str) -> None:
+    assert (await at.refusal("audit", *arguments)).startswith(sentence)
+
+
+async def test_nothing_is_verified_without_the_secret(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ADK_CONFIRM_SECRET")
+    assert (await at.refusal("audit", "verify")).startswith("There is no secret to seal with: set ADK_CONFIRM_SECRET")
+
+
+async def test_several_that_begin_alike(at: Backoffice) -> None:
+    one, two = "abcdef01" * 4, "abcdef02" * 4
+    for confirmation in (one, two):
+        step = Step(kind=LineKind.ASKED, at=at.clock.now, who=ANNA)
+        await at.database.run(write_step, "oncall/u/s", step, confirmation, "deploy")
+    assert await at.refusal("audit", "show", "abcdef") == (
+        f"Several confirmations begin with abcdef: {one}, {two}. Write more of the id."
+    )
+    assert (await at.command("audit", "show", "abcdef02")).lines[0] == f"Confirmation {two}"
+
+
+async def test_a_line_that_nobody_can_read_is_no_trace(at: Backoffice) -> None:
+    await deployed(at)
+    await at.database.run(lambda tx: tx.execute(update(chains).values(hash="0" * 64)))
+    said = await at.command("audit", "verify")
+    assert said.code == 1
+    assert said.out == f"broken: {at.key}, line 7: it is not the line that the chain ended with\n"

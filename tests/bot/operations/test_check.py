@@ -1,0 +1,257 @@
+"""`adk-confirm check`, as whoever sets the bot up reads it: what is wrong, and how to mend it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+from sqlalchemy import text
+
+from bot.cli import main
+from bot.sandbox.server.server import FakeSlack
+from bot.store.open import open_store
+from runtime.store.database import Tx
+from tests.support.failover import NAME, pair
+from tests.support.foreign.rig import foreign, replay
+from tests.support.secret import SECRET
+
+TARGET = 'target = "examples.oncall:agent"'
+POLICY = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "email:lead@example.com", "user:U0LEAD", "python:examples.oncall:over_1000"]
+channel = "C0DEPLOYS"
+[audit]
+channel = "C0AUDIT"
+"""
+
+
+@dataclass
+class Setup:
+    """A workspace in which all is well, a folder for the file and the store, and what the command says."""
+
+    slack: FakeSlack
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str]
+
+    def people(self, *, flags: Mapping[str, bool] | None = None) -> None:
+        lead = self.slack.person("lead", id="U0LEAD", email="lead@example.com")
+        self.slack.group("oncall", lead, id="S0ONCALL")
+        for name in ("deploys", "audit"):
+            self.slack.channel(name, lead, id=f"C0{name.upper()}")
+        if flags:
+            self.slack.workspace.directory.change_user(lead.id, **flags)  # type: ignore[arg-type]  # its own flags
+
+    async def says(
+        self, agent: str = TARGET, policies: str = POLICY, *, code: int = 1, **environment: str | None
+    ) -> str:
+        file = self.folder / "adk-confirm.toml"
+        file.write_text(f"[agent]\n{agent}\n{policies}")
+        told: dict[str, str | None] = {
+            "SLACK_BOT_TOKEN": self.slack.bot_token,
+            "SLACK_SIGNING_SECRET": self.slack.signing_secret,
+            "SLACK_APP_TOKEN": self.slack.app_token,
+            "SLACK_API_URL": self.slack.url,
+            "DATABASE_URL": f"sqlite:///{self.folder / 'x.db'}",
+            "ADK_CONFIRM_SECRET": "not a secret, but long enough",
+            **environment,
+        }
+        for name, value in told.items():
+            self.monkeypatch.setenv(name, value) if value is not None else self.monkeypatch.delenv(name, raising=False)
+        self.capsys.readouterr()
+        ended = await asyncio.to_thread(main, ["check", "--config", str(file)])
+        said = self.capsys.readouterr()
+        assert (ended, said.err) == (code, "")
+        return "\n".join(" ".join(line.split()) for line in said.out.splitlines())
+
+
+@pytest.fixture
+async def at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Setup]:
+    async with FakeSlack() as slack:
+        yield Setup(slack, tmp_path, monkeypatch, capsys)
+
+
+async def test_when_all_is_well_it_says_so(at: Setup) -> None:
+    at.people()
+    said = await at.says(code=0)
+    assert "is not there yet; serve makes it" in said
+    await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
+    said = await at.says(code=0)
+    assert "MEND" not in said
+    for line in (
+        "ok agent examples.oncall:agent is oncall, on adk-confirm's own runtime",
+        "ok tools deploy",
+        "ok policies 1 of them",
+        "ok python:examples.oncall:over_1000 can be called",
+        "ok SLACK_APP_TOKEN Socket Mode can connect",
+        "ok scopes all there",
+        "ok group:S0ONCALL 1 members",
+        "ok user:U0LEAD is U0LEAD",
+        "ok email:lead@example.com is U0LEAD",
+        "ok C0DEPLOYS the app is in it",
+        "ok C0AUDIT the app is in it",
+        "ok schema of bot at revision",
+        "ok schema of runtime at revision",
+    ):
+        assert line in said
+
+
+async def test_people_and_channels_that_are_not_there(at: Setup) -> None:
+    bob = at.slack.person("bob")
+    at.slack.channel("deploys", bob, id="C0DEPLOYS", with_app=False)
+    at.slack.group("oncall", id="S0ONCALL")
+    said = await at.says()
+    assert "MEND group:S0ONCALL nobody is in this group: nobody could decide" in said
+    assert "MEND email:lead@example.com no account has this address: correct it in the policy" in said
+    assert "MEND user:U0LEAD there is no such account here: take the id from the person's profile" in said
+    assert "MEND C0DEPLOYS the app is not in this channel: invite it with /invite" in said
+    assert "MEND C0AUDIT the app can't see this channel: invite it with /invite" in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("deleted", "is U0LEAD, who is deactivated and can't decide: name somebody else"),
+        ("is_restricted", "is U0LEAD, who is a guest and can't decide: name a member"),
+    ],
+)
+async def test_people_who_can_not_decide(at: Setup, flag: str, sentence: str) -> None:
+    at.people(flags={flag: True})
+    assert f"MEND user:U0LEAD {sentence}" in await at.says()
+
+
+async def test_a_group_that_is_gone(at: Setup) -> None:
+    at.people()
+    said = await at.says(policies=POLICY.replace("S0ONCALL", "S0GONE"))
+    assert "MEND group:S0GONE there is no such user group, or it is switched off" in said
+
+
+async def test_tokens(at: Setup) -> None:
+    at.people()
+    said = await at.says(SLACK_BOT_TOKEN="xoxb-wrong", SLACK_APP_TOKEN="xapp-wrong")
+    assert "MEND Slack the bot's token was not accepted (invalid_auth): install the app again" in said
+    assert "MEND SLACK_APP_TOKEN was not accepted: make an app-level token with connections:write" in said
+    said = await at.says(SLACK_BOT_TOKEN=None)
+    assert "MEND settings SLACK_BOT_TOKEN: is not set" in said
+
+
+async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
+    said = await at.says(SLACK_API_URL="http://127.0.0.1:9/api/")
+    assert "MEND Slack http://127.0.0.1:9/api/ could not be reached (ClientConnectorError): check the network" in said
+
+
+async def test_scopes_that_are_missing(at: Setup) -> None:
+    at.people()
+    at.slack.install.scopes = at.slack.install.scopes - {"usergroups:read"}
+    said = await at.says()
+    assert "MEND scopes missing: usergroups:read; add them, and install the app again" in said
+    assert "MEND group:S0ONCALL a scope is missing: add it and install the app again" in said
+
+
+async def test_an_agent_that_is_not_there(at: Setup) -> None:
+    at.people()
+    assert "MEND agent" in await at.says('target = "examples.oncall:nobody"')
+    said = await at.says('url = "http://127.0.0.1:9"\napp = "oncall"')
+    assert "MEND agent The agent's server at http://127.0.0.1:9 can't be used" in said
+
+
+async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPathFactory) -> None:
+    at.people()
+    with foreign(tmp_path_factory.mktemp("adk"), *replay("go")) as server:
+        said = await at.says(f'url = "{server.url}"\napp = "clerk"', code=0)
+        assert f"ok agent {server.url} is clerk, on ADK go 1.4.0" in said
+        assert "note agent Whoever reaches its port can answer" in said
+        assert "note agent A denial is the server's to keep" in said
+        said = await at.says(f'url = "{server.url}"\napp = "another"')
+    assert 'has no app "another"; it has' in said
+
+
+async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
+    at.people()
+    (at.folder / "broken_agent.py").write_text(
+        "from runtime import Agent\n"
+        "from runtime.mcp.toolset import HttpConnection, McpToolset\n"
+        'tools = McpToolset(HttpConnection("http://127.0.0.1:9/mcp"))\n'
+        'agent = Agent(name="x", model="gemini-2.5-flash", tools=[tools])\n'
+    )
+    at.monkeypatch.chdir(at.folder)
+    said = await at.says('target = "broken_agent:agent"')
+    assert "ok agent broken_agent:agent is x" in said
+    assert "MEND tools The MCP server http://127.0.0.1:9/mcp cannot be used" in said
+
+
+async def test_no_policy_and_no_rota(at: Setup) -> None:
+    at.people()
+    assert "MEND policies there is none, so nobody may decide anything: write [[policy]]" in await at.says(policies="")
+    said = await at.says(policies=POLICY.replace("over_1000", "nobody_there"))
+    assert "MEND python:examples.oncall:nobody_there" in said
+
+
+async def test_stores(at: Setup) -> None:
+    at.people()
+    said = await at.says(DATABASE_URL=f"sqlite:///{at.folder}/missing/x.db")
+    assert "missing is no directory that can be written to: make it, or change [store] url" in said
+    said = await at.says(DATABASE_URL="postgresql://nobody:t0psecret@127.0.0.1:9/x")
+    assert "MEND store PostgreSQL at postgresql://nobody@127.0.0.1:9/x can't be reached" in said
+    assert "t0psecret" not in said
+
+
+def write_revision(tx: Tx, revision: str) -> None:
+    tx.execute(text(f"UPDATE bot_version SET version_num = '{revision}'"))
+
+
+async def test_schemas_of_other_versions(at: Setup) -> None:
+    at.people()
+    url = f"sqlite:///{at.folder / 'x.db'}"
+    for revision in ("0001", "9999"):
+        database = await open_store(url, SECRET)
+        await database.run(write_revision, revision)
+        await database.close()
+        said = await at.says(code=0 if revision == "0001" else 1)
+        if revision == "0001":
+            assert "ok schema of bot at revision 0001; serve brings it to" in said
+            os.remove(at.folder / "x.db")
+        else:
+            assert "MEND schema of bot at revision 9999, and this version knows" in said
+            assert "a newer one was started on it; start that one" in said
+
+
+async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:
+    """The tests' own server has its files unsynchronised."""
+    at.people()
+    said = await at.says(code=0, DATABASE_URL=postgres_url)
+    assert (
+        "note fsync warning: is off: a crash of the server can lose or damage what was stored. Set fsync = on" in said
+    )
+    assert "note full_page_writes warning: is off: a crash of the server can damage what was stored." in said
+    assert "synchronous_commit" not in said
+    connection = await asyncpg.connect(postgres_url)
+    name = await connection.fetchval("SELECT current_database()")
+    await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await connection.close()
+    said = await at.says(code=0, DATABASE_URL=postgres_url)
+    assert "note synchronous_commit warning: is off: a crash of the server forgets what it acknowledged last" in said
+
+
+@pytest.mark.slow
+async def test_a_standby_that_may_be_behind(at: Setup) -> None:
+    at.people()
+    async with pair() as both:
+        primary = both.primary.url(NAME)
+        said = await at.says(code=0, DATABASE_URL=primary)
+        assert "note standby warning: walreceiver follows asynchronously: where it is promoted it can have" in said
+        both.primary.psql("CREATE ROLE guest LOGIN")
+        said = await at.says(code=0, DATABASE_URL=primary.replace("postgres:@", "guest:@"))
+        assert "note standby warning: one follows, and this user may not see how: GRANT pg_read_all_stats" in said
+        await both.becomes_synchronous()
+        assert "standby" not in await at.says(code=0, DATABASE_URL=primary)
+        said = await at.says(DATABASE_URL=both.standby.url(NAME))
+        assert "MEND standby this server is a standby, and takes no writes: name the primary" in said

@@ -1,0 +1,335 @@
+"""The operator's commands that change something, beside a running service and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import socket
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from sqlalchemy import select, update
+
+from bot.cli import main
+from bot.confirmation.model import Confirmation, State, VoteKind
+from bot.operations.control import ask, serve_control
+from bot.operations.pause import owe_drawings
+from bot.store.mailbox import paused
+from bot.store.open import socket_path
+from bot.store.tables import confirmations
+from runtime.errors import StoreError
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from tests.support.backoffice import Backoffice, Said, backoffice
+from tests.support.deciding import ANNA, BEN
+from tests.support.kill import child, here
+
+
+@pytest.fixture
+async def at(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
+        yield made
+
+
+async def both_ways(at: Backoffice, *arguments: str) -> list[Said]:
+    """Beside the service, and then with nobody there who has the store open."""
+    said = [await at.command(*arguments)]
+    await at.database.close()
+    try:
+        said.append(await at.alone(*arguments))
+    finally:
+        await at.reopen()
+    return said
+
+
+# Pause and resume
+
+
+def is_behind(row: Confirmation) -> bool:
+    """Whether a card of it shows what is not so any more."""
+    return any(place.drawn_version < row.face for place in row.places)
+
+
+async def test_pausing_is_said_once_and_so_is_going_on(at: Backoffice) -> None:
+    first, again = await both_ways(at, "pause")
+    assert first.out == "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.\n"
+    assert again.out == "Runs were paused already.\n"
+    assert await at.database.read(paused)
+    first, again = await both_ways(at, "resume")
+    assert first.out == "Runs are resumed. Approved calls start now, in their time.\n"
+    assert again.out == "Runs were not paused.\n"
+    assert not await at.database.read(paused)
+    lines = await at.lines("system")
+    assert [line.kind for line in lines] == ["paused", "resumed"]
+    assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": "operator"}
+
+
+async def test_the_cards_of_what_could_run_are_drawn_again(at: Backoffice) -> None:
+    waits, approved, ran, denied = [await at.asks() for _ in range(4)]
+    for confirmation in (approved, ran):
+        await at.vote(confirmation, ANNA)
+        await at.vote(confirmation, BEN)
+    await at.runs(ran)
+    await at.vote(denied, ANNA, VoteKind.DENY)
+    await at.is_told()
+
+    async def behind() -> list[str]:
+        return [name for name in (waits, approved, ran, denied) if is_behind(await at.row(name))]
+
+    assert await behind() == []
+    await at.command("pause")
+    assert await behind() == [waits, approved]
+    await at.is_told()
+    await at.command("resume")
+    assert await behind() == [waits, approved]
+
+
+async def test_more_cards_than_one_transaction_draws(at: Backoffice) -> None:
+    asked = [await at.asks() for _ in range(5)]
+    await at.is_told()
+    after: str | None = ""
+    turns = 0
+    while after is not None:
+        after = await at.database.run(owe_drawings, after, 2)
+        turns += 1
+    assert turns == 3
+    assert all([is_behind(await at.row(name)) for name in asked])
+
+
+async def test_rows_of_a_newer_version_are_left_alone(at: Backoffice) -> None:
+    newer, ours = sorted([await at.asks(), await at.asks()])
+    await at.is_told()
+
+    def written_by_a_newer_version(tx: Tx) -> None:
+        tx.execute(update(confirmations).where(confirmations.c.id == newer).values(body='{"v":99}'))
+
+    await at.database.run(written_by_a_newer_version)
+    assert (await at.command("pause")).code == 0
+    assert is_behind(await at.row(ours))
+    body = select(confirmations.c.body).where(confirmations.c.id == newer)
+    assert await at.database.read(lambda tx: tx.execute(body).scalar_one()) == '{"v":99}'
+
+
+# Withdraw
+
+
+async def test_the_operator_takes_back_what_waits(at: Backoffice) -> None:
+    one, other = await at.asks(), await at.asks()
+    said = await at.command("withdraw", one)
+    assert said.out == f"Confirmation {one} is withdrawn. It did not run, and the agent is told so.\n"
+    assert (await at.row(one)).state is State.WITHDRAWN
+    await at.database.close()
+    said = await at.alone("withdraw", other[:8])
+    await at.reopen()
+    assert said.out == f"Confirmation {other} is withdrawn. It did not run, and the agent is told so.\n"
+    assert (await at.row(other)).state is State.WITHDRAWN
+    withdrawn = [line for line in await at.lines() if line.kind == "withdrawn"]
+    assert {json.loads(line.content or "")["who"]["user"] for line in withdrawn} == {"operator"}
+
+
+async def test_what_is_over_can_not_be_taken_back(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA, VoteKind.DENY)
+    assert await at.refusal("withdraw", deploy) == (f"Confirmation {deploy} is denied: it can't be withdrawn any more.")
+    assert await at.refusal("withdraw", "nothing") == (
+        "There is no confirmation nothing in this store. `adk-confirm pending` lists what waits."
+    )
+
+
+async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA, stored_only=True)
+    said = await at.command("withdraw", deploy)
+    assert said.out == (
+        f"The withdrawal of confirmation {deploy} is stored. Votes that came before it are counted first; "
+        f"`adk-confirm audit show {deploy}` tells what it came to.\n"
+    )
+    assert (await at.row(deploy)).state is State.WAITING
+    assert [vote.voter.user for vote in (await at.row(deploy)).pending] == ["U0ANNA", "operator"]
+
+
+# The channel itself
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.db.sock"
+
+
+async def echo(arguments: JsonObject) -> JsonObject:
+    return {"heard": arguments}
+
+
+async def test_it_is_open_to_its_owner_and_closed_afterwards(path: Path) -> None:
+    async with serve_control(path, {"echo": echo}):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert await ask(path, "echo", {"say": "é\n"}) == {"heard": {"say": "é\n"}}
+    assert not path.exists()
+    assert await ask(path, "echo", {}) is None
+
+
+async def test_what_a_killed_service_left_is_no_service(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(path))
+    assert await ask(path, "echo", {}) is None
+    async with serve_control(path, {"echo": echo}):
+        assert await ask(path, "echo", {}) == {"heard": {}}
+
+
+async def test_a_path_too_long_for_a_socket(tmp_path: Path) -> None:
+    path = tmp_path / ("long" * 40) / "x.db.sock"
+    path.parent.mkdir()
+    async with serve_control(path, {"echo": echo}):
+        assert path.is_socket()
+        assert await ask(path, "echo", {}) == {"heard": {}}
+    assert await ask(path, "echo", {}) is None
+
+
+async def test_where_no_socket_can_be_the_service_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with serve_control(tmp_path / "missing" / "x.db.sock", {"echo": echo}):
+        pass
+    assert "the commands that change something need this stopped" in caplog.text
+
+
+async def test_only_sqlite_has_one(tmp_path: Path) -> None:
+    assert socket_path("postgresql://user@host/name") is None
+    assert socket_path("sqlite:///:memory:") is None
+    assert socket_path(f"sqlite:///{tmp_path}/x.db") == tmp_path / "x.db.sock"
+    async with serve_control(None, {}):
+        pass
+
+
+async def test_an_unknown_command_is_another_version(path: Path) -> None:
+    async with serve_control(path, {}):
+        with pytest.raises(Exception, match="The running service does not know 'fly' as this command means it"):
+            await ask(path, "fly", {})
+
+
+async def test_what_goes_wrong_inside_is_said_and_logged(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def breaks(arguments: JsonObject) -> JsonObject:
+        raise ZeroDivisionError(str(arguments))
+
+    async with serve_control(path, {"break": breaks, "echo": echo}):
+        with pytest.raises(Exception, match=r"The service could not do this \(ZeroDivisionError\). Its log says more."):
+            await ask(path, "break", {})
+        assert await ask(path, "echo", {}) == {"heard": {}}
+    assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    "sent", [b"what?\n", b"[1]\n", b"{}\n", b'{"v":1,"command":7,"arguments":{}}\n', b"", b"{" * 99]
+)
+async def test_whatever_comes_in_the_next_one_is_served(path: Path, sent: bytes) -> None:
+    async with serve_control(path, {"echo": echo}):
+        reader, writer = await asyncio.open_unix_connection(path)
+        writer.write(sent)
+        writer.write_eof()
+        answer = json.loads(await reader.readline())
+        writer.close()
+        assert set(answer) == {"error"}
+        assert await ask(path, "echo", {}) == {"heard": {}}
+
+
+async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
+    begun, done = asyncio.Event(), asyncio.Event()
+
+    async def slow(arguments: JsonObject) -> JsonObject:
+        begun.set()
+        await asyncio.sleep(0)
+        done.set()
+        return arguments
+
+    async with serve_control(path, {"slow": slow}):
+        _, writer = await asyncio.open_unix_connection(path)
+        writer.write(b'{"v":1,"command":"slow","arguments":{}}\n')
+        await begun.wait()
+        writer.close()
+    assert done.is_set(), "what was begun may end, also when the service stops"
+
+
+async def test_a_service_that_dies_meanwhile(path: Path) -> None:
+    async with child(serves_and_stops, str(path)) as process:
+        await process.next_lines(1)
+        answer = asyncio.create_task(ask(path, "wait", {}))
+        await process.reached("at work")
+        process.kill()
+        with pytest.raises(StoreError, match="The service stopped before it answered, and may have done it or not"):
+            await answer
+
+
+async def serves_and_stops(path: str) -> None:
+    async def wait(arguments: JsonObject) -> JsonObject:
+        here("at work")
+        return arguments
+
+    async with serve_control(Path(path), {"wait": wait}):
+        print("listening", flush=True)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+async def test_another_user_is_told_whose_it_is() -> None:
+    with TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        path = Path(directory) / "x.db.sock"
+        async with serve_control(path, {"echo": echo}), child(asks_as_nobody, str(path)) as process:
+            said = await process.finished()
+    assert said == [f"{path} belongs to another user: run this command as the user that runs the service."]
+
+
+async def asks_as_nobody(path: str) -> None:
+    os.setuid(65534)
+    try:
+        await ask(Path(path), "echo", {})
+    except StoreError as error:
+        print(error)
+
+
+# Stores that can't be written to
+
+
+async def test_a_store_that_somebody_else_has_open(at: Backoffice) -> None:
+    if at.database.dialect != "sqlite":
+        assert (await at.alone("pause")).code == 0
+        return  # there anybody may
+    said = await at.alone("pause")
+    assert (said.code, "is already open for writing by process" in said.err) == (2, True)
+    assert (await at.alone("pending")).code == 0, "reading goes on beside it"
+
+
+async def test_a_store_that_a_newer_version_has_written(at: Backoffice) -> None:
+    await at.database.run(lambda tx: tx.connection.exec_driver_sql("UPDATE bot_version SET version_num = '9999'"))
+    await at.database.close()
+    for command in (["pending"], ["pause"], ["audit", "verify"], ["audit", "export"], ["withdraw", "abcdef"]):
+        said = await at.alone(*command)
+        assert (said.code, said.out) == (2, "")
+        assert "The store's bot tables are at revision 9999, and this version of adk-confirm reads revision" in said.err
+
+
+def test_a_store_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "long enough for a secret")
+    monkeypatch.delenv("DATABASE_URL", raising=False)
+    Path("adk-confirm.toml").write_text("")
+    for command in (
+        "pending",
+        "pause",
+        "resume",
+        "retry",
+        "reapply",
+        "withdraw abcdef",
+        "audit verify",
+        "audit purge --before 1d",
+    ):
+        assert main(command.split()) == 2
+        assert "yet: nothing was written there so far." in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["adk-confirm.toml"], "looking for a store makes none"

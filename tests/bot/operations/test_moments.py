@@ -1,0 +1,62 @@
+"""Points in time as operators write them, and as they read them."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.operations.operator_times import begins, ends, roughly, spelled
+from runtime.errors import Invalid
+
+NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("name", ["bot.operations.operator_times", "bot.store.purge"])
+def test_the_examples_hold(name: str) -> None:
+    failed, attempted = doctest.testmod(importlib.import_module(name))
+    assert (failed, attempted > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2030-01-30", "2030-01-30 00:00:00 UTC"),
+        ("2030-01-30T18:00", "2030-01-30 18:00:00 UTC"),
+        ("2030-01-30 18:00:05", "2030-01-30 18:00:05 UTC"),
+        ("2030-01-30T18:00+02:00", "2030-01-30 16:00:00 UTC"),
+        ("2030-01-30T18:00Z", "2030-01-30 18:00:00 UTC"),
+        ("90m", "2030-01-31 10:30:00 UTC"),
+        ("2d", "2030-01-29 12:00:00 UTC"),
+    ],
+)
+def test_what_is_meant(text: str, meant: str) -> None:
+    assert spelled(begins(text, "--since", NOON)) == meant
+
+
+@given(day=st.dates(max_value=date(9999, 12, 30)))
+def test_a_day_is_meant_whole(day: date) -> None:
+    first, after = begins(str(day), "--since", NOON), ends(str(day), "--until", NOON)
+    assert after - first == timedelta(days=1)
+    assert (first.date(), after.date()) == (day, day + timedelta(days=1))
+
+
+@given(text=st.text() | st.sampled_from(["9999-12-31", "0001-01-01T00:00+14:00", "99999999d", "-1d", "2030-13-01"]))
+def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
+    for read in (begins, ends):
+        said = ""
+        try:
+            assert read(text, "--since", NOON).tzinfo is UTC
+        except Invalid as refusal:
+            said = str(refusal)
+        assert said.startswith(f"--since {text!r} is no point in time: write 2030-01-31, " if said else "")
+
+
+@given(seconds=st.integers(0, 10**8))
+def test_lengths_have_two_units_at_most(seconds: int) -> None:
+    said = roughly(timedelta(seconds=seconds))
+    assert 1 <= sum(letter.isalpha() for letter in said) <= 2

@@ -1,0 +1,74 @@
+"""`adk-confirm pause` and `resume`, beside a bot at work: nothing begins meanwhile, and every card says why."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import select
+
+from bot.operations.control import ask
+from bot.operations.operate import pause_command, resume_command
+from bot.store.open import open_beside, socket_path
+from bot.store.tables import mail
+from runtime.jsontypes import JsonObject
+from tests.support.office import Office, Opens
+
+PAUSED = "Runs are paused. Approved calls start once they are resumed."
+
+
+async def command(at: Office, name: str, url: str) -> JsonObject | None:
+    """As the command does it: through the service that owns the file, or as one more replica."""
+    owner = socket_path(url)
+    if owner is not None:
+        return await ask(owner, name, {})
+    database = await open_beside(url, "not a secret, but long enough")
+    try:
+        return await (pause_command if name == "pause" else resume_command)(database)
+    finally:
+        await database.close()
+
+
+async def unheard(at: Office) -> int:
+    """How many letters no agent was told."""
+    waiting = select(mail.c.id).where(mail.c.done_at.is_(None))
+    return len(await at.bot.database.read(lambda tx: tx.execute(waiting).all()))
+
+
+async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_url: str) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        other = await at.ask("reimburse 1700 for the offsite")
+
+        assert await command(at, "pause", database_url) == {"changed": True}
+        for shown in (card, other):
+            waiting = await at.ann.finds(PAUSED, at.deploys, thread=shown)
+            assert waiting.ts == shown.ts
+        await at.bob.clicks(card, "Approve")
+        held = await at.ann.finds("reimburse is paused", at.deploys, thread=card)
+        assert PAUSED in held
+        await at.ann.says("@adk-confirm reimburse 1900 for the taxi", at.deploys)
+        await at.slack.settled()
+        await at.later(minutes=1)
+        assert at.ran() == []
+        assert await unheard(at) == 2
+
+        assert await command(at, "resume", database_url) == {"changed": True}
+        await at.later(seconds=10)
+        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        assert done.ts == card.ts
+        assert PAUSED not in done
+        await at.ann.finds("1900", at.deploys)
+        await at.rests()
+        assert PAUSED not in at.ann.now(other)
+        assert [line["amount"] for line in at.ran()] == [1500]
+
+
+async def test_what_runs_may_end(open_office: Opens, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_office(target="tests.support.lab:agent") as at:
+        gate = at.log.with_name("gate")
+        monkeypatch.setenv("LAB_GATE", str(gate))
+        card = await at.ask('work {"on": "the roof"}')
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("is running", at.deploys, thread=card)
+        await command(at, "pause", database_url)
+        gate.touch()
+        await at.ann.finds("work is done", at.deploys, thread=card)

@@ -1,0 +1,246 @@
+"""`adk-confirm reapply`: the file was changed while calls wait, and they come under it as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import update
+
+from bot.commands import words
+from bot.config.settings import load_settings
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, State, Vote
+from bot.operations.operate import rules_of
+from bot.operations.reapply import reapply_all
+from bot.policy.approvers import Approver, Person, Unresolved
+from bot.policy.model import Policies
+from bot.sandbox.server.server import FakeSlack
+from bot.store.tables import confirmations
+from tests.support.backoffice import Backoffice, Office, backoffice
+from tests.support.deciding import ANNA, BEN, LEAD
+from tests.support.secret import SECRET
+
+ONCALL = Approver.parse("group:S0ONCALL")
+FILE = """
+[[policy]]
+tools = ["deploy*"]
+approvers = ["user:U0ANNA", "user:U0BEN", "group:S0ONCALL"]
+quorum = 2
+"""
+
+
+@pytest.fixture
+async def at(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies(FILE)
+        made.office.members[ONCALL] = frozenset({LEAD})
+        yield made
+
+
+async def edited(at: Backoffice, old: str, new: str, *options: str) -> str:
+    """The operator changes the file, and runs the command; on PostgreSQL too by whoever can ask about people."""
+    file = at.directory / "adk-confirm.toml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    return await reapplied(at, *options)
+
+
+async def reapplied(at: Backoffice, *options: str) -> str:
+    if at.database.dialect == "sqlite":
+        return (await at.command("reapply", *options)).out
+    settings = load_settings(at.directory / "adk-confirm.toml", {"ADK_CONFIRM_SECRET": SECRET})
+    dry_run = bool(options)
+    done = [row async for row in reapply_all(at.database, at.office, rules_of(settings), dry_run=dry_run)]
+    return "".join(f"{words.reapplied(row, dry_run=dry_run)}\n" for row in done) or f"{words.NOTHING_TO_REAPPLY}\n"
+
+
+async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:
+    await at.asks()
+    before = await at.lines()
+    assert await reapplied(at) == "Every waiting confirmation is under the policies as the file has them.\n"
+    assert await at.lines() == before
+
+
+async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    said = await edited(at, '"user:U0ANNA", ', "", "--dry-run")
+    line = f"{deploy}  deploy: would come under the file's policy; the vote of U0ANNA would fall"
+    assert said.splitlines()[0] == line
+    assert len((await at.row(deploy)).approvals) == 1
+    assert [line.kind for line in await at.lines()] == ["asked", "approval"]
+    said = await reapplied(at)
+    assert said.splitlines()[0] == f"{deploy}  deploy: came under the file's policy; the vote of U0ANNA fell"
+    assert (await at.row(deploy)).approvals == ()
+    assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
+    assert (await reapplied(at)).startswith("Every waiting confirmation is under the policies")
+
+
+async def test_whoever_is_in_a_group_is_looked_up_under_the_new_policy(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.office.members[Approver.parse("group:S0NEW")] = frozenset({ANNA})
+    await edited(at, '"user:U0ANNA", "user:U0BEN", "group:S0ONCALL"', '"group:S0NEW"')
+    assert [vote.voter for vote in (await at.row(deploy)).approvals] == [ANNA]
+
+
+async def test_a_smaller_quorum_decides(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, LEAD)
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[0] == f"{deploy}  deploy: came under the file's policy; it is approved"
+    assert (await at.row(deploy)).state is State.APPROVED
+    assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "approved"]
+
+
+async def test_without_a_policy_nobody_can_approve(at: Backoffice) -> None:
+    deploy = await at.asks()
+    said = await edited(at, "deploy*", "refund")
+    assert said.splitlines()[0] == (
+        f"{deploy}  deploy: No policy covers this call. To allow approvals, add a [[policy]] for it.; it is denied"
+    )
+    assert (await at.row(deploy)).state is State.DENIED
+
+
+async def test_an_approver_who_has_spoken_since_falls(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, BEN)
+    await at.hears("and hurry", BEN)
+    said = await edited(at, "quorum = 2", "quorum = 3")
+    assert said.splitlines()[0].endswith("the vote of U0BEN fell")
+
+
+async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
+    deploy = await at.asks()
+    at.clock.passes(seconds=1)
+    unvoted = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.office.silent = True
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[:2] == [
+        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: Slack did not answer within 30 s",
+        f"{unvoted}  deploy: came under the file's policy",
+    ]
+    if at.database.dialect == "sqlite":
+        assert said.splitlines()[2] == "1 left as they were: mend what is said above, then run this again."
+    row = await at.row(deploy)
+    assert (row.policy.quorum, len(row.approvals)) == (2, 1)
+    at.office.silent = False
+    assert (await reapplied(at)).startswith(f"{deploy}  deploy: came under the file's policy; it is approved")
+
+
+async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
+    class Busy(Office):
+        """Slack takes no question at first."""
+
+        questions = 0
+
+        async def facts(
+            self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        ) -> Facts:
+            self.questions += 1
+            facts = await super().facts(row, vote, policies, speakers)
+            if self.questions > 1:
+                return facts
+            return replace(facts, account=Unresolved(vote.voter.user, "Slack takes no more questions", after=0.01))
+
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    at.policies(FILE.replace("quorum = 2", "quorum = 1"))
+    assert [done.trouble async for done in reapply_all(at.database, Busy(members=at.office.members), at.rules)] == [
+        None
+    ]
+    assert (await at.row(deploy)).state is State.APPROVED
+
+
+async def test_a_vote_that_comes_meanwhile_is_looked_up_too(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+
+    class Slow(Office):
+        """While it looks Anna up, Ben votes."""
+
+        def __init__(self) -> None:
+            super().__init__(members=at.office.members)
+            self.asked: list[Person] = []
+
+        async def facts(
+            self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+        ) -> Facts:
+            self.asked.append(vote.voter)
+            if len(self.asked) == 1:
+                await at.vote(deploy, BEN)
+            return await super().facts(row, vote, policies, speakers)
+
+    at.policies(FILE.replace("quorum = 2", "quorum = 3"))
+    slow = Slow()
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == []
+    assert (await at.row(deploy)).state is State.APPROVED, "Ben's word came first, under the policy as it was"
+
+    other = await at.asks()
+    await at.vote(other, ANNA)
+    deploy, slow.asked = other, []
+    at.policies(FILE.replace("quorum = 2", "quorum = 4"))
+    assert [done.fell async for done in reapply_all(at.database, slow, at.rules)] == [()]
+    assert slow.asked == [ANNA, ANNA, BEN]
+    assert [vote.voter for vote in (await at.row(other)).approvals] == [ANNA, BEN]
+
+
+async def test_a_service_that_has_another_file_is_said(at: Backoffice) -> None:
+    if at.database.dialect != "sqlite":
+        return  # there the command does not meet the replicas
+    await at.asks()
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[-1].startswith("The service has other policies than this file")
+
+
+async def test_alone_without_a_token_no_vote_is_touched(at: Backoffice) -> None:
+    deploy = await at.asks()
+    await at.vote(deploy, ANNA)
+    file = at.directory / "adk-confirm.toml"
+    file.write_text(file.read_text().replace("quorum = 2", "quorum = 1"))
+    await at.database.close()
+    said = await at.alone("reapply")
+    await at.reopen()
+    assert said.code == 1
+    assert said.lines[0].startswith(
+        f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: SLACK_BOT_TOKEN is"
+    )
+    assert (await at.row(deploy)).state is State.WAITING
+
+
+async def test_alone_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody serves the store: the command looks up who is on call by itself."""
+    deploy, kept = await at.asks(), await at.asks()
+    for confirmation, voter in ((deploy, ANNA), (kept, BEN)):
+        await at.vote(confirmation, voter)
+    async with FakeSlack() as slack:
+        slack.person("anna", id=ANNA.user)
+        slack.group("oncall", slack.person("ben", id=BEN.user), id="S0ONCALL")
+        monkeypatch.setenv("SLACK_API_URL", slack.url)
+        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+        file = at.directory / "adk-confirm.toml"
+        file.write_text(file.read_text().replace('"user:U0ANNA", "user:U0BEN", ', ""))
+        await at.database.close()
+        said = await at.alone("reapply")
+        await at.reopen()
+    assert sorted(said.lines) == sorted(
+        [
+            f"{deploy}  deploy: came under the file's policy; the vote of U0ANNA fell",
+            f"{kept}  deploy: came under the file's policy",
+        ]
+    )
+
+
+async def test_what_a_newer_version_wrote_is_left_to_it(at: Backoffice) -> None:
+    deploy = await at.asks()
+    newer = update(confirmations).where(confirmations.c.id == deploy).values(body='{"v":99}')
+    await at.database.run(lambda tx: tx.execute(newer))
+    said = await edited(at, "quorum = 2", "quorum = 1")
+    assert said.splitlines()[0].startswith(f"{deploy}  ?: left as it was; A stored confirmation is of version 99;")

@@ -1,0 +1,265 @@
+"""What the policy hides is in no output, whatever shape it comes in."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable, Iterator
+from urllib.parse import quote, unquote, unquote_plus, urlencode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.policy.redaction import MASK, Redactor
+from runtime.jsontypes import Json, JsonObject
+
+SECRET = 'tok-8f3a\n"é"'
+
+
+def test_by_name_at_any_depth_whatever_the_case() -> None:
+    arguments: JsonObject = {"Token": 7, "auth": [{"api_token": "x", "user": "anna"}], "note": "fine"}
+    masked = Redactor(["token", "*_token"]).mask(arguments)
+    assert masked.value == {"Token": MASK, "auth": [{"api_token": MASK, "user": "anna"}], "note": "fine"}
+    assert masked.hidden == 2
+
+
+def test_a_hidden_value_is_hidden_as_a_whole() -> None:
+    masked = Redactor(["auth"]).mask({"auth": {"user": "anna", "parts": ["abcdef", 1234567]}})
+    assert masked.value == {"auth": MASK}
+    assert masked.hidden == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "API_TOKEN",
+            "api-token",
+            "apiToken",
+            "api token",
+            " api_token ",
+            "ａｐｉ＿ｔｏｋｅｎ",
+            "api\u200b_token",
+            "a\u00adpi_token",
+        ),
+        *(
+            "api\ufe0f_token",
+            "api\t_token",
+            "api\u2060token",
+            "\ufeffapi_token",
+            "api__token",
+            "api\u00a0token",
+            "aᵖi_token",
+        ),
+    ],
+)
+def test_a_name_is_the_same_however_it_is_written(name: str) -> None:
+    for pattern in ("api_token", "apiToken", "API-TOKEN", "*_token", "api*", "?pi_token", "[a-c]pi_[!x]oken"):
+        assert Redactor([pattern]).mask({name: "x"}).value == {name: MASK}, pattern
+    long = "x" * 5000 + name
+    assert Redactor(["*api_token"]).mask({long: "x"}).value == {long: MASK}
+    assert not Redactor(["apitokens"]).hides(name)
+    assert not Redactor(["[d-f]pi_token"]).hides(name)
+
+
+def test_a_hidden_number_is_hidden_as_number_and_text() -> None:
+    call: JsonObject = {"pin": 1234567, "a": 1234567, "b": 1234567.0, "c": "1234567", "d": "pin=1234567;", "e": 7654321}
+    assert Redactor(["pin"]).mask(call).value == {
+        **dict.fromkeys(("pin", "a", "b", "c"), MASK),
+        "d": f"pin={MASK};",
+        "e": 7654321,
+    }
+    call = {"pin": "1234567", "a": 1234567, "b": [{"c": 1234567.0}], "d": True, "e": None, "f": 10**400}
+    shown = Redactor(["pin"]).mask(call).value
+    assert shown == {"pin": MASK, "a": MASK, "b": [{"c": MASK}], "d": True, "e": None, "f": 10**400}
+    assert Redactor(["pin"], {"pin": 10**400}).mask({"a": 10**400, "b": 1234}).value == {"a": 10**400, "b": 1234}
+    assert Redactor(["pin"], {"pin": 1234}).mask({"a": 1234}).value == {"a": 1234}
+    odd: JsonObject = {"pin": float("inf"), "a": float("nan"), "b": 1.5e300}
+    assert Redactor(["pin"], odd).mask_object(odd)[1] == 1
+
+
+def test_what_stands_in_a_hidden_text_of_json_is_hidden_elsewhere() -> None:
+    redactor = Redactor(["credentials"], {"credentials": json.dumps({"user": "anna", "key": "n3w-t0k3n"})})
+    assert redactor.mask_text("the key is n3w-t0k3n") == f"the key is {MASK}"
+
+
+def test_where_it_turns_up_again_it_is_hidden_too() -> None:
+    call: JsonObject = {"auth": {"token": "s3cr3t-1"}, "url": "https://x?t=s3cr3t-1", "s3cr3t-1": "s3cr3t-1 s3cr3t-1"}
+    masked, hidden = Redactor(["token"]).mask_object(call)
+    assert "s3cr3t" not in json.dumps(masked)
+    assert hidden == 4
+
+
+@pytest.mark.parametrize(
+    "text", [f"It says {SECRET}!", json.dumps({"out": SECRET}), json.dumps({"out": SECRET}, ensure_ascii=False)]
+)
+def test_in_a_result_or_a_reason_however_it_is_spelled(text: str) -> None:
+    shown = Redactor(["token"], {"token": SECRET}).mask_text(text)
+    assert "8f3a" not in shown
+    assert MASK in shown
+
+
+def test_json_in_a_text_is_looked_into() -> None:
+    result = json.dumps({"token": "n3w-t0k3n", "note": "n3w-t0k3n"})
+    assert json.loads(Redactor(["token"]).mask_text(result)) == {"token": MASK, "note": MASK}
+    masked, hidden = Redactor(["token"]).mask_object({"body": result, "url": "https://x?n3w-t0k3n"})
+    assert "n3w-t0k3n" not in json.dumps(masked)
+    assert hidden == 3
+
+
+@pytest.mark.parametrize("text", ['{"a":  1}', "[1,2", "{not json}", "[]", " {}"])
+def test_a_text_with_nothing_hidden_stays_as_it_is(text: str) -> None:
+    assert Redactor(["token"]).mask_text(text) == text
+
+
+def test_what_is_too_deep_to_look_into_is_hidden_as_a_whole() -> None:
+    deep = "[" * 900 + '{"token": "n3w-t0k3n"}' + "]" * 900
+    assert Redactor(["token"]).mask_text(deep) == MASK
+    assert Redactor(["token"], deep).mask({"body": deep}).value == {"body": MASK}
+
+
+def test_short_values_do_not_blacken_the_rest() -> None:
+    redactor = Redactor(["env", "on", "n"], {"env": "prod", "on": True, "n": 12})
+    assert redactor.mask_text("prod is true, 12 times") == "prod is true, 12 times"
+
+
+def test_a_long_number_is_a_secret_like_a_text() -> None:
+    assert Redactor(["pin"], {"pin": 123456}).mask_text("the pin is 123456") == f"the pin is {MASK}"
+
+
+def test_two_names_that_differ_in_what_is_hidden_both_stay() -> None:
+    call: JsonObject = {"token": ["abcdef-1", "abcdef-2"], "abcdef-1": 1, "abcdef-2": 2}
+    masked, _ = Redactor(["token"]).mask_object(call)
+    assert [value for value in masked.values() if value != MASK] == [1, 2]
+
+
+def test_a_secret_inside_another_leaves_no_rest() -> None:
+    shown = Redactor(["a", "b"], {"a": "abcdef", "b": "abcdef-ghijkl"}).mask_text("abcdef-ghijkl")
+    assert shown == MASK
+
+
+def test_without_names_everything_passes() -> None:
+    call: JsonObject = {"token": "s3cr3t-1"}
+    assert Redactor([], call).mask(call).value is call
+    assert Redactor([], call).mask_text("s3cr3t-1") == "s3cr3t-1"
+
+
+def in_base64(text: str, *, safe: bool = False) -> str:
+    encode = base64.urlsafe_b64encode if safe else base64.b64encode
+    return encode(text.encode("utf-8", "surrogatepass")).decode()
+
+
+def utf_16(text: str) -> Iterator[int]:
+    data = text.encode("utf-16-be")
+    yield from (int.from_bytes(data[place : place + 2], "big") for place in range(0, len(data), 2))
+
+
+WAYS: dict[str, Callable[[str], str]] = {
+    "as it is": lambda text: text,
+    "json": json.dumps,
+    "json in json": lambda text: json.dumps({"a": json.dumps([text])}),
+    "three times": lambda text: json.dumps(json.dumps(json.dumps(text, ensure_ascii=False))),
+    "every letter escaped": lambda text: "".join(f"\\u{code:04X}" for code in utf_16(text)),
+    "a url": lambda text: f"https://x/?q={quote(text, safe='', errors='replace')}&r=1",
+    "a path": lambda text: quote(text, errors="replace"),
+    "a form": lambda text: urlencode({"q": text}, errors="replace"),
+    "small letters": lambda text: re.sub("%..", lambda found: found.group().lower(), quote(text, errors="replace")),
+    "every byte quoted": lambda text: "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "replace")),
+    "quoted twice": lambda text: quote(quote(text, errors="replace")),
+    "a url in json": lambda text: json.dumps({"url": f"https://x/?q={quote(text, safe='', errors='replace')}"}),
+    "base64": in_base64,
+    "base64 for urls": lambda text: in_base64(text, safe=True),
+}
+secrets = st.text(st.characters(exclude_categories=["Cs"]), min_size=6, max_size=30).filter(
+    lambda text: len(text.strip()) >= 6 and len(set(text) - set(MASK)) > 3
+)
+
+
+@given(secret=secrets, before=st.text('ab "', max_size=5), after=st.text("cd +&/", max_size=5))
+@pytest.mark.parametrize("way", WAYS)
+def test_however_it_is_spelled_it_does_not_come_out(way: str, secret: str, before: str, after: str) -> None:
+    secret = secret.strip()
+    redactor = Redactor(["token"], {"token": secret})
+    spelled = WAYS[way](secret)
+    assert MASK in redactor.mask_text(f"{before}{spelled}{after}") or secret not in before + secret + after
+    for text in (spelled, WAYS[way](f"user:{secret}@host")):
+        shown = redactor.mask_text(f"<{text}>")
+        assert MASK in shown
+        for reading in readings(shown):
+            assert secret not in reading
+            assert secret.replace(" ", "+") not in reading or " " not in secret
+
+
+def readings(text: str) -> set[str]:
+    """What somebody who wants to know would try."""
+    found = {text}
+    for _ in range(4):
+        found |= {unquote(one) for one in found} | {unquote_plus(one) for one in found}
+        found |= {re.sub(r"\\u([0-9a-fA-F]{4})|\\(.)", unescaped, one) for one in found}
+    for piece in re.findall(r"[A-Za-z0-9+/_-]{8,}", text.replace("-", "+").replace("_", "/")):
+        for start in range(4):
+            part = piece[start:][: len(piece[start:]) // 4 * 4]
+            found.add(base64.b64decode(part).decode("utf-8", "replace"))
+    return found
+
+
+def unescaped(found: re.Match[str]) -> str:
+    code, letter = found.groups()
+    return chr(int(code, 16)) if code else {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}.get(letter, letter)
+
+
+@given(text=st.text('abc%2\\u0n"é', max_size=60))
+def test_only_what_is_hidden_is_blackened(text: str) -> None:
+    assert Redactor(["token"], {"token": "zzzzzzz"}).mask_text(text) == text
+
+
+def test_many_secrets_in_a_long_text_take_one_look() -> None:
+    many: list[Json] = [f"s3cr3t-{number:05}" for number in range(20_000)]
+    redactor = Redactor(["token"], {"token": many})
+    text = "x" * 500_000 + "s3cr3t-00007" + "y" * 100_000 + "s3cr3t-19999"
+    assert redactor.mask_text(text) == "x" * 500_000 + MASK + "y" * 100_000 + MASK
+
+
+@pytest.mark.parametrize(
+    ("many", "text"),
+    [
+        (["a" * number for number in range(6, 1500)], "a" * 100_000),
+        (["aaaaaa"], "a" * 1_000_000),
+        (["abcdefg"], "%41a" * 250_000),
+        (["abcdefg"], "\\u0041a" * 200_000),
+    ],
+    ids=["all begin alike", "it begins everywhere", "quoted here and there", "escaped here and there"],
+)
+def test_what_would_take_long_to_look_into_is_hidden_as_a_whole(many: list[Json], text: str) -> None:
+    assert Redactor(["token"], {"token": many}).mask_text(text) == MASK
+
+
+json_values: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(["a", "b", "Token"]), inner),
+    max_leaves=20,
+)
+
+
+@given(value=json_values, secret=st.text(min_size=6, max_size=20).filter(lambda text: len(text.strip()) >= 6))
+def test_nothing_hidden_comes_out(value: Json, secret: str) -> None:
+    call: JsonObject = {"deep": [{"token": secret}], "value": value, "echo": f"<{secret}>"}
+    masked, hidden = Redactor(["token"]).mask_object(call)
+    if secret.strip() not in MASK:
+        assert secret.strip() not in _texts(masked)
+    assert hidden >= 2
+
+
+def _texts(value: Json) -> str:
+    """All keys and texts in a value, apart from each other."""
+    match value:
+        case dict():
+            return "\x00\x00".join(f"{key}\x00\x00{_texts(item)}" for key, item in value.items())
+        case list():
+            return "\x00\x00".join(map(_texts, value))
+        case str():
+            return value
+        case _:
+            return ""

@@ -1,0 +1,352 @@
+"""Who people are, as Slack says now: asked once, known for half a minute, and nobody at all where it can't be known."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.confirmation.authorise import Permitted, authorise
+from bot.confirmation.model import Edit, Vote, VoteKind
+from bot.confirmation.votes import claim_of, waits_for_slack
+from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
+from bot.policy.model import CallFacts, Policies
+from bot.policy.python_approvers import Rota
+from bot.slack.directory.directory import Directory, NotWritable
+from bot.slack.outbound.calls import Limits, Workspace
+from tests.support import rotas
+from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
+from tests.support.outgoing import AT, Outgoing, outgoing
+
+CALL = CallFacts(tool="deploy", args={"version": "2.4.1", "replicas": 3}, session="s", asker="U0ASKER")
+ONCALL = Approver.parse("group:S0ONCALL")
+
+
+@pytest.fixture
+async def out() -> AsyncIterator[Outgoing]:
+    async with outgoing(Limits(time_limit=0.6)) as ready:
+        ready.open(make_policy(approvers=["group:S0ONCALL"]))
+        yield ready
+
+
+async def members(out: Outgoing, entry: str, call: CallFacts = CALL) -> Members:
+    return await out.directory.members(Approver.parse(entry), AT, call)
+
+
+# Accounts
+
+
+async def test_a_full_member_is_told_as_one(out: Outgoing) -> None:
+    assert await out.directory.account(ANNA) == Account(ANNA, teams=frozenset({TEAM}))
+
+
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("is_bot", "bot"),
+        ("deleted", "deleted"),
+        ("is_restricted", "guest"),
+        ("is_ultra_restricted", "guest"),
+        ("is_stranger", "stranger"),
+    ],
+)
+async def test_accounts_that_never_decide_are_told_apart(out: Outgoing, flag: str, told: str) -> None:
+    odd = out.slack.person("odd", **{flag: True})  # type: ignore[arg-type]  # one of the flags
+    account = await out.directory.account(person(odd.id))
+    assert isinstance(account, Account)
+    assert getattr(account, told)
+
+
+async def test_somebody_of_another_company_is_a_stranger_here(out: Outgoing) -> None:
+    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
+    wesker = out.slack.person("wesker", team=other)
+    account = await out.directory.account(Person("T0UMBRELLA", wesker.id), at=Workspace(TEAM))
+    assert isinstance(account, Account)
+    assert account.stranger
+
+
+async def test_nobody_of_that_id_is_a_stranger(out: Outgoing) -> None:
+    assert await out.directory.account(person("U0GHOST")) == Account(person("U0GHOST"), stranger=True)
+
+
+async def test_a_hundred_clicks_at_once_ask_slack_once(out: Outgoing) -> None:
+    accounts = await asyncio.gather(*(out.directory.account(ANNA) for _ in range(100)))
+    assert len(set(accounts)) == 1
+    assert len(out.slack.calls_of("users.info")) == 1
+
+
+async def test_what_is_known_is_asked_again_after_half_a_minute_or_when_slack_says_so(out: Outgoing) -> None:
+    await out.directory.account(ANNA)
+    out.slack.clock.advance(29)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 1
+    out.slack.clock.advance(2)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 2
+    out.directory.forget(ANNA.user)
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 3
+
+
+async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None:
+    hang = out.slack.faults.hangs("users.info", acted=True)
+    early = asyncio.create_task(out.directory.account(ANNA))
+    await hang.reached()
+    out.directory.forget(ANNA.user)
+    hang.release()
+    await early
+    await out.directory.account(ANNA)
+    assert len(out.slack.calls_of("users.info")) == 2
+
+
+async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> None:
+    out.slack.faults.hangs("users.info", times=None)
+    account = await out.directory.account(ANNA)
+    assert isinstance(account, Unresolved)
+    assert account.what == ANNA.user
+
+    out.slack.faults.clear()
+    assert isinstance(await out.directory.account(ANNA), Account)  # a failure is not remembered
+
+
+async def test_a_look_up_has_a_time_limit_whatever_it_waits_for(out: Outgoing) -> None:
+    async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    out.sender._calls._client_for = client_for
+    directory = Directory(out.sender, patience=0.05)
+    assert await directory.account(ANNA) == Unresolved(ANNA.user, "Slack did not answer within 0.05 s")
+
+
+# While Slack fails, and while it is not our turn
+
+
+async def test_a_question_that_fails_is_asked_later_and_later_by_one_for_all(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann, id=f"S0G{n}") for n in range(3)]
+    out.slack.rates.methods = True
+    out.slack.faults.fails("usergroups.users.list", times=6)  # the three at once, and then one at a time
+
+    answers = await asyncio.gather(*(members(out, f"group:{group}") for group in groups for _ in range(30)))
+
+    assert set(answers) == {frozenset({ANNA})}
+    assert out.waits == pytest.approx([1, 2, 4, 8], abs=0.9)
+    assert [made.status for made in out.slack.calls_of("usergroups.users.list")] == [500] * 6 + [200] * 3
+
+
+async def test_a_question_that_fails_keeps_no_other_from_being_answered(out: Outgoing) -> None:
+    odd, fine = (out.slack.group(name, out.ann, id=f"S0{name.upper()}") for name in ("odd", "fine"))
+    broken = out.slack.faults.fails(
+        "usergroups.users.list", times=None, where=lambda args: args.get("usergroup") == odd
+    )
+    asking = asyncio.create_task(members(out, f"group:{odd}"))
+    await broken.reached()
+    assert await members(out, f"group:{fine}") == frozenset({ANNA})
+    out.slack.faults.clear()
+    assert await asking == frozenset({ANNA})
+
+
+async def test_what_is_asked_too_often_is_told_when_it_can_be_asked_and_each_its_own_time(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann, id=f"S0G{n}") for n in range(22)]
+
+    async def asked() -> list[Members]:
+        return await asyncio.gather(*(members(out, f"group:{group}") for group in groups))
+
+    for _ in range(3):  # asking again moves nobody's time
+        answers = await asked()
+        assert answers[:20] == [frozenset({ANNA})] * 20
+        first, second = (found.after for found in answers[20:] if isinstance(found, Unresolved))
+        assert first == pytest.approx(60, abs=2)
+        assert second == pytest.approx(63, abs=2)
+    assert len(out.slack.calls_of("usergroups.users.list")) == 20
+
+    out.slack.clock.advance(65)
+    late = await asyncio.gather(*(members(out, f"group:{group}") for group in groups[20:]))
+    assert late == [frozenset({ANNA})] * 2
+
+
+async def test_slacks_429_is_no_answer_that_is_missing_for_good(out: Outgoing) -> None:
+    out.slack.faults.limits("users.info", retry_after=60)
+    account = await out.directory.account(ANNA)
+    assert isinstance(account, Unresolved)
+    assert account.after == pytest.approx(60, abs=1)
+    assert isinstance(await out.directory.account(ANNA), Unresolved)
+    out.slack.clock.advance(60)
+    assert isinstance(await out.directory.account(ANNA), Account)
+    assert len(out.slack.calls_of("users.info")) == 2
+
+
+@pytest.mark.parametrize(("retry_after", "waited"), [(8, True), (12, False)])
+async def test_waiting_for_our_turn_leaves_slack_time_to_answer(out: Outgoing, retry_after: int, waited: bool) -> None:
+    async def pause(seconds: float) -> None:
+        out.slack.clock.advance(seconds)
+
+    directory = Directory(out.sender, patience=20, clock=out.slack.clock.now, pause=pause)
+    out.slack.faults.limits("users.info", retry_after=retry_after)
+    assert isinstance(await directory.account(ANNA), Account) is waited
+
+
+# Members
+
+
+async def test_a_groups_members_now(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, out.ben, id="S0ONCALL")
+    assert await members(out, "group:S0ONCALL") == frozenset({ANNA, BEN})
+
+
+async def test_a_group_that_is_switched_off_has_nobody_in_it(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL", disabled=True)
+    assert await members(out, "group:S0ONCALL") == frozenset()
+
+
+async def test_a_group_that_never_was_is_said(out: Outgoing) -> None:
+    found = await members(out, "group:S0TYPO")
+    assert found == Unresolved("group:S0TYPO", "Slack knows no user group of this id")
+
+
+async def test_an_address_is_whoever_has_it_and_nobody_if_nobody_has(out: Outgoing) -> None:
+    rita = out.slack.person("rita", email="release@example.com")
+    assert await members(out, "email:Release@example.com") == frozenset({person(rita.id)})
+    assert await members(out, "email:nobody@example.com") == frozenset()
+
+
+async def test_a_named_person_is_asked_about_nowhere(out: Outgoing) -> None:
+    assert await members(out, "user:U0LEAD") == frozenset({LEAD})
+    assert [made for made in out.slack.calls if made.method != "chat.postMessage"] == []
+
+
+async def test_a_function_is_asked_about_the_call(out: Outgoing) -> None:
+    rotas.asked.clear()
+    assert await members(out, "python:tests.support.rotas:on_call") == frozenset({ANNA, BEN})
+    assert rotas.asked == [
+        {"tool": "deploy", "args": {"version": "2.4.1", "replicas": 3}, "session": "s", "asker": "U0ASKER"}
+    ]
+    await members(out, "python:tests.support.rotas:on_call")
+    assert len(rotas.asked) == 1
+    await members(out, "python:tests.support.rotas:on_call", replace(CALL, args={"replicas": 4}))
+    assert len(rotas.asked) == 2
+    assert await members(out, "python:tests.support.rotas:on_call_later") == frozenset({BEN})
+
+
+async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
+    await members(out, "python:tests.support.rotas:busybody")
+    assert CALL.args["replicas"] == 3
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [
+        ("one_text", 'it returned str; a list of user ids is needed, such as ["U0LEAD"]'),
+        ("names", "it returned '@anna' among its user ids; those look like \"U0LEAD\""),
+        ("fails", "it raised KeyError"),
+        ("NOBODY_IN_PARTICULAR", "it is no function"),
+        ("hangs", "it did not answer within 0.1 s"),
+        ("hangs_later", "it did not answer within 0.1 s"),
+    ],
+)
+async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
+    directory = Directory(out.sender, rota=Rota(time_limit=0.1))
+    entry = Approver.parse(f"python:tests.support.rotas:{function}")
+    try:
+        assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)
+    finally:
+        rotas.hanging.set()
+        rotas.hanging.clear()
+
+
+async def test_a_module_that_is_not_there_is_said(out: Outgoing) -> None:
+    found = await members(out, "python:my.rota:on_call")
+    assert isinstance(found, Unresolved)
+    assert "my" in found.why
+
+
+# Facts for a vote
+
+
+def vote(who: Person, **more: object) -> Vote:
+    made = Vote(id="v1", kind=VoteKind.APPROVE, voter=who, revision=1, stored_at=NOON, sealed="")
+    return replace(made, **more)  # type: ignore[arg-type]  # fields of Vote
+
+
+async def test_facts_are_asked_at_once_and_then_known_without_asking(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    out.slack.group("left", out.ben, id="S0LEFT")
+    policies = Policies.of(make_policy(approvers=["group:S0ONCALL"], barred=["group:S0LEFT"]))
+    row, ours = out.desk.row, vote(ANNA)
+    assert out.directory.fresh_facts(row, ours, policies) is None
+
+    facts = await out.directory.facts(row, ours, policies)
+
+    assert facts.account == Account(ANNA, teams=frozenset({TEAM}))
+    assert facts.members == {ONCALL: frozenset({ANNA}), Approver.parse("group:S0LEFT"): frozenset({BEN})}
+    assert facts.barred == (Approver.parse("group:S0LEFT"),)
+    assert out.directory.fresh_facts(row, ours, policies) == facts
+    out.slack.clock.advance(31)
+    assert out.directory.fresh_facts(row, ours, policies) is None
+
+
+async def test_of_more_groups_than_can_be_asked_about_in_a_minute_each_has_its_turn(out: Outgoing) -> None:
+    groups = [out.slack.group(f"g{n}", out.ann if n == 20 else out.ben, id=f"S0G{n}") for n in range(21)]
+    row = out.open(make_policy(approvers=[f"group:{group}" for group in groups]))
+    ours = vote(ANNA)
+
+    facts = await out.directory.facts(row, ours, Policies.of())
+    assert waits_for_slack(row, ours, facts) == pytest.approx(60, abs=2)
+
+    out.slack.clock.advance(62)
+    facts = await out.directory.facts(row, ours, Policies.of())
+    assert authorise(row.policy, claim_of(row, ours), facts) == Permitted(row.policy.approvers[20])
+
+
+async def test_a_click_of_the_same_user_id_from_elsewhere_is_not_taken_for_the_member(out: Outgoing) -> None:
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    stranger = vote(Person("T0UMBRELLA", ANNA.user))
+    facts = await out.directory.facts(out.desk.row, stranger, Policies.of())
+    verdict = authorise(out.desk.policy, claim_of(out.desk.row, stranger), facts)
+    assert str(getattr(verdict, "reason", None)) == "not an approver"
+
+
+async def test_an_edit_does_not_lift_a_call_over_the_head_of_who_must_decide_it(out: Outgoing) -> None:
+    policy = make_policy(approvers=["python:tests.support.rotas:by_size"])
+    row = out.open(policy)
+    entry = policy.approvers[0]
+    plain = await out.directory.facts(row, vote(ANNA), Policies.of(policy))
+    more = await out.directory.facts(row, vote(ANNA, edit=Edit({"replicas": 50})), Policies.of(policy))
+    assert plain.members[entry] == frozenset({ANNA, LEAD})
+    assert more.members[entry] == frozenset({LEAD})
+
+
+# Channels, and who can be written to
+
+
+async def test_whether_a_channel_is_shared_with_another_company(out: Outgoing) -> None:
+    other = out.slack.workspace.directory.add_team("Umbrella", id="T0UMBRELLA")
+    shared = out.slack.channel("joint", out.ann, shared_with=(other,))
+    assert await out.directory.shared(AT, shared.id) is True
+    assert await out.directory.shared(AT, out.deploys.id) is False
+    assert isinstance(await out.directory.shared(AT, "C0NOWHERE"), Unresolved)
+
+
+async def test_who_can_read_a_channel(out: Outgoing) -> None:
+    secret = out.slack.channel("secret", out.ann, private=True)
+    assert await out.directory.can_see(AT, secret.id, ANNA.user)
+    assert not await out.directory.can_see(AT, secret.id, BEN.user)
+    assert await out.directory.can_see(AT, out.deploys.id, LEAD.user)
+    assert not await out.directory.can_see(AT, "C0NOWHERE", ANNA.user)
+
+
+async def test_people_for_direct_messages_are_ten_at_most(out: Outgoing) -> None:
+    crowd = [out.slack.person(f"p{n}") for n in range(11)]
+    out.slack.group("oncall", out.ann, id="S0ONCALL")
+    out.slack.group("crowd", *crowd, id="S0CROWD")
+    entries = [Approver.parse("user:U0LEAD"), ONCALL]
+    assert await out.directory.people(entries, AT, CALL) == (LEAD, ANNA)
+    many = await out.directory.people([Approver.parse("group:S0CROWD")], AT, CALL)
+    assert many == NotWritable(
+        "11 people may decide, and cards go to 10 at most as direct messages. Name a channel in the policy."
+    )
+    assert isinstance(await out.directory.people([], AT, CALL), NotWritable)
+    assert isinstance(await out.directory.people([Approver.parse("group:S0TYPO")], AT, CALL), Unresolved)

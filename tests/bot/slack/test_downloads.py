@@ -1,0 +1,69 @@
+"""Files that came with somebody's words, as the model gets them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bot.hosts.host import Attachment
+from bot.sandbox.workspace.records import StoredFile
+from bot.slack.outbound import downloads
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import TEAM
+from tests.support.outgoing import Outgoing, outgoing
+
+
+@pytest.fixture
+async def out() -> AsyncIterator[Outgoing]:
+    async with outgoing() as ready:
+        yield ready
+
+
+def attached(out: Outgoing, name: str, content: bytes, mimetype: str = "text/plain") -> JsonObject:
+    """As the event tells of it."""
+    stored = StoredFile(f"F{len(out.slack.workspace.files)}", TEAM, name, len(content), out.asker.id, content)
+    out.slack.workspace.files[stored.id] = stored
+    address = f"{out.slack.base}/files-pri/{TEAM}-{stored.id}/{name}"
+    return {"id": stored.id, "name": name, "mimetype": mimetype, "url_private_download": address}
+
+
+async def test_files_are_handed_to_the_model_as_they_are(out: Outgoing) -> None:
+    files = [attached(out, "notes.txt", b"two nights"), attached(out, "a.png", b"\x89PNG", "image/png")]
+    assert await out.cards.fetch(out.session, files) == (
+        Attachment(name="notes.txt", mime_type="text/plain", data=b"two nights"),
+        Attachment(name="a.png", mime_type="image/png", data=b"\x89PNG"),
+    )
+    assert await out.cards.fetch(out.session, []) == ()
+
+
+async def in_words(out: Outgoing, *files: JsonObject) -> list[str]:
+    return [attachment.data.decode() for attachment in await out.cards.fetch(out.session, files)]
+
+
+async def test_what_can_not_be_read_is_said_in_its_place(out: Outgoing, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "MOST_BYTES", 2 * 1024 * 1024)
+    large = attached(out, "large.bin", b"x" * (2 * 1024 * 1024 + 1))
+    assert await in_words(out, large) == ["The file large.bin could not be read: it is larger than 2 MB."]
+    out.slack.install.scopes -= {"files:read"}
+    assert await in_words(out, attached(out, "a.txt", b"a")) == [
+        "The file a.txt could not be read: Slack does not hand it out to this app, which lacks the scope files:read."
+    ]
+
+
+async def test_the_token_goes_to_nobody_but_slack(out: Outgoing) -> None:
+    for address in ("https://evil.example/a", "http://files.slack.com/a", "https://slack.com.evil.example/a", ""):
+        told = await in_words(out, {"name": "a", "url_private_download": address})
+        assert told == ["The file a could not be read: it is not kept at Slack."]
+
+
+async def test_ten_files_are_read_and_the_others_named(out: Outgoing) -> None:
+    told = await in_words(out, *(attached(out, f"{n}.txt", b"ok") for n in range(12)))
+    assert told[:10] == ["ok"] * 10
+    assert told[10:] == [f"The file {n}.txt could not be read: only 10 files are read." for n in (10, 11)]
+
+
+async def test_slack_that_can_not_be_reached_is_said(out: Outgoing) -> None:
+    file = attached(out, "a.txt", b"a")
+    await out.slack._runner.cleanup()  # type: ignore[union-attr]  # it runs
+    assert await in_words(out, file) == ["The file a.txt could not be read: Slack did not hand it out in time."]

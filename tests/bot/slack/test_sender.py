@@ -1,0 +1,315 @@
+"""Calls to Slack: in their turn, with a time limit, never twice by accident, and without a word in the log too many."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from blocks.kit import Message
+from blocks.verdict import notice_modal, opening
+from bot.slack.outbound.calls import Limits, Workspace
+from bot.slack.outbound.client import UPDATE
+from bot.slack.outbound.errors import Gone, Later, Refused, Revoked, SlackTrouble, Unsure
+from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
+from runtime.jsontypes import JsonObject
+from tests.support.deciding import TEAM
+from tests.support.outgoing import AT, Outgoing, outgoing
+
+PLAIN = Message("hello", ())
+MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
+
+
+@pytest.fixture
+async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
+    quick = "hang" in request.node.name or "late" in request.node.name
+    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+        yield ready
+
+
+async def post(out: Outgoing, message: Message = PLAIN, **more: object) -> str:
+    return await out.sender.post(AT, out.deploys.id, message, **more)  # type: ignore[arg-type]  # its keywords
+
+
+def said(out: Outgoing) -> list[str]:
+    return [one.text for one in out.ann.messages(out.deploys) if one.author == "adk-confirm"]
+
+
+# Errors
+
+POST = "chat.postMessage"
+TOKEN = "Slack does not accept this app's token any more"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "sentence"),
+    [
+        ("channel_not_found", Gone, "The app can't see this channel. Invite it there with /invite."),
+        ("not_in_channel", Gone, "The app is not in this channel. Invite it there with /invite."),
+        ("is_archived", Gone, "This channel is archived. Unarchive it, or name another one in the policy."),
+        ("token_revoked", Revoked, f"{TOKEN} (token_revoked): install it again."),
+        ("invalid_auth", Revoked, f"{TOKEN} (invalid_auth): install it again."),
+        ("account_inactive", Revoked, f"{TOKEN} (account_inactive): install it again."),
+        ("service_unavailable", Later, f"Slack takes no {POST} now (service_unavailable); trying again in 10 s."),
+        ("internal_error", Unsure, f"Slack's answer to {POST} was lost (internal_error): it may have been done."),
+        ("no_such_thing", Refused, "Slack does not take chat.postMessage: no_such_thing."),
+    ],
+)  # fmt: skip
+async def test_what_slack_says_becomes_what_to_do(
+    out: Outgoing, code: str, kind: type[SlackTrouble], sentence: str
+) -> None:
+    out.slack.faults.refuses("chat.postMessage", code)
+    with pytest.raises(kind) as raised:
+        await post(out)
+    assert str(raised.value) == sentence
+    assert raised.value.code == code
+
+
+async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
+    out.slack.install.scopes -= {"im:write"}
+    with pytest.raises(Refused, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"):
+        await out.sender.open_dm(AT, out.ann.id)
+
+
+async def test_slack_that_can_not_be_reached_is_tried_again_later_and_nothing_was_posted() -> None:
+    async with outgoing() as out:
+        out.slack.base = "http://127.0.0.1:1"
+        with pytest.raises(Later, match="could not connect"):
+            await post(out)
+
+
+async def test_a_workspace_knows_its_organisation(out: Outgoing) -> None:
+    asked: list[tuple[str | None, str]] = []
+    client_for = out.sender._calls._client_for
+
+    async def noted(enterprise: str | None, team: str) -> object:
+        asked.append((enterprise, team))
+        return await client_for(enterprise, team)
+
+    out.sender._calls._client_for = noted  # type: ignore[assignment]  # the same, with a note of it
+    await out.sender.post(Workspace(TEAM, "E0ORG"), out.deploys.id, PLAIN)
+    assert asked == [("E0ORG", TEAM)]
+
+
+async def test_a_time_to_come_back_that_is_a_date_is_no_reason_to_fail() -> None:
+    """Slack tells seconds; a proxy in front of it may tell a date."""
+
+    async def limited(_: web.Request) -> web.Response:
+        headers = {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}
+        return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=headers)
+
+    proxy = web.Application()
+    proxy.router.add_post("/api/chat.postMessage", limited)
+    async with outgoing() as out, TestServer(proxy) as server:
+        out.slack.base = str(server.make_url("")).rstrip("/")
+        with pytest.raises(Later) as later:
+            await post(out)
+    assert later.value.after == pytest.approx(30, abs=1)
+
+
+@pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])
+async def test_a_message_that_is_refused_for_its_metadata_goes_without(out: Outgoing, code: str, kept: bool) -> None:
+    """With it, it would be refused again and again; one that is refused for its blocks keeps it, to be found again."""
+    out.slack.faults.refuses("chat.postMessage", code)
+    await post(out, MARKED)
+    (sent,) = [one for one in out.ann.messages(out.deploys) if one.author == "adk-confirm"]
+    assert (identity(sent.message.metadata or {}) is not None) is kept
+
+
+# What may have been done already
+
+
+@pytest.mark.parametrize("acted", [True, False])
+async def test_a_post_that_is_not_sure_is_looked_for_first(out: Outgoing, acted: bool) -> None:
+    out.slack.faults.cuts("chat.postMessage", acted=acted)
+    with pytest.raises(Unsure):
+        await post(out, MARKED)
+    first = await post(out, MARKED, sure=False)
+    assert await post(out, MARKED, sure=False) == first
+    assert said(out) == ["hello"]
+
+
+async def test_it_is_looked_for_in_its_thread_and_strays_are_deleted(out: Outgoing) -> None:
+    stamps = [await post(out, MARKED, thread_ts=out.thread.ts) for _ in range(3)]
+    outside = await post(out, MARKED)
+    assert await post(out, MARKED, thread_ts=out.thread.ts, sure=False) == stamps[0]
+    assert [one.ts for one in out.ann.messages(out.deploys) if one.author == "adk-confirm"] == [stamps[0], outside]
+
+
+async def test_looking_goes_through_all_pages_but_not_far_back(out: Outgoing) -> None:
+    for n in range(5):
+        await post(out, Message(f"old {n}", ()))
+    out.slack.clock.advance(3600)
+    since = out.slack.clock.now()
+    await post(out, MARKED)
+    sent = await out.sender.history.sent(AT, out.deploys.id, since=since)
+    assert [identity(one.metadata) for one in sent] == [("said", "s", "e1", 0)]
+    assert len(await out.sender.history.sent(AT, out.deploys.id)) == 6
+
+
+async def test_another_identity_is_another_message(out: Outgoing) -> None:
+    await post(out, MARKED)
+    await post(out, Message("hello", (), SaidMark("s", "e1", 1).metadata()), sure=False)
+    await post(out, Message("hello", (), PointerMark("k1").metadata()), sure=False)
+    assert len(said(out)) == 3
+
+
+async def test_the_sdks_own_retries_are_off_whatever_client_it_is_given(out: Outgoing) -> None:
+    out.slack.faults.cuts("chat.postMessage", acted=True)
+    with pytest.raises(Unsure):
+        await post(out)
+    assert said(out) == ["hello"]
+
+
+async def test_what_can_be_done_twice_is_tried_twice_and_then_later(out: Outgoing) -> None:
+    ts = await post(out)
+    out.slack.faults.cuts("chat.update", acted=True)
+    await out.sender.update(AT, out.deploys.id, ts, Message("once more", ()))
+    assert said(out) == ["once more"]
+
+    out.slack.faults.fails("chat.update", times=2)
+    with pytest.raises(Later):
+        await out.sender.update(AT, out.deploys.id, ts, Message("too much", ()))
+    assert len(out.slack.calls_of("chat.update")) == 4
+
+
+# In their turn
+
+
+async def test_a_workspaces_limit_on_a_method_is_kept_without_ever_hearing_of_it(out: Outgoing) -> None:
+    out.slack.rates.methods = True
+    ts = await post(out)
+    for n in range(50):
+        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+    with pytest.raises(Later) as later:
+        await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
+    assert 50 < later.value.after <= 61
+    assert len(out.slack.calls_of("chat.update")) == 50
+
+    out.slack.clock.advance(later.value.after)
+    await out.sender.update(AT, out.deploys.id, ts, Message("51", ()))
+    assert {made.status for made in out.slack.calls_of("chat.update")} == {200}
+
+
+async def test_a_burst_into_one_channel_goes_out_and_the_rest_comes_one_a_second(out: Outgoing) -> None:
+    for n in range(7):
+        await post(out, Message(f"{n}", ()))
+    assert sum(out.waits) == pytest.approx(5, abs=1)
+    other = out.slack.channel("other", out.ann)
+    waited = len(out.waits)
+    await out.sender.post(AT, other.id, PLAIN)
+    assert len(out.waits) == waited
+
+
+async def test_each_that_is_sent_away_is_told_a_time_of_its_own_to_come_back(out: Outgoing) -> None:
+    """But for what will not come back: words that are shown as they are spoken, a view for a trigger."""
+    ts = await post(out)
+
+    async def sent_away(patience: float | None = None) -> float:
+        with pytest.raises(Later) as later:
+            await out.sender.ask(
+                AT,
+                UPDATE,
+                lambda client: client.chat_update(channel=out.deploys.id, ts=ts, text="x"),
+                patience=patience,
+            )
+        return later.value.after
+
+    for n in range(50):
+        await out.sender.update(AT, out.deploys.id, ts, Message(f"{n}", ()))
+    first, _, _, second, third = [await sent_away(patience) for patience in (None, 0.0, 0.0, None, None)]
+    assert second == pytest.approx(first + 60 / 50, abs=0.5)
+    assert third == pytest.approx(second + 60 / 50, abs=0.5)
+
+
+async def test_slacks_own_limit_on_a_channel_is_obeyed(out: Outgoing) -> None:
+    out.slack.rates.posts = True
+    for n in range(4):
+        await post(out, Message(f"{n}", ()))
+    assert said(out) == ["0", "1", "2", "3"]
+
+
+async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoing) -> None:
+    out.slack.faults.limits("chat.postMessage", retry_after=60)
+    with pytest.raises(Later):
+        await post(out)
+    other = out.slack.channel("other", out.ann)
+    await out.sender.post(AT, other.id, PLAIN)
+    assert out.waits == []
+    with pytest.raises(Later) as later:
+        await post(out)
+    assert later.value.after == pytest.approx(60, abs=2)
+
+
+async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
+    out.slack.faults.limits("views.open", retry_after=2)
+    with pytest.raises(Later):
+        await out.sender.open_view(AT, "any", opening())
+    assert out.waits == []
+
+
+# Views, links, people
+
+
+async def test_a_view_that_shows_something_newer_is_left_alone(out: Outgoing) -> None:
+    first = await out.sender.publish_home(AT, out.ann.id, _home("one"))
+    await out.sender.publish_home(AT, out.ann.id, _home("two"), first.hash)
+    with pytest.raises(Gone) as gone:
+        await out.sender.publish_home(AT, out.ann.id, _home("three"), first.hash)
+    assert gone.value.code == "hash_conflict"
+    assert "two" in str(out.ann.home())
+
+
+def _home(words: str) -> JsonObject:
+    return {"type": "home", "blocks": [{"type": "section", "text": {"type": "plain_text", "text": words}}]}
+
+
+async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
+    trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
+    opened = await out.sender.open_view(AT, trigger, opening())
+    await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
+    assert "All done." in await out.ann.gets_modal("Your vote")
+    with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
+        await out.sender.open_view(AT, trigger, opening())
+
+
+async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:
+    ts = await post(out)
+    assert await out.sender.permalink(AT, out.deploys.id, ts) == await out.sender.permalink(AT, out.deploys.id, ts)
+    assert await out.sender.open_dm(AT, out.ann.id) == await out.sender.open_dm(AT, out.ann.id)
+    assert len(out.slack.calls_of("chat.getPermalink")) == 1
+    assert len(out.slack.calls_of("conversations.open")) == 1
+
+
+async def test_deleting_what_is_gone_already_is_fine(out: Outgoing) -> None:
+    await out.sender.delete(AT, out.deploys.id, await post(out))
+    await out.sender.delete(AT, out.deploys.id, "1.000000")
+    assert said(out) == []
+
+
+# What is written down
+
+
+async def test_no_log_holds_a_token_or_what_was_sent(out: Outgoing, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    secret = Message("the-secret-words", ({"type": "section", "text": {"type": "mrkdwn", "text": "the-secret-words"}},))
+    for fault in ("invalid_blocks", "not_in_channel", "fatal_error", "token_revoked"):
+        out.slack.faults.refuses("chat.postMessage", fault)
+        try:
+            await post(out, secret)
+        except SlackTrouble as trouble:
+            logging.getLogger("test").warning("%s", trouble, exc_info=True)
+    assert "sent as plain text" in caplog.text
+    assert out.slack.bot_token not in caplog.text
+    assert "the-secret-words" not in caplog.text
+
+
+async def test_every_call_is_counted_with_how_it_ended(out: Outgoing) -> None:
+    await post(out)
+    out.slack.faults.limits("chat.postMessage", retry_after=60)
+    with pytest.raises(Later):
+        await post(out)
+    assert out.meter.outcomes == [("chat.postMessage", "ok"), ("chat.postMessage", "ratelimited")]

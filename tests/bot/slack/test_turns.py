@@ -1,0 +1,180 @@
+"""Under the sender: windows that keep a limit, look-ups that ask once, attempts that outlive a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.slack.cache import Lookups
+from bot.slack.outbound.rates import Rates
+from bot.store.attempts import KEPT, Attempts, attempts
+from bot.store.open import open_store
+from bot.store.tables import metadata
+from runtime.errors import NotFound
+from runtime.store.database import Database
+from tests.support.leased import a_lease
+from tests.support.secret import SECRET
+
+
+class Time:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+# Windows
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.tuples(st.floats(0, 3), st.sampled_from([0.0, 0.0, 0.0, 2.5])), min_size=1, max_size=40),
+)
+def test_no_window_ever_holds_more_than_its_limit(most: int, calls: list[tuple[float, float]]) -> None:
+    """However fast they come, and whatever Slack says in between."""
+    time = Time()
+    rates = Rates(time)
+    made: list[float] = []
+    for pause, closed in calls:
+        time.now += pause
+        if closed:
+            rates.close("k", most, 4.0, closed)
+        at = time.now + rates.take("k", most, 4.0)
+        assert at >= time.now + closed
+        made.append(at)
+    assert made == sorted(made)
+    assert all(later - earlier >= 4.0 - 1e-6 for earlier, later in zip(made, made[most:], strict=False))
+
+
+@given(st.integers(1, 5), st.integers(1, 200), st.integers(0, 5))
+def test_whoever_is_sent_away_comes_back_to_a_slot(most: int, waiting: int, taken: int) -> None:
+    """However many there are, each in its turn: nobody is sent away twice."""
+    time = Time()
+    rates = Rates(time)
+    for _ in range(taken):
+        rates.take("k", most, 5.0)
+    back = [time.now + rates.promise("k", most, 5.0) for _ in range(waiting)]
+    assert back == sorted(back)
+    for at in back:
+        time.now = max(time.now, at)
+        assert rates.take("k", most, 5.0) <= 5.0
+
+
+def test_a_window_with_promises_is_not_forgotten() -> None:
+    time = Time()
+    rates = Rates(time, keep=2)
+    promised = [rates.promise("k", 1, 5.0) for _ in range(3)]
+    for n in range(10):
+        rates.take(n, 1, 0.1)
+    assert rates.promise("k", 1, 5.0) == promised[-1] + 5.0
+
+
+def test_windows_that_nobody_needs_are_forgotten() -> None:
+    time = Time()
+    rates = Rates(time, keep=10)
+    for n in range(100):
+        rates.take(n, 1, 1.0)
+        time.now += 1
+    assert len(rates._windows) <= 11
+
+
+# Look-ups
+
+
+async def test_who_gives_up_waiting_leaves_the_question_to_the_others() -> None:
+    lookups: Lookups[str, int] = Lookups(30.0)
+    answered = asyncio.Event()
+    asked = 0
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await answered.wait()
+        return 7
+
+    impatient = asyncio.create_task(lookups.get("k", ask))
+    patient = asyncio.create_task(lookups.get("k", ask))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    answered.set()
+    assert await patient == 7
+    assert (asked, lookups.peek("k")) == (1, 7)
+
+
+async def test_what_raises_is_asked_again_and_what_is_no_good_is_not_kept() -> None:
+    lookups: Lookups[str, int] = Lookups(30.0, good=lambda answer: answer > 0)
+    answers: Iterator[int | NotFound] = iter([NotFound("nothing"), 0, 5])
+
+    async def ask() -> int:
+        answer = next(answers)
+        if isinstance(answer, NotFound):
+            raise answer
+        return answer
+
+    with pytest.raises(NotFound):
+        await lookups.get("k", ask)
+    assert await lookups.get("k", ask) == 0
+    assert lookups.peek("k") is None
+    assert await lookups.get("k", ask) == 5
+
+
+async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> None:
+    time = Time()
+    lookups: Lookups[int, int] = Lookups(30.0, keep=3, clock=time)
+
+    async def slowly() -> int:
+        time.now += 20
+        return 1
+
+    await lookups.get(0, slowly)
+    time.now += 11
+    assert lookups.peek(0) is None
+    for n in range(1, 5):
+        await lookups.get(n, slowly)
+    assert len(lookups._known) == 3
+
+
+# Attempts
+
+
+async def test_an_attempt_is_known_to_whoever_comes_after_a_crash(database_url: str) -> None:
+    database = await open_store(database_url, SECRET)
+    ours = Attempts(await a_lease(database))
+    assert await ours.begin("k1", "card:C1:") is None
+    assert await ours.begin("k1", "card:C2:") is None
+    await database.close()
+
+    reopened = await open_store(database_url, SECRET)
+    ours = Attempts(await a_lease(reopened, "another"))
+    before = await ours.begin("k1", "card:C1:")
+    assert before is not None
+    assert before.tries == 1
+    earlier = await ours.earlier("k1", "card:C1:")
+    assert earlier is not None
+    assert (earlier.tries, earlier.at) == (2, before.at)
+    await ours.over("k1", "card:C1:")
+    assert await ours.earlier("k1", "card:C1:") is None
+    assert await ours.begin("k1", "card:C1:") is None
+    await reopened.close()
+
+
+async def test_attempts_of_a_month_ago_go(sqlite_url: str) -> None:
+    time = Time()
+    await (await open_store(sqlite_url, SECRET)).close()
+    database = await Database.open(sqlite_url, clock=time)
+    ours = Attempts(await a_lease(database))
+    await ours.begin("s", "said:1")
+    time.now += KEPT + 1
+    assert await ours.begin("s", "said:1") is not None  # asked for, it still counts
+    await ours.begin("s", "said:2")
+    assert await ours.earlier("s", "said:1") is None
+    await database.close()
+
+
+def test_the_table_is_among_the_bots_own() -> None:
+    assert metadata.tables["bot_attempts"] is attempts

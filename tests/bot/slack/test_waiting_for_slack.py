@@ -1,0 +1,128 @@
+"""Slack takes only so many questions a minute, and sometimes fails for a while: decisions wait, and none is refused."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.workspace.records import Channel
+from bot.slack.outbound.calls import Limits
+from bot.worker.worker import HELD_FOR
+from tests.bot.dialogues.test_faults import time_passing
+from tests.support.office import AT_ONCE, Office, Opens, office
+
+ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+NOT_COUNTED = "so your word does not count"
+OUTAGE = 10.0
+
+
+@pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
+async def test_a_vote_waits_for_its_turn_to_be_asked_about(open_office: Opens, method: str) -> None:
+    async with open_office(ONE_GROUP) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        limited = at.slack.faults.limits(method, retry_after=60)
+
+        assert (await at.bob.clicks(card, "Approve")).acked
+
+        await limited.reached()
+        async with time_passing(at):
+            await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert NOT_COUNTED not in at.bob.sees(at.deploys)
+        assert len(at.slack.calls_of(method)) == 2
+
+
+@pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
+async def test_a_vote_does_not_wait_for_ever_and_whoever_cast_it_hears_why(open_office: Opens, method: str) -> None:
+    async with open_office(ONE_GROUP) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        at.slack.faults.limits(method, retry_after=60, times=None)
+        clicked = at.slack.clock.now()
+        await at.bob.clicks(card, "Approve")
+        async with time_passing(at):
+            await at.bob.finds(NOT_COUNTED, at.deploys, thread=card)
+        assert at.slack.clock.now() - clicked > HELD_FOR
+        assert "0 of 1 approval" in at.ann.now(card)
+        assert at.ran() == []
+
+
+async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        await at.later(minutes=1)  # what is drawn from here on is newer than anything that happened
+        at.slack.faults.limits("usergroups.users.list", retry_after=60)
+        await at.bob.opens_home("Nothing waits for you.")
+        await at.later(seconds=61)
+        await at.bob.sees_home("reimburse")
+
+
+@pytest.mark.slow
+async def test_ten_seconds_of_errors_keep_nobody_in_a_group_from_approving(open_office: Opens) -> None:
+    """Each click used to ask anew until our own limit was used up, and then nobody could approve for a minute."""
+    async with open_office(ONE_GROUP, limits=AT_ONCE) as at:
+        at.slack.rates.methods = True
+        cards = [await at.ask(f"reimburse {amount} for the team dinner") for amount in (1500, 1600, 1700)]
+        until = time.monotonic() + OUTAGE
+        broken = at.slack.faults.fails("usergroups.users.list", times=None, where=lambda _: time.monotonic() < until)
+
+        for card in cards:
+            for person in (at.bob, at.cyd):
+                assert (await person.clicks(card, "Approve")).acked
+
+        for amount, card in zip((1500, 1600, 1700), cards, strict=True):
+            await at.ann.finds(f"I reimbursed {amount}", at.deploys, thread=card, timeout=2 * OUTAGE)
+        assert 4 <= broken.met <= 5
+        assert NOT_COUNTED not in at.bob.sees(at.deploys) + at.cyd.sees(at.deploys)
+
+
+async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP) as at:
+        limited = at.slack.faults.limits("conversations.info", retry_after=60)
+        await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        await limited.reached()
+        async with time_passing(at):
+            await decides(at, at.deploys)
+        assert "did not say whether" not in at.ann.sees(at.deploys)
+
+
+async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patient = Limits(time_limit=30)
+    async with office(sqlite_stocked, tmp_path / "log", monkeypatch, ONE_GROUP, time_moves=True, limits=patient) as at:
+        at.slack.rates.methods = True
+        channels = [at.slack.channel(f"team-{n}", at.ann, at.bob) for n in range(56)]
+        for channel in channels:
+            await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", channel)
+        await at.slack.until(lambda: len(shown(at, channels)) == 50, timeout=80, what="50 of 56 cards")
+        async with time_passing(at):
+            await at.slack.until(lambda: len(shown(at, channels)) == 56, timeout=80, what="all of them")
+        assert not [channel.name for channel in channels if "did not say whether" in at.ann.sees(channel)]
+        assert {*shown(at, channels)} == {channel.id for channel in channels}
+        assert {made.status for made in at.slack.calls_of("conversations.info")} == {200}
+        await decides(at, channels[-1])
+
+
+def shown(at: Office, channels: list[Channel]) -> list[str]:
+    """Where the cards are, one for each of them."""
+    return [one.channel for channel in channels for one in at.bob.messages(channel) if is_card(one)]
+
+
+def is_card(seen: Seen) -> bool:
+    return (seen.message.metadata or {}).get("event_type") == "adk_confirmation_card"
+
+
+async def decides(at: Office, channel: Channel) -> None:
+    """The agent was asked once, however long it took until somebody could be."""
+    await at.bob.clicks(await at.bob.finds("Approve", channel), "Approve")
+    await at.ann.finds("I reimbursed 1500", channel)
+    assert len(at.ran()) == 1
+
+
+async def test_a_channel_that_slack_says_nothing_of_is_still_refused(open_office: Opens) -> None:
+    async with open_office(ONE_GROUP, limits=Limits(posts=AT_ONCE.posts, lookups=0.5)) as at:
+        at.slack.faults.fails("conversations.info", times=None)
+        said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
+        await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)

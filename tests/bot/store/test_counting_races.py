@@ -1,0 +1,68 @@
+"""Two replicas that count at the same time: each stored vote is heard once, whoever was faster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import VoteKind
+from bot.store.open import open_store
+from bot.store.repository import put_mail
+from bot.store.transactions import count_next
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA, BEN, full_member
+from tests.support.secret import SECRET
+
+POLICIES = """
+[[policy]]
+tools = ["*"]
+approvers = ["user:U0ANNA", "user:U0BEN", "user:U0LEAD"]
+quorum = 3
+"""
+
+
+@pytest.fixture
+async def at(
+    either_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    async with backoffice(either_url, tmp_path, monkeypatch, capsys) as made:
+        made.policies(POLICIES)
+        yield made
+
+
+async def test_a_vote_that_another_replica_has_counted_is_left_alone(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    for who in (ANNA, BEN):
+        await at.vote(name, who, stored_only=True)
+    first, second = (vote.id for vote in (await at.row(name)).pending)
+    facts = {first: Facts(account=full_member(ANNA)), second: Facts(account=full_member(BEN))}
+    for vote in (first, first, second, second, first):
+        await at.database.run(count_next, name, vote, facts[vote], at.rules)
+    assert [line.kind for line in await at.lines()] == ["asked", "approval", "approval"]
+    assert (await at.row(name)).voters(VoteKind.APPROVE) == (ANNA, BEN)
+
+
+async def test_both_at_the_same_time(at: Backoffice) -> None:
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA, stored_only=True)
+    (vote,) = (await at.row(name)).pending
+    facts = Facts(account=full_member(ANNA))
+    others = [at.database]
+    if at.url.startswith("postgresql"):
+        others += [await open_store(at.url, SECRET, at.clock) for _ in range(2)]
+    await asyncio.gather(*(one.run(count_next, name, vote.id, facts, at.rules) for one in others * 3))
+    assert [line.kind for line in await at.lines()] == ["asked", "approval"]
+    for one in others[1:]:
+        await one.close()
+
+
+async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> None:
+    await at.hears("hello")
+    for is_new in (True, False, False):
+        put = partial(put_mail, kind="answer", mark="k1:1:approved", body="{}")
+        assert await at.database.run(put, at.key) is is_new

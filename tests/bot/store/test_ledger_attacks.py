@@ -1,0 +1,548 @@
+"""I can write to the database, drop its guards and see all its backups. I don't have the secret. What goes unnoticed?
+
+What only an anchor tells is said where it is so, and so is the little that nothing tells.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Column, delete, func, insert, select, text, update
+
+from bot.audit.checkpoints import BEFORE_SEALED_LINES, checkpoint
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, stamp
+from bot.audit.purges import emptied
+from bot.audit.verification import Finding, Report
+from bot.confirmation.effects import Step
+from bot.confirmation.model import VoteKind
+from bot.confirmation.stored_json import step_content
+from bot.policy.approvers import OPERATOR
+from bot.store.audit_verify import verify_ledger
+from bot.store.repository import line_of, now, read_lines, seconds, write_step
+from bot.store.sealed_index import put_right
+from bot.store.tables import chains, checkpoints, ledger
+from bot.worker.checkpoint_job import Checkpointing, seal_moved
+from runtime.store.database import Tx
+from tests.support.backoffice import Backoffice, backoffice
+from tests.support.deciding import ANNA, BEN
+from tests.support.secret import KEYS, SECRET
+
+GUESS = LedgerKeys("what I take the secret for")
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+async def at(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    """A hundred days ago a deploy was approved and ran, and a refund was denied: eight lines, and no checkpoint yet."""
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
+        made.clock.passes(days=-100)
+        deploy = await made.asks("deploy", {"version": "2.4.1"})
+        await made.vote(deploy, ANNA)
+        await made.vote(deploy, BEN)
+        await made.runs(deploy)
+        refund = await made.asks("refund", {"amount": 1500})
+        await made.vote(refund, ANNA, VoteKind.DENY)
+        yield made
+
+
+async def sealed(at: Backoffice) -> None:
+    """The service makes a checkpoint, and its log, which I can't reach, has it."""
+    made = (await at.database.run(seal_moved, KEYS, HOUR, at_once=True)).made
+    assert made is not None
+    with (at.directory / "anchor.log").open("a") as log:
+        log.write(f"INFO adk_confirm.audit: {made}\n")
+
+
+async def verdict(at: Backoffice, *options: str) -> str:
+    said = await at.command("audit", "verify", *options)
+    assert said.code == (1 if said.out.startswith("broken") else 0)
+    return said.out.removesuffix("\n").replace(at.key, "its session")
+
+
+async def i_write(at: Backoffice, change: Callable[[Tx], Any]) -> None:
+    def write(tx: Tx) -> None:
+        unguarded(tx)
+        change(tx)
+
+    await at.database.run(write)
+
+
+def unguarded(tx: Tx) -> None:
+    if tx.dialect == "postgresql":
+        tx.execute(text("ALTER TABLE bot_ledger DISABLE TRIGGER ALL"))
+        return
+    for name in tx.execute(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).scalars().all():
+        tx.execute(text(f"DROP TRIGGER {name}"))
+
+
+def stored(tx: Tx, chain: str, line: Line) -> None:
+    """My line, in place of the one that stands there or as a new one, and the chain says that it is its head."""
+    values = {
+        "kind": str(line.kind), "content": line.content, "salt": line.salt, "digest": line.digest, "hash": line.hash,
+        "previous": line.previous, "sealed": line.sealed, "at": seconds(line.at), "stamp": stamp(line.at),
+        "confirmation": line.confirmation, "tool": line.tool,
+    }  # fmt: skip
+    tx.execute(delete(ledger).where(ledger.c.chain == chain, ledger.c.seq == line.seq))
+    tx.execute(insert(ledger).values(chain=chain, seq=line.seq, **values))
+    tx.execute(delete(chains).where(chains.c.chain == chain))
+    tx.execute(insert(chains).values(chain=chain, seq=line.seq, hash=line.hash))
+
+
+def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str | None = "a guess", **content: object) -> Line:
+    """An approval by Ben that he never gave, standing on the line before it with a hash that fits."""
+    before = tx.execute(select(ledger).where(ledger.c.chain == chain, ledger.c.seq == seq - 1)).one_or_none()
+    head = Head() if before is None else line_of(before).head
+    told = {"v": 1, "who": {"team": "T0ACME", "user": "U0BEN"}, **content}
+    line = append(head, chain, LineKind.APPROVAL, told, GUESS, at=now(tx), salt="mine", tool="refund")  # type: ignore[arg-type]  # JSON
+    if sealed != "a guess":
+        line = Line(**{**{name: getattr(line, name) for name in line.__dataclass_fields__}, "sealed": sealed})
+    stored(tx, chain, line)
+    return line
+
+
+# A line emptied as if it were purged
+
+
+async def test_i_empty_the_denial_as_if_it_were_purged(at: Backoffice) -> None:
+    """The guards even let this through."""
+    await sealed(at)
+    await at.database.run(
+        lambda tx: tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
+    )
+    assert await verdict(at) == "broken: its session, line 8: its content was removed, but not by a purge"
+
+
+async def purged_in_truth(at: Backoffice) -> None:
+    """The first eight lines go, as they should, and what is asked after that stays."""
+    await at.is_told()
+    at.clock.passes(days=100)
+    kept = await at.asks("lookup", {})
+    await at.vote(kept, ANNA, VoteKind.DENY)
+    await at.is_told()
+    assert (await at.command("audit", "purge", "--before", "90d")).code == 0
+    assert (await verdict(at)).startswith("consistent: 11 lines in 2 chains, 8 of them purged; ")
+
+
+async def test_i_hide_behind_a_purge_that_did_not_name_my_line(at: Backoffice) -> None:
+    await purged_in_truth(at)
+    await i_write(at, lambda tx: tx.execute(update(ledger).where(ledger.c.seq == 10).values(content=None, salt=None)))
+    assert await verdict(at) == "broken: its session, line 10: its content was removed, but not by a purge"
+
+
+async def test_i_write_a_purge_line_for_it_myself(at: Backoffice) -> None:
+    def forge(tx: Tx) -> None:
+        tx.execute(update(ledger).where(ledger.c.seq == 8).values(content=None, salt=None))
+        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, text="1 line", emptied=emptied([(at.key, 8)]))
+        stored(tx, SYSTEM, append(Head(), SYSTEM, step.kind, step_content(step), GUESS, at=step.at, salt="mine"))
+
+    await i_write(at, forge)
+    assert await verdict(at) == "broken: its session, line 8: its content was removed, but not by a purge"
+
+
+async def test_i_make_a_true_purge_line_name_one_more(at: Backoffice) -> None:
+    await purged_in_truth(at)
+
+    def widen(tx: Tx) -> None:
+        tx.execute(update(ledger).where(ledger.c.seq == 10).values(content=None, salt=None))
+        told = line_of(tx.execute(select(ledger).where(ledger.c.chain == SYSTEM)).one())
+        content = {**json.loads(told.content or ""), "emptied": [[at.key, [[1, 10]]]]}
+        stored(tx, SYSTEM, append(Head(), SYSTEM, told.kind, content, GUESS, at=told.at, salt=told.salt or ""))
+
+    await i_write(at, widen)
+    assert await verdict(at) == "broken: its session, line 1: its content was removed, but not by a purge"
+
+
+async def test_i_bring_back_what_a_purge_removed(at: Backoffice) -> None:
+    before = {line.seq: line for line in await at.database.read(read_lines, at.key)}
+    await purged_in_truth(at)
+    back = update(ledger).where(ledger.c.chain == at.key, ledger.c.seq == 3)
+    await i_write(at, lambda tx: tx.execute(back.values(content=before[3].content, salt=before[3].salt)))
+    assert await verdict(at) == "broken: its session, line 3: a purge removed its content, and it is back"
+
+
+# A chain that no checkpoint shall ever cover
+
+
+def i_say_that_it_is_sealed(tx: Tx) -> None:
+    tx.execute(update(chains).values(sealed_hash=chains.c.hash))
+
+
+async def test_i_mark_a_chain_as_sealed(at: Backoffice, caplog: pytest.LogCaptureFixture) -> None:
+    await at.command("pause")
+    await i_write(at, i_say_that_it_is_sealed)
+    said = await verdict(at)
+    assert said == "broken: its session: how far the database says it is sealed is not what the checkpoints say"
+    checkpointing = Checkpointing(at.database, KEYS, HOUR)
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+    await checkpointing._doubt()
+    made = (await at.database.run(seal_moved, KEYS, HOUR)).made
+    assert made is not None
+    assert {at.key, SYSTEM} == set(made.heads), "whatever the column said"
+    assert "what the database said of 2 chains" in caplog.text
+    assert "no checkpoint covers" not in await verdict(at)
+
+
+async def test_what_a_forged_checkpoint_says_is_not_believed(at: Backoffice) -> None:
+    def forge(tx: Tx) -> None:
+        heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(select(chains))}
+        made = checkpoint(None, heads, now(tx), GUESS)
+        told = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
+        values = {"at": stamp(made.at), "heads": told, "previous": "", "sealed": made.sealed}
+        tx.execute(insert(checkpoints).values(number=1, **values))
+        i_say_that_it_is_sealed(tx)
+
+    await i_write(at, forge)
+    assert await verdict(at) == "broken: checkpoints: checkpoint 1 was not sealed with this secret"
+    assert await put_right(at.database, KEYS, _nothing) == [at.key]
+    made = (await at.database.run(seal_moved, KEYS, HOUR, at_once=True)).made
+    assert made is not None
+    assert set(made.heads) == {at.key}
+
+
+async def test_what_other_processes_seal_meanwhile_is_left_alone(at: Backoffice) -> None:
+    async def seal_meanwhile() -> None:
+        await at.database.run(write_step, SYSTEM, Step(kind=LineKind.PAUSED, at=at.clock.now, who=OPERATOR))
+        await sealed(at)
+
+    assert await put_right(at.database, KEYS, seal_meanwhile) == []
+    assert (await verdict(at)).startswith("consistent: ")
+
+
+async def _nothing() -> None:
+    """Between two looks at the store."""
+
+
+# The end, that no checkpoint covers yet
+
+
+@pytest.mark.parametrize("seal", ["a guess", None, "", "0" * 64, "é"])
+async def test_i_add_an_approval_at_the_end(at: Backoffice, seal: str | None) -> None:
+    await sealed(at)
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=seal))
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+
+
+async def test_i_turn_the_denial_at_the_end_into_an_approval(at: Backoffice) -> None:
+    await i_write(at, lambda tx: i_forge(tx, at.key, 8))
+    assert await verdict(at) == "broken: its session, line 8: it was not written with this secret"
+
+
+async def test_i_begin_a_chain_of_my_own(at: Backoffice) -> None:
+    await i_write(at, lambda tx: i_forge(tx, "a/b/c", 1))
+    assert await verdict(at) == "broken: a/b/c, line 1: it was not written with this secret"
+
+
+async def test_i_let_the_service_seal_my_approval_and_write_after_it(at: Backoffice) -> None:
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9))
+    await at.asks("lookup", {})
+    await sealed(at)
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+    assert await verdict(at, "--anchor", "anchor.log") == await verdict(at)
+
+
+async def test_i_move_a_true_line_to_another_place(at: Backoffice) -> None:
+    """Ben did approve; it was the deploy, on line 3."""
+
+    def move(tx: Tx) -> None:
+        last, approval = (line_of(tx.execute(select(ledger).where(ledger.c.seq == seq)).one()) for seq in (8, 3))
+        fields = {name: getattr(approval, name) for name in approval.__dataclass_fields__}
+        line = Line(**{**fields, "seq": 9, "previous": last.hash})
+        stored(tx, at.key, Line(**{**fields, "seq": 9, "previous": last.hash, "hash": line_hash(line)}))
+
+    await i_write(at, move)
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+
+
+async def test_i_give_one_session_the_lines_of_another(at: Backoffice) -> None:
+    await at.hears("and refund", thread="2.2")
+    await at.asks("lookup", {})
+    other, one = at.key, (await at.database.read(lambda tx: tx.execute(select(func.min(chains.c.chain))).scalar_one()))
+
+    def swap(tx: Tx) -> None:
+        for table in (ledger, chains):
+            for old, new in ((one, "aside"), (other, one), ("aside", other)):
+                tx.execute(update(table).where(table.c.chain == old).values(chain=new))
+
+    await i_write(at, swap)
+    assert (await verdict(at)).endswith("line 1: its header was changed")
+
+
+# Older than seals
+
+
+def i_make_them_look_old(tx: Tx) -> None:
+    """As a version would have left it that knew no seals; the denial is gone from its end, and an approval is there."""
+    tx.execute(update(ledger).values(sealed=None))
+    i_forge(tx, tx.execute(select(func.min(chains.c.chain))).scalar_one(), 8, sealed=None)
+
+
+async def test_i_pass_my_lines_off_as_older_than_seals(at: Backoffice) -> None:
+    await i_write(at, i_make_them_look_old)
+    assert await verdict(at) == "broken: its session, line 1: it was not written with this secret"
+    await sealed(at)
+    assert await verdict(at) == "broken: its session, line 1: it was not written with this secret"
+
+
+async def test_and_wait_for_a_restart_before_the_first_checkpoint(at: Backoffice) -> None:
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=None))
+    await at.database.close()
+    await at.reopen()
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+
+
+async def test_also_where_there_are_lines_that_are(at: Backoffice) -> None:
+    await as_the_version_before_left_it(at)
+    await at.command("pause")
+    await i_write(at, lambda tx: i_forge(tx, at.key, 9, sealed=None))
+    await at.database.close()
+    await at.reopen()
+    await sealed(at)
+    assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"
+
+
+async def as_the_version_before_left_it(at: Backoffice, *, stopped: bool = True) -> None:
+    def unseal(tx: Tx) -> None:
+        unguarded(tx)
+        tx.execute(update(ledger).values(sealed=None))
+        if stopped:
+            heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(select(chains))}
+            made = checkpoint(None, heads, now(tx), KEYS, version=BEFORE_SEALED_LINES)
+            told = json.dumps({chain: [head.seq, head.hash] for chain, head in heads.items()}, separators=(",", ":"))
+            values = {"at": stamp(made.at), "heads": told, "previous": "", "sealed": made.sealed}
+            tx.execute(insert(checkpoints).values(number=1, **values))
+            i_say_that_it_is_sealed(tx)
+
+    await at.database.run(unseal)
+    await at.database.close()
+    await at.reopen()
+
+
+@pytest.mark.parametrize("stopped", [True, False], ids=["it was stopped", "it was killed"])
+async def test_a_store_of_the_version_before_is_taken_over(at: Backoffice, *, stopped: bool) -> None:
+    empty = update(ledger).where(ledger.c.seq == 2).values(content=None, salt=None)
+    await at.database.run(lambda tx: tx.execute(empty))
+    await as_the_version_before_left_it(at, stopped=stopped)
+    await at.asks("lookup", {})
+    assert await verdict(at) == (
+        "consistent: 10 lines in 2 chains, 1 of them purged; only an anchor (--anchor FILE) can show that none were "
+        "cut off at the end; no checkpoint covers 1 line in 1 chain yet; 8 lines of an older version have no keyed "
+        "digest, and only checkpoints cover them"
+    )
+    await i_write(at, lambda tx: tx.execute(empty.where(ledger.c.seq == 2)))
+    await i_write(at, lambda tx: tx.execute(update(ledger).where(ledger.c.seq == 3).values(content=None, salt=None)))
+    assert await verdict(at) == "broken: its session, line 3: its content was removed, but not by a purge"
+
+
+# Cut off
+
+
+async def test_i_cut_off_what_a_checkpoint_covers_and_let_the_service_write_on(at: Backoffice) -> None:
+    """The new line has the number of the one that is gone, and the next checkpoint is made over it."""
+    await sealed(at)
+
+    def cut(tx: Tx) -> None:
+        tx.execute(delete(ledger).where(ledger.c.seq == 8))
+        tx.execute(update(chains).values(seq=7, hash=select(ledger.c.hash).where(ledger.c.seq == 7).scalar_subquery()))
+
+    await i_write(at, cut)
+    await at.asks("lookup", {})
+    await sealed(at)
+    assert await verdict(at) == "broken: its session, line 8: it is not the line that checkpoint 1 was made over"
+
+
+async def test_i_remove_a_whole_chain(at: Backoffice) -> None:
+    await sealed(at)
+
+    def remove(tx: Tx) -> None:
+        for table in (ledger, chains):
+            tx.execute(delete(table).where(table.c.chain == at.key))
+
+    await i_write(at, remove)
+    assert await verdict(at) == "broken: its session, line 8: it is missing; checkpoint 1 was made over it"
+
+
+async def test_i_cut_off_checkpoints_while_the_service_runs(at: Backoffice, caplog: pytest.LogCaptureFixture) -> None:
+    """No anchor is needed: the process knows what it made last."""
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+    checkpointing = Checkpointing(at.database, KEYS, timedelta(0))
+    await checkpointing._seal_moved(at_once=True)
+    await at.command("pause")
+    await checkpointing._seal_moved(at_once=True)
+
+    def cut(tx: Tx) -> None:
+        tx.execute(delete(checkpoints).where(checkpoints.c.number == 2))
+        for table in (ledger, chains):
+            tx.execute(delete(table).where(table.c.chain == SYSTEM))
+
+    await i_write(at, cut)
+    assert (await verdict(at)).startswith("consistent: ")
+    await at.asks("lookup", {})
+    await checkpointing._seal_moved(at_once=True)
+    assert "checkpoint 2 is gone from the store, or was changed" in caplog.text
+    assert await verdict(at) == "broken: checkpoints: checkpoint 2 is missing"
+
+
+async def test_i_put_an_older_copy_back(at: Backoffice) -> None:
+    """All that is in it is true: only what is kept elsewhere tells that more was."""
+    await sealed(at)
+    copy = await at.database.read(_everything)
+    await at.asks("lookup", {})
+    await sealed(at)
+
+    def put_back(tx: Tx) -> None:
+        for table, rows in zip((ledger, chains, checkpoints), copy, strict=True):
+            tx.execute(delete(table))
+            tx.execute(insert(table), rows)
+
+    await i_write(at, put_back)
+    assert (await verdict(at)).startswith("consistent: 8 lines in 1 chain; only an anchor")
+    assert await verdict(at, "--anchor", "anchor.log") == "broken: checkpoints: checkpoint 2 of the anchor is missing"
+    with (at.directory / "anchor.log").open("a") as log:
+        log.write((at.directory / "anchor.log").read_text().replace("checkpoint 1", "checkpoint 2"))
+    assert await verdict(at, "--anchor", "anchor.log") == "broken: checkpoints: checkpoint 2 of the anchor is missing"
+
+
+def _everything(tx: Tx) -> list[list[dict[str, object]]]:
+    return [[dict(row._mapping) for row in tx.execute(select(table))] for table in (ledger, chains, checkpoints)]
+
+
+async def test_what_no_checkpoint_covers_can_be_cut_off_and_verify_says_how_much_that_is(at: Backoffice) -> None:
+    """Nothing in the store can tell; `docs/security.md` says so."""
+    await sealed(at)
+    await at.asks("lookup", {})
+    await at.command("pause")
+    assert await verdict(at, "--anchor", "anchor.log") == (
+        "untampered up to checkpoint 1: 8 lines in 1 chain; consistent: 10 lines in 2 chains in all; no checkpoint "
+        "covers 2 lines in 2 chains yet"
+    )
+    await sealed(at)
+    anchor = (at.directory / "anchor.log").read_text().splitlines()
+    (at.directory / "older.log").write_text(anchor[0])
+    assert await verdict(at, "--anchor", "older.log") == (
+        "untampered up to checkpoint 1: 8 lines in 1 chain; consistent: 10 lines in 2 chains in all; the anchor does "
+        "not know 1 later checkpoint"
+    )
+    assert await verdict(at, "--anchor", "anchor.log") == "untampered up to checkpoint 2: 10 lines in 2 chains"
+
+
+# Any cell of any row
+
+
+class _Undone(Exception):
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+
+async def test_no_cell_can_be_changed(at: Backoffice) -> None:
+    """Each cell of each row, to each of several values, one at a time."""
+    await purged_in_truth(at)
+    await sealed(at)
+    await at.command("pause")
+    await at.database.run(unguarded)
+    rows = await at.database.read(_everything)
+    tables = {ledger: ("chain", "seq"), chains: ("chain",), checkpoints: ("number",)}
+    tried = 0
+    for (table, keys), stored_rows in zip(tables.items(), rows, strict=True):
+        for row in stored_rows:
+            for column in table.c:
+                for value in _others(at, column, row[column.name]):
+                    this = [table.c[key] == row[key] for key in keys]
+                    change = update(table).where(*this).values({column.name: value})
+                    with pytest.raises(_Undone) as undone:
+                        await at.database.run(_look_at, change)
+                    where = f"{table.name}.{column.name}: {row[column.name]!r} → {value!r}"
+                    assert undone.value.report.finding is Finding.BROKEN, where
+                    tried += 1
+            with pytest.raises(_Undone) as undone:
+                await at.database.run(_look_at, delete(table).where(*[table.c[key] == row[key] for key in keys]))
+            if table is not checkpoints:  # the last of those takes an anchor
+                assert undone.value.report.finding is Finding.BROKEN, f"{table.name}: {row} is gone"
+    assert tried > 300
+    assert (await verdict(at)).startswith("consistent: ")
+
+
+def _look_at(tx: Tx, change: Any) -> None:
+    tx.execute(change)
+    raise _Undone(verify_ledger(tx, KEYS))
+
+
+def _others(at: Backoffice, column: Column[Any], value: Any) -> list[Any]:
+    """Other values for this cell: some crude, some that mean the same and are spelled differently."""
+    others: list[Any]
+    name, room = column.name, getattr(column.type, "length", None) or 10_000
+    match value:
+        case int():
+            others = [value + 50, 0, -1]
+        case float():
+            others = [value + 1, 0.0]
+        case str():
+            others = ["", f"{value} ", value.upper(), "0" * 64, "é", "["]
+            if name in ("stamp", "at"):
+                others.append(value.replace("T", " "))
+            if name in ("content", "heads"):
+                others = ["", f" {value}", "{}", "[" * 5000, f'{{"a": 1, {value[1:]}']
+            if name == "kind":
+                others = ["approved", "denied", "purged", "blessed"]
+        case None:
+            others = ["", "x"]
+        case _:
+            raise AssertionError(value)
+    if at.database.dialect == "sqlite" and isinstance(value, str):
+        others.append(b"\xff")
+    if column.nullable and value is not None:
+        others.append(None)
+    return [cut for other in others if (cut := other[:room] if isinstance(other, str) else other) != value]
+
+
+async def test_bytes_that_are_no_text_are_no_trace(at: Backoffice) -> None:
+    if at.database.dialect == "postgresql":
+        pytest.skip("PostgreSQL takes text only")
+    for cell in ("bot_ledger SET content", "bot_checkpoints SET heads", "bot_chains SET sealed_hash"):
+        await sealed(at) if cell.startswith("bot_check") else None
+        await i_write(at, lambda tx, cell=cell: tx.execute(text(f"UPDATE {cell} = CAST(x'ff' AS TEXT)")))  # type: ignore[misc]  # bound per turn
+        assert (await verdict(at)).startswith("broken: ")
+
+
+# Without the secret, or with another
+
+
+@pytest.mark.parametrize("command", [["pause"], ["resume"], ["retry"], ["audit", "purge", "--before", "2020-01-01"]])
+async def test_a_command_on_its_own_needs_the_secret(
+    at: Backoffice, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    await sealed(at)
+    before = await at.database.read(_everything)
+    await at.database.close()
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "another secret, as long as it was")
+    other = await at.alone(*command)
+    monkeypatch.delenv("ADK_CONFIRM_SECRET")
+    none = await at.alone(*command)
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", SECRET)
+    await at.reopen()
+    assert (other.code, none.code, other.out, none.out) == (2, 2, "", "")
+    assert "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET" in other.err
+    assert "There is no secret to seal with: set ADK_CONFIRM_SECRET" in none.err
+    assert await at.database.read(_everything) == before
+
+
+async def test_a_service_that_gets_another_secret_says_so(
+    at: Backoffice, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await at.database.close()
+    monkeypatch.setattr("tests.support.backoffice.SECRET", "another secret, as long as it was")
+    await at.reopen()
+    assert "The ledger was sealed with another secret" in caplog.text
+
+
+async def test_who_spoils_the_end_does_not_keep_the_operator_out(at: Backoffice) -> None:
+    await sealed(at)
+    await i_write(at, lambda tx: (i_forge(tx, at.key, 9), tx.execute(update(checkpoints).values(at="x"))))
+    assert (await at.command("pause")).code == 0

@@ -1,0 +1,38 @@
+"""What goes to the agent together: the answers of one turn, once each of them is decided, and nothing else."""
+
+from __future__ import annotations
+
+from bot.store.mailbox import Letter, next_together
+
+TURNS = {"k1": "turn 1", "k2": "turn 2", "k3": "turn 1"}
+
+
+def answer(number: int, confirmation: str) -> Letter:
+    return Letter(number, "answer", f"m{number}", {}, None, confirmation)
+
+
+FIRST, OTHER_TURN, SIBLING = answer(1, "k1"), answer(2, "k2"), answer(3, "k3")
+WORDS = Letter(4, "words", "m4", {"text": "hello"}, "U0ANN", None)
+
+
+def test_answers_of_one_turn_go_together_and_those_of_another_do_not() -> None:
+    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, set()) == (FIRST, SIBLING)
+    assert next_together([OTHER_TURN, FIRST, SIBLING], TURNS, set()) == (OTHER_TURN,)
+
+
+def test_a_turn_in_which_somebody_has_to_decide_waits_and_the_next_one_goes() -> None:
+    assert next_together([FIRST, OTHER_TURN, SIBLING], TURNS, {"turn 1"}) == (OTHER_TURN,)
+    assert next_together([FIRST, SIBLING], TURNS, {"turn 1"}) == ()
+
+
+def test_words_wait_for_nobody() -> None:
+    assert next_together([FIRST, WORDS, SIBLING], TURNS, {"turn 1"}) == (WORDS,)
+
+
+def test_a_refusal_belongs_to_its_turn() -> None:
+    refusal = Letter(5, "refusal", "m5", {"invocation": "turn 1"}, None, None)
+    assert next_together([FIRST, refusal, OTHER_TURN], TURNS, set()) == (FIRST, refusal)
+
+
+def test_where_turns_are_not_told_apart_each_answer_goes_alone() -> None:
+    assert next_together([FIRST, SIBLING], {}, set()) == (FIRST,)

@@ -1,0 +1,123 @@
+"""A store is its user's alone from the first moment, whatever the umask; and nothing of it is shipped."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+
+from bot.operations.check import readable_by_others
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+MAKES = """
+import asyncio, json, os, sys
+from pathlib import Path
+from bot.operations.control import serve_control
+from bot.store.open import socket_path
+from bot.store.open import open_store
+
+def no_chmod(event, args):
+    if event == "os.chmod":
+        raise AssertionError(f"{args[0]} was wider before")
+
+async def main(path):
+    url = f"sqlite:///{path}"
+    store = await open_store(url, "a secret of thirty-two characters!")
+    async with serve_control(socket_path(url), {}):
+        folder = Path(path).parent
+        print(json.dumps({one.name: oct(one.stat().st_mode & 0o777) for one in folder.iterdir()}))
+    await store.close()
+
+sys.addaudithook(no_chmod)
+os.umask(int(sys.argv[2], 8))
+asyncio.run(main(sys.argv[1]))
+assert os.umask(0) == int(sys.argv[2], 8)
+"""
+
+
+def made(path: Path, umask: str) -> dict[str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", MAKES, str(path), umask], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert ran.stderr == ""
+    modes: dict[str, str] = json.loads(ran.stdout)
+    return modes
+
+
+@pytest.mark.parametrize("umask", ["000", "022", "077"])
+def test_every_file_of_a_store_is_made_for_its_user_alone(tmp_path: Path, umask: str) -> None:
+    modes = made(tmp_path / "x.db", umask)
+    assert modes == dict.fromkeys(("x.db", "x.db-wal", "x.db-shm", "x.db.lock", "x.db.sock"), "0o600")
+    assert list(readable_by_others(f"sqlite:///{tmp_path / 'x.db'}")) == []
+
+
+def test_a_store_that_is_wider_already_is_left_and_told(tmp_path: Path) -> None:
+    """Whoever made it so may have had a reason, a group that makes backups for example."""
+    path = tmp_path / "x.db"
+    path.touch()
+    path.chmod(0o640)
+    modes = made(path, "022")
+    assert (modes["x.db"], modes["x.db.lock"]) == ("0o640", "0o600")
+    (finding,) = readable_by_others(f"sqlite:///{path}")
+    assert (finding.ok, finding.note, finding.what) == (True, True, "x.db")
+    assert finding.said == f"warning: others on this machine may use it (640): chmod 600 {path}"
+    assert list(readable_by_others("postgresql://confirm@database/confirm")) == []
+
+
+# What is deployed
+
+
+def test_the_unit_and_the_containers_may_do_no_more_than_they_need() -> None:
+    unit = (ROOT / "docs" / "adk-confirm.service").read_text(encoding="utf-8")
+    for line in ("UMask=0077", "StateDirectoryMode=0700", "NoNewPrivileges=true", "CapabilityBoundingSet="):
+        assert f"\n{line}\n" in unit
+    compose = (ROOT / "compose.yaml").read_text(encoding="utf-8")
+    bot, _, database = compose.partition("\n  database:")
+    assert re.search(r"^    read_only: true", bot, re.MULTILINE)
+    for service in (bot, database):
+        assert "\n    cap_drop: [ALL]\n" in service
+        assert '\n    security_opt: ["no-new-privileges:true"]\n' in service
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".env", ".git", ".venv", "config", "x.db", "x.db-wal", "tests", "adk-confirm.toml"),
+        *("examples/.env", "bot/x.db", "runtime/__pycache__", "bot/x.db.lock", "examples/adk/.env.production"),
+    ],
+)
+def test_secrets_and_stores_stay_out_of_the_image(path: str) -> None:
+    assert not shipped(path)
+
+
+def test_what_the_image_is_built_from_is_in_it() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    build = project["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wanted = {*build["only-include"], *build["force-include"], project["project"]["readme"], "pyproject.toml"}
+    wanted |= {*project["project"]["license-files"], "constraints.txt", "bot/app.py"}
+    assert {path for path in wanted if not shipped(path)} == set()
+
+
+def shipped(path: str) -> bool:
+    """As Docker reads the file: the last line that matches the path, or a folder above it, decides."""
+    lines = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    found = True
+    above = [path[: place.start()] for place in re.finditer("/", path)]
+    for line in lines:
+        pattern = line.removeprefix("!")
+        if line and not line.startswith("#") and any(matches(pattern, one) for one in (path, *above)):
+            found = line.startswith("!")
+    return found
+
+
+def matches(pattern: str, path: str) -> bool:
+    if pattern.startswith("**/"):
+        return fnmatchcase(path.rpartition("/")[2], pattern.removeprefix("**/"))
+    return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)

@@ -1,0 +1,331 @@
+"""`adk-confirm audit purge`, as a privacy officer would check it: what is gone is gone, what waits is untouched."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, update
+
+from bot.cli import main
+from bot.confirmation.grants import Grant
+from bot.confirmation.model import OutcomeKind, SessionKey, State, VoteKind
+from bot.hosts import host
+from bot.operations.operate import reading
+from bot.store.outbox import all_told, say_later, spoke
+from bot.store.repository import find_session
+from bot.store.tables import grants, homes, mail, metadata, sessions, threads
+from runtime.jsontypes import canonical
+from runtime.store.database import Database, Tx
+from runtime.store.records import SessionId
+from runtime.store.sessions import create
+from runtime.store.tables import metadata as runtime_metadata
+from runtime.store.tables import sessions as histories
+from tests.support.backoffice import Backoffice, Said, backoffice
+from tests.support.deciding import ANNA, BEN, TEAM
+from tests.support.office import office
+
+SECRET = "hunter-the-second"
+
+
+@pytest.fixture
+async def at(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> AsyncIterator[Backoffice]:
+    """It is a hundred days ago, and somebody says something."""
+    async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
+        made.clock.passes(days=-100)
+        await made.hears(f"deploy it for {SECRET}")
+        yield made
+
+
+async def deployed(at: Backoffice) -> str:
+    deploy = await at.asks("deploy", {"note": SECRET}, hint=SECRET)
+    await at.vote(deploy, ANNA, note=f"{SECRET}!")
+    await at.vote(deploy, BEN)
+    await at.runs(deploy, json.dumps({"for": SECRET}))
+    return deploy
+
+
+async def purged(at: Backoffice, *options: str) -> Said:
+    said = await at.command("audit", "purge", "--before", "90d", *options)
+    assert said.code == 0, said.err
+    assert (await at.command("audit", "verify")).code == 0
+    return said
+
+
+def everything(tx: Tx) -> str:
+    """All that any table holds."""
+    tables = (*metadata.sorted_tables, *runtime_metadata.sorted_tables)
+    return "\n".join(str(tuple(row)) for table in tables for row in tx.execute(select(table)))
+
+
+async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoffice) -> None:
+    deploy = await deployed(at)
+    await at.is_told()
+    at.clock.passes(days=100)
+    assert SECRET in await at.database.read(everything)
+    said = await purged(at)
+    assert said.lines[0].endswith(" UTC went: 6 lines, 1 confirmation, 2 letters.")
+    assert said.lines[-1].startswith("Messages in Slack, backups of the store and an agent's own server keep what they")
+    assert SECRET not in await at.database.read(everything)
+    lines = await at.lines()
+    assert [line.kind for line in lines] == ["asked", "edited", "approval", "approved", "begun", "done"]
+    assert {line.content for line in lines} == {None}
+    (told,) = await at.lines("system")
+    content = json.loads(told.content or "")
+    assert (told.kind, content["who"]["user"], content["text"]) == (
+        "purged",
+        "operator",
+        "6 lines, 1 confirmation, 2 letters",
+    )
+    story = (await at.command("audit", "show", deploy)).lines
+    assert story[-1].endswith("done (deploy): what it told was purged")
+    assert await at.refusal("withdraw", deploy) == (
+        f"Confirmation {deploy} was purged: only its lines are left, nothing waits."
+    )
+
+
+async def test_a_rehearsal_tells_the_same_and_changes_nothing(at: Backoffice) -> None:
+    await deployed(at)
+    await at.is_told()
+    at.clock.passes(days=100)
+    before = await at.database.read(everything)
+    rehearsed = await purged(at, "--dry-run")
+    assert await at.database.read(everything) == before
+    done = await purged(at)
+    assert rehearsed.lines[0].partition(" UTC ")[2] == "would go: 6 lines, 1 confirmation, 2 letters."
+    assert done.lines[0].partition(" UTC ")[2] == "went: 6 lines, 1 confirmation, 2 letters."
+    again = await purged(at)
+    assert again.out.startswith("Nothing is left to purge from before ")
+    assert len(await at.lines("system")) == 1, "where nothing was purged there is nothing to tell"
+
+
+async def test_what_waits_is_never_touched(at: Backoffice) -> None:
+    at.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\nexpires_after = "300d"')
+    waits = await at.asks("deploy", {"note": SECRET})
+    unknown = await at.asks("deploy")
+    await at.vote(unknown, ANNA)
+    await at.runs(unknown, kind=OutcomeKind.UNKNOWN)
+    approved = await at.asks("deploy")
+    await at.vote(approved, ANNA)
+    over = await at.asks("refund", {"note": "gone"})
+    await at.vote(over, ANNA, VoteKind.DENY)
+    await at.is_told()
+    at.clock.passes(days=100)
+    before = {name: await at.row(name) for name in (waits, unknown, approved)}
+    said = await purged(at)
+    assert said.lines[0].endswith(" UTC went: 2 lines, 1 confirmation, 2 letters.")
+    assert said.lines[1] == "1 session is still in use, and kept what it needs."
+    assert {name: await at.row(name) for name in (waits, unknown, approved)} == before
+    told = [line.content is not None for line in await at.lines()]
+    assert told.count(False) == 2
+    await at.vote(waits, ANNA)
+    assert (await at.row(waits)).state is State.APPROVED
+    assert (await at.command("audit", "verify")).code == 0
+
+
+async def test_a_story_goes_as_a_whole_once_it_has_ended(at: Backoffice) -> None:
+    at.policies('[[policy]]\ntools = ["*"]\napprovers = ["user:U0ANNA"]\nexpires_after = "300d"')
+    deploy = await at.asks("deploy", {"note": SECRET})
+    await at.is_told()
+    at.clock.passes(days=50)
+    await at.vote(deploy, ANNA, VoteKind.DENY)
+    await at.is_told()
+    at.clock.passes(days=50)
+    await purged(at)
+    assert (await at.row(deploy)).revision.arguments == {"note": SECRET}
+    assert all(line.content for line in await at.lines())
+    assert (await at.command("audit", "purge", "--before", "40d")).code == 0
+    assert SECRET not in await at.database.read(everything)
+
+
+async def test_a_session_in_use_keeps_what_it_needs(at: Backoffice) -> None:
+    """Old words go from its mailbox; who spoke last there is still known."""
+    over = await at.asks("deploy", {"note": SECRET})
+    await at.vote(over, ANNA, VoteKind.DENY)
+    await at.is_told()
+    at.clock.passes(days=100)
+    await at.hears("one more thing", ANNA)
+    await at.is_told()
+    assert (await purged(at)).lines[1] == "1 session is still in use, and kept what it needs."
+    assert SECRET not in await at.database.read(everything)
+    people = select(mail.c.person).where(mail.c.kind == "words").order_by(mail.c.id)
+    assert await at.database.read(lambda tx: tx.execute(people).scalars().all()) == ["U0ASKER", "U0ANNA"]
+    session = await at.database.read(find_session, at.key)
+    assert session is not None
+    assert {who.user for who in session.speakers} == {"U0ASKER", "U0ANNA"}
+
+
+def gives_up(tx: Tx, at: float) -> None:
+    for table in (sessions, threads):
+        tx.execute(update(table).values(parked_at=at, trouble="The channel is gone."))
+
+
+async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) -> None:
+    over = await at.asks("deploy")
+    await at.vote(over, ANNA, VoteKind.DENY)
+    at.clock.passes(days=100)
+    nothing, kept = (await purged(at)).lines
+    assert nothing.startswith("Nothing is left to purge from before ")
+    assert kept == "1 session is still in use, and kept what it needs."
+    assert all(line.content for line in await at.lines())
+    await at.database.run(gives_up, at.clock.at)
+    await at.is_drawn()
+    assert (await purged(at)).lines[0].endswith("went: 2 lines, 1 confirmation, 2 letters.")
+
+
+async def test_grants_that_have_ended_go(at: Backoffice) -> None:
+    def give(tx: Tx, name: str, until: datetime) -> None:
+        grant = Grant(
+            id=name,
+            session=SessionKey("oncall", "u", "s"),
+            team=TEAM,
+            tool="deploy",
+            policy="p",
+            on={"note": SECRET},
+            given_by=(ANNA,),
+            given_at=at.clock.now,
+            until=until,
+        )
+        tx.execute(
+            insert(grants).values(id=name, session=at.key, until=until.timestamp(), body=canonical(grant.to_json()))
+        )
+
+    await at.database.run(give, "ended", at.clock.now + timedelta(hours=1))
+    await at.database.run(give, "holds", at.clock.now + timedelta(days=200))
+    await at.is_told()
+    at.clock.passes(days=100)
+    assert "1 grant" in (await purged(at)).lines[0]
+    assert await at.database.read(lambda tx: tx.execute(select(grants.c.id)).scalars().all()) == ["holds"]
+
+
+async def test_sessions_that_came_over_rest_go_too(at: Backoffice) -> None:
+    def begin(tx: Tx) -> None:
+        for user, name in (("ann", "old"), ("ann", "new"), ("bob", "old")):
+            create(tx, SessionId("oncall", user, name), "oncall", {"note": SECRET, "user:note": f"of {user}"})
+        tx.execute(update(histories).where(histories.c.id == "new").values(updated=at.clock.at + 99 * 86_400))
+
+    await at.database.run(begin)
+    await at.is_told()
+    at.clock.passes(days=100)
+    said = await purged(at)
+    assert "2 histories" in said.lines[0]
+    left = await at.database.read(everything)
+    assert left.count(SECRET) == 1, "the one that is in use"
+    assert "of ann" in left, "she has another session"
+    assert "of bob" not in left
+
+
+async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) -> None:
+    """What stood in it is not told again, and nobody is held to what nobody knows any more."""
+    await deployed(at)
+    await at.is_told()
+    session = await at.database.read(find_session, at.key)
+    assert session is not None
+    name = SessionId(session.session.app, session.session.user, session.session.id)
+    await at.database.run(create, name, "oncall", {}, "desk")
+    await at.database.run(say_later, at.key, host.Said(event="e1", author="oncall", text="Hello."))
+    await at.database.run(spoke, at.key, "e1", "1.2")
+    await at.database.run(all_told, at.key)
+    await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
+    at.clock.passes(days=100)
+    assert (await purged(at)).lines[0].endswith("went: 6 lines, 1 confirmation, 2 letters, 1 history.")
+    await at.hears("and again", BEN)
+    session = await at.database.read(find_session, at.key)
+    assert session is not None
+    assert (session.told_seq, {who.user for who in session.speakers}) == (6, {"U0BEN"})
+    again = await at.asks("deploy")
+    assert (await at.lines())[-1].kind == "asked"
+    assert (await at.row(again)).state is State.WAITING
+    assert (await at.command("audit", "verify")).code == 0
+
+
+async def test_home_tabs_that_nobody_opens_any_more(at: Backoffice) -> None:
+    def open_homes(tx: Tx) -> None:
+        for user, opened in (("U0GONE", at.clock.at), ("U0HERE", at.clock.at + 50 * 86_400)):
+            home = {"key": f"{TEAM}/{user}", "team": TEAM, "user_id": user, "opened_at": opened, "version": 1}
+            tx.execute(insert(homes).values(looked_at=opened, **home))
+
+    await at.database.run(open_homes)
+    await deployed(at)
+    await at.is_told()
+    at.clock.passes(days=100)
+    await purged(at)
+    assert await at.database.read(lambda tx: tx.execute(select(homes.c.user_id)).scalars().all()) == ["U0HERE"]
+
+
+@pytest.mark.parametrize(
+    ("before", "sentence"),
+    [
+        ("2999-01-01", "--before 2999-01-01 is not past yet: only what is over can be purged."),
+        ("tomorrow", "--before 'tomorrow' is no point in time: write 2030-01-31"),
+        ("0d", "--before '0d' is no point in time"),
+    ],
+)
+async def test_what_is_no_day_before_today(at: Backoffice, before: str, sentence: str) -> None:
+    assert (await at.refusal("audit", "purge", "--before", before)).startswith(sentence)
+
+
+async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
+    await deployed(at)
+    await at.is_told()
+    at.clock.passes(days=100)
+    await at.database.close()
+    said = await at.alone("audit", "purge", "--before", "90d")
+    await at.reopen()
+    assert said.lines[0].endswith("went: 6 lines, 1 confirmation, 2 letters.")
+
+
+# With all the parts
+
+
+async def test_after_a_real_conversation_nothing_of_it_is_in_the_store(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bot, its agent, the store: whatever any of them wrote down, in whatever table, also in the file itself."""
+    async with office(database_url, tmp_path / "tools.log", monkeypatch) as at:
+        card = await at.ask(f"reimburse 1500 for {SECRET}")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at_rest(at.bot.database)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv("ADK_CONFIRM_SECRET", "not a secret, but long enough")
+    (tmp_path / "adk-confirm.toml").write_text(f'[store]\nurl = "{database_url}"\n')
+    now = datetime.now(UTC).isoformat()
+    assert await asyncio.to_thread(main, ["audit", "purge", "--before", now]) == 0
+    assert "1 confirmation, " in (said := capsys.readouterr().out), said
+    assert ", 1 history." in said
+    async with reading(database_url) as database:
+        assert SECRET not in await database.read(everything)
+    stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db")]
+    assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []
+
+
+async def at_rest(database: Database) -> None:
+    """Returns when nothing is owed to anybody."""
+    owed = select(sessions.c.key).where(sessions.c.due_at.is_not(None))
+    with database.waiter("bot:sessions", "bot:confirmations") as waiter:
+        while await database.read(lambda tx: tx.execute(owed).first()) is not None:
+            await waiter.wait(0.05)
+
+
+async def test_a_purge_beside_a_service_reaches_the_file_too(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as at:
+        at.clock.passes(days=-100)
+        await at.hears(f"deploy it for {SECRET}" * 500)
+        await deployed(at)
+        await at.is_told()
+        at.clock.passes(days=100)
+        await at.command("audit", "purge", "--before", "90d")
+        stored = [path for path in tmp_path.iterdir() if path.name.startswith("store.db") and path.is_file()]
+        assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []

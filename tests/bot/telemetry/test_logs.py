@@ -1,0 +1,281 @@
+"""What the log says, and what it never says: one object a line, with the ids of what it is about."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import select, update
+
+from bot.audit.checkpoints import Anchor, checkpoint
+from bot.audit.ledger import LineKind
+from bot.config.settings import SettingsError, parse_settings
+from bot.confirmation.effects import Step
+from bot.operations.pause import pause
+from bot.store.open import open_store
+from bot.store.repository import now, write_step
+from bot.store.tables import confirmations
+from bot.telemetry.tracing import log_line
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from runtime.telemetry.logs import JsonLines, Lines, about, configure
+from tests.support.deciding import NOON
+from tests.support.kill import ROOT
+from tests.support.office import Opens
+from tests.support.secret import KEYS, SECRET
+
+SECRETS = ("t0p-s3cret", "Z0RA")
+"""In every argument, reason and result; in a real one nobody knows what to look for."""
+
+POLICY = """
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+redact = ["token"]
+"""
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    return sqlite_url
+
+
+@pytest.fixture(params=[Lines(), JsonLines()], ids=["text", "json"])
+def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
+    """Everything, from every library too, through the formatter that `serve` uses."""
+    out, root = io.StringIO(), logging.getLogger()
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(request.param)
+    before = root.level
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG)
+    names = ("slack_bolt", "slack_sdk", "aiohttp", "sqlalchemy", "sqlalchemy.engine", "asyncio", "bot", "runtime")
+    levels = {name: logging.getLogger(name).level for name in names}
+    for name in names:
+        logging.getLogger(name).setLevel(logging.DEBUG)
+    yield out
+    root.removeHandler(handler)
+    root.setLevel(before)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+@pytest.mark.slow
+def a_line(args: JsonObject) -> bool:
+    return "adk_confirmation_line" in str(args.get("metadata"))
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+async def test_neither_secrets_nor_arguments_whatever_the_level(
+    open_office: Opens, written: io.StringIO, socket: bool
+) -> None:
+    """Everything that can be done to a call, at DEBUG, with Slack failing in between."""
+    async with open_office(POLICY, target="tests.support.lab:agent", socket=socket) as at:
+        at.slack.faults.fails("chat.update", status=503)
+        at.slack.faults.refuses("chat.postMessage", "invalid_blocks", where=a_line)
+        at.slack.faults.garbles("assistant.threads.setStatus")
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+        for line in ('breaks {"why": "Z0RA-WHY t0p-s3cret"}', 'loses {"what": "Z0RA-WHAT"}'):
+            card = await at.ask(line)
+            await at.bob.clicks(card, "Approve")
+            await at.rests()
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
+        await at.oscar.clicks(card, "Approve")
+        await at.bob.clicks(card, "Edit…")
+        await (await at.bob.gets_modal("Edit")).submits({"to": "Z0RA-OTHER"})
+        await at.ann.finds("Z0RA-OTHER", at.deploys, thread=card)
+        card = await at.ask('order {"item": "Z0RA-IS-NO-ITEM"}\npay {"to": "Z0RA-PAYEE", "amount": 7}')
+        await at.bob.clicks(card, "Deny")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
+        await at.ann.says("@adk-confirm fail Z0RA-WORDS", at.deploys)
+        await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
+        # Rows that nobody can read, and a store that is gone under a click.
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20}')
+        await at.rests()
+        broken = '{"v":1,"asked":{"tool":"Z0RA-TOOL","arguments":"Z0RA-NOT-AN-OBJECT"}}'
+        await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(body=broken, due_at=tx.now())))
+        await at.later(seconds=5)
+        await at.bob.clicks(card, "Approve")
+        await at.bot.database.close()
+        await at.bob.clicks(card, "Approve")
+
+    lines = written.getvalue().splitlines()
+    assert len(lines) > 100
+    assert [line for line in lines if any(secret in line for secret in SECRETS)] == []
+    tokens = (at.slack.bot_token, at.slack.signing_secret, at.slack.app_token, "ticket=")
+    assert [line for line in lines if any(token in line for token in tokens)] == []
+
+
+async def test_lines_name_session_and_confirmation(open_office: Opens, written: io.StringIO) -> None:
+    async with open_office(POLICY, target="tests.support.lab:agent") as at:
+        card = await at.ask('breaks {"why": "no reason"}')
+        at.slack.faults.refuses("chat.update", "is_archived", times=2)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("breaks", at.deploys, thread=card)
+        await at.rests()
+
+    raised = next(line for line in written.getvalue().splitlines() if "tool breaks raised RuntimeError" in line)
+    session = f"slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
+    if raised.startswith("{"):
+        line = json.loads(raised)
+        assert line.pop("time").endswith("+00:00")
+        line.pop("trace", None)  # where another test has set up a tracer
+        assert line == {
+            "level": "info",
+            "logger": "runtime.run.execute",
+            "message": "tool breaks raised RuntimeError",
+            "session": session,
+        }
+    else:
+        assert raised.startswith(f"INFO runtime.run.execute: tool breaks raised RuntimeError [session {session}")
+
+
+def told_of(written: io.StringIO, ids: str) -> list[str]:
+    """The steps of the ledger that the log tells of what has these ids, in their order."""
+    told = []
+    for line in written.getvalue().splitlines():
+        if line.startswith("{"):
+            found = json.loads(line)
+            if found["logger"] == "adk_confirm.ledger":
+                assert found["level"] == "info"
+                parts = [f"{name} {found[name]}" for name in ("session", "confirmation") if name in found]
+                told += [found["message"]] if ", ".join(parts) == ids else []
+        elif line.startswith("INFO adk_confirm.ledger: ") and line.partition(" [")[2].rstrip("]") == ids:
+            told.append(line.removeprefix("INFO adk_confirm.ledger: ").partition(" [")[0])
+    return told
+
+
+async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens, written: io.StringIO) -> None:
+    async with open_office(POLICY, target="tests.support.lab:agent") as at:
+        card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
+        await at.oscar.clicks(card, "Approve")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await pause(at.bot.database)
+        (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+
+    session = f"session slack-T0ACME-{at.deploys.id}-{card.message.thread_ts}"
+    told = told_of(written, f"{session}, confirmation {name}")
+    numbers = [line.partition(" (")[2] for line in told]
+    assert numbers == [f"line {number} of its chain)" for number in range(1, len(told) + 1)]
+    steps = [line.partition(" (")[0] for line in told]
+    assert [step for step in steps if step != "begun"] == ["asked", "vote refused", "approval", "approved", "done"]
+    assert told_of(written, "") == ["paused (line 1 of its chain)"]
+    ledger = [line for line in written.getvalue().splitlines() if "adk_confirm.ledger" in line]
+    assert [line for line in ledger if any(secret in line for secret in SECRETS)] == []
+
+
+async def test_what_is_taken_back_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def fails(tx: Tx) -> None:
+        write_step(tx, "oncall/u/s", Step(kind=LineKind.PAUSED, at=now(tx)))
+        raise Invalid("It is taken back.")
+
+    store = await open_store(":memory:", SECRET)
+    store.listen(log_line)
+    with pytest.raises(Invalid):
+        await store.run(fails)
+    await store.close()
+    assert "adk_confirm.ledger" not in caplog.text
+
+
+def lines_of(formatter: logging.Formatter, name: str, message: str, *args: object, exc: bool = False) -> str:
+    error: BaseException | None = None
+    try:
+        try:
+            int("Z0RA")
+        except ValueError as cause:
+            raise KeyError("Z0RA") from cause
+    except KeyError as raised:
+        error = raised
+    exc_info = (type(error), error, error.__traceback__) if exc and error else None
+    record = logging.LogRecord(name, logging.ERROR, "/x/there.py", 7, message, args, exc_info)
+    return formatter.format(record)
+
+
+def test_an_exception_is_told_by_kind_and_place() -> None:
+    told = lines_of(Lines(), "bot.x", "it failed", exc=True)
+    assert "Z0RA" not in told
+    assert told.startswith("ERROR bot.x: it failed\n  KeyError\n")
+    assert "\n  ValueError\n" in told, "what caused it too"
+    assert "in lines_of" in told
+    assert "Z0RA" not in lines_of(JsonLines(), "bot.x", "it failed", exc=True)
+
+
+@pytest.mark.parametrize(
+    ("message", "args", "told"),
+    [
+        ("Failed to run listener (error: Z0RA)", (), "Failed to run listener"),
+        ("sending %s to %s", ("Z0RA", "x"), "sending"),
+        ("{'text': 'Z0RA'}", (), "something to say"),
+        ("Task failed\nfuture: Z0RA", (), "Task failed"),
+    ],
+)
+def test_of_a_library_that_carries_our_words_the_opening_is_told(
+    message: str, args: tuple[object, ...], told: str
+) -> None:
+    assert lines_of(Lines(), "slack_bolt.AsyncApp", message, *args) == (
+        f"ERROR slack_bolt.AsyncApp: {told} … (there.py:7)"
+    )
+    assert "Z0RA" in lines_of(Lines(), "my_agents.oncall", "Z0RA says %s", "hello"), "the user's own lines are theirs"
+
+
+def test_what_nobody_caught() -> None:
+    """In the process's main thread, and in another."""
+    script = """
+import threading
+from runtime.telemetry.logs import configure
+configure()
+thread = threading.Thread(target=int, args=("Z0RA",)); thread.start(); thread.join()
+int("Z0RA")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Z0RA" not in ended.stderr
+    assert ended.stderr.count("CRITICAL adk_confirm: ended by what nobody caught\n  ValueError\n") == 2
+
+
+@pytest.mark.parametrize("formatter", [Lines(), JsonLines()], ids=["text", "json"])
+def test_a_log_is_an_anchor(formatter: logging.Formatter) -> None:
+    point = checkpoint(None, {}, NOON, KEYS)
+    assert Anchor.parse(lines_of(formatter, "adk_confirm.audit", "%s", point)).seals == {1: point.sealed}
+
+
+def test_ids_hold_for_what_is_inside() -> None:
+    with about(session="s-1"), about(confirmation="c-1"):
+        assert lines_of(Lines(), "bot.x", "hm") == "ERROR bot.x: hm [session s-1, confirmation c-1]"
+        line = json.loads(lines_of(JsonLines(), "bot.x", "hm"))
+        assert (line["session"], line["confirmation"]) == ("s-1", "c-1")
+    assert lines_of(Lines(), "bot.x", "hm") == "ERROR bot.x: hm"
+
+
+def test_the_file_says_how() -> None:
+    settings = parse_settings('[log]\nformat = "json"\nlevel = "debug"', {})
+    assert (settings.log.format, settings.log.level) == ("json", "debug")
+    with pytest.raises(SettingsError, match=r"log\.format"):
+        parse_settings('[log]\nformat = "xml"', {})
+
+
+def test_the_level_is_for_our_own_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At DEBUG, the SDKs write down what they send."""
+    root = logging.Logger("root")
+    monkeypatch.setattr(logging, "root", root)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)  # and put back
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    monkeypatch.setattr(logging.Logger, "manager", logging.Manager(root))  # type: ignore[arg-type]  # a root all the same
+    root.addHandler(logging.StreamHandler())  # a launcher's
+    configure("json", "debug")
+    assert logging.getLogger("bot.app").isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("slack_sdk.web").isEnabledFor(logging.INFO)
+    (handler,) = root.handlers
+    assert isinstance(handler.formatter, JsonLines)

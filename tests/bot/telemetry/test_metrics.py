@@ -1,0 +1,349 @@
+"""What Prometheus reads, after people lived through it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import select, text, update
+
+from bot.app import running
+from bot.confirmation.model import State
+from bot.confirmation.states import Change
+from bot.operations.operate import operate, rules_of, withdraw_command
+from bot.operations.pause import pause
+from bot.operations.reapply import Reapplied, reapply_all
+from bot.sandbox.server.server import FakeSlack
+from bot.store.open import open_store
+from bot.store.tables import confirmations
+from bot.store.transactions import answered_elsewhere
+from bot.telemetry.gauges import read_gauges
+from bot.telemetry.metrics import MOST_TOOLS, OTHER, Metrics
+from bot.telemetry.tallies import some_left, unscraped
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+from tests.support.backoffice import backoffice
+from tests.support.deciding import ANNA, Desk, make_asked, make_policy
+from tests.support.office import AT_ONCE, Office, Opens, configured
+from tests.support.scraping import Scraped, scrape
+from tests.support.secret import SECRET
+
+POLICIES = """
+[[policy]]
+tools = ["deploy"]
+approvers = ["group:S0ONCALL"]
+quorum = 2
+expires_after = "1h"
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL", "user:U0LEAD"]
+"""
+
+
+@pytest.fixture
+def database_url(sqlite_url: str) -> str:
+    """Where nothing else is said, one kind of store will do."""
+    return sqlite_url
+
+
+async def seen(at: Office, name: str, at_least: float = 1) -> Scraped:
+    """The page on which there is so much of this: what follows a click takes a moment."""
+
+    async def look() -> Scraped:
+        while (page := await scrape(at.bot.url)).value(name) < at_least:
+            await asyncio.sleep(0.05)
+        return page
+
+    async with asyncio.timeout(20):
+        return await look()
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+async def test_a_decision_is_counted_by_verdict_and_tool(open_office: Opens, socket: bool) -> None:
+    async with open_office(POLICIES, socket=socket) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        assert (await scrape(at.bot.url)).value("adk_confirm_waiting") == 1
+        await at.later(minutes=2)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+        page = await seen(at, "adk_confirm_click_to_card_seconds_count")
+        assert page.value("adk_confirm_decided_total") == 1
+        assert page.value("adk_confirm_decided_total", verdict="approved", tool="reimburse") == 1
+        assert page.value("adk_confirm_time_to_decision_seconds_sum", verdict="approved") >= 120
+        assert page.value("adk_confirm_click_to_ack_seconds_count", way="button") == 1
+        assert page.value("adk_confirm_click_to_card_seconds_count") == 1
+        assert page.value("adk_confirm_slack_call_seconds_count", method="chat.postMessage") >= 1
+        assert page.value("adk_confirm_outside_answers_total") == 0
+
+
+async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        denied = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(denied, "Deny")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
+        await at.ann.finds("denied", at.deploys, thread=denied)
+        withdrawn = await at.ask("reimburse 1700 for the offsite")
+        await at.ann.clicks(withdrawn, "Withdraw", sure=True)
+        await at.ann.finds("withdrawn", at.deploys, thread=withdrawn)
+        expired = await at.ask("deploy checkout 2.4.1")
+        await at.later(hours=2)
+        await at.ann.finds("expired", at.deploys, thread=expired)
+
+        page = await scrape(at.bot.url)
+        assert page.value("adk_confirm_decided_total") == 3
+        for verdict, tool in (("denied", "reimburse"), ("withdrawn", "reimburse"), ("expired", "deploy")):
+            assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
+        assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 1
+
+
+async def test_a_click_that_could_not_be_stored_is_told_apart(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bot.database.close()
+        made = await at.bob.clicks(card, "Approve")
+        assert not made.acked
+
+        page = await scrape(at.bot.url)
+        assert page.value("adk_confirm_clicks_not_acked_total", way="button") == 1
+        assert not page.has("adk_confirm_click_to_ack_seconds_count")
+        assert page.value("adk_confirm_store_up") == 0
+        assert not page.has("adk_confirm_waiting"), "no number is better than an old one"
+
+
+async def test_what_slack_refuses_and_puts_off(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        at.slack.faults.limits("chat.update", retry_after=1)
+        at.slack.faults.refuses("chat.update", "cant_update_message")
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+        page = await scrape(at.bot.url)
+        assert page.value("adk_confirm_slack_rate_limited_total", method="chat.update") == 1
+        assert page.value("adk_confirm_slack_errors_total", method="chat.update", code="cant_update_message") == 1
+
+
+async def test_an_answer_from_outside_counts_as_such(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+        for _ in range(2):
+            await at.bot.database.run(answered_elsewhere, name, True)
+
+        page = await scrape(at.bot.url)
+        assert page.value("adk_confirm_outside_answers_total") == 1
+        assert page.value("adk_confirm_decided_total", verdict="elsewhere") == 1
+
+
+async def test_what_nobody_knows_is_shown(open_office: Opens) -> None:
+    async with open_office(POLICIES, target="tests.support.lab:agent") as at:
+        card = await at.ask('loses {"what": "the line"}')
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Did loses happen", at.deploys, thread=card)
+
+        page = await seen(at, "adk_confirm_unknown")
+        assert (page.value("adk_confirm_unknown"), page.value("adk_confirm_waiting")) == (1, 0)
+        assert page.value("adk_confirm_paused") == 0
+        await pause(at.bot.database)
+        assert (await seen(at, "adk_confirm_paused")).value("adk_confirm_paused") == 1
+
+
+async def test_what_is_put_off_again_and_again_grows_old(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        down = at.slack.faults.fails("chat.update", status=503, times=None)
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        tried: list[int] = []
+        for _ in range(7):
+            tried.append(down.met)
+            await at.later(minutes=5)
+            await at.slack.until(lambda: down.met > tried[-1] or None)
+
+        await seen(at, "adk_confirm_oldest_owed_seconds", 25 * 60)
+
+
+async def test_parked_rows_by_kind(open_office: Opens) -> None:
+    async with open_office(POLICIES) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        await at.rests()
+        await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(parked_at=1.0, due_at=None)))
+
+        page = await scrape(at.bot.url)
+        assert page.labels("adk_confirm_parked", "kind") == {
+            "session",
+            "confirmation",
+            "card",
+            "thread",
+            "reply",
+            "home",
+        }
+        assert page.value("adk_confirm_parked", kind="confirmation") == 1
+        assert page.value("adk_confirm_parked") == 1
+
+
+async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
+    async with FakeSlack() as slack:
+        at = Office.of(slack, tmp_path / "log")
+        settings = configured(slack, postgres_url, POLICIES)
+        async with running(settings, limits=AT_ONCE) as first, running(settings, limits=AT_ONCE) as second:
+            slack.sends_to(f"{first.url}/slack/events")
+            await at.ask("reimburse 1500 for the team dinner")
+            card = await at.ask("reimburse 1700 for the offsite")
+            slack.sends_to(f"{second.url}/slack/events")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+
+            pages = [await scrape(bot.url) for bot in (first, second)]
+    assert [page.value("adk_confirm_waiting") for page in pages] == [1, 1]
+    assert sum(page.value("adk_confirm_decided_total") for page in pages) == 1
+    assert sum(page.value("adk_confirm_click_to_ack_seconds_count") for page in pages) == 1
+
+
+@pytest.mark.slow
+async def test_what_a_command_decides_is_counted_once_over_all_replicas(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process that is gone before anybody could scrape it."""
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(tmp_path / "log"))
+    async with FakeSlack() as slack:
+        at = Office.of(slack, tmp_path / "log")
+        settings = configured(slack, postgres_url, POLICIES)
+        async with running(settings, limits=AT_ONCE) as first, running(settings, limits=AT_ONCE) as second:
+            slack.sends_to(f"{first.url}/slack/events")
+            await at.ask("reimburse 1500 for the team dinner")
+            (name,) = await first.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
+
+            async def withdraws(database: Database) -> JsonObject:
+                return await withdraw_command(database, rules_of(settings), name)
+
+            done = await operate(settings, "withdraw", {"id": name}, withdraws)
+            assert done["state"] == "withdrawn"
+
+            both = await asyncio.gather(scrape(first.url), scrape(second.url))
+            assert sum(page.value("adk_confirm_decided_total") for page in both) == 1
+            labels = {"verdict": "withdrawn", "tool": "reimburse"}
+            assert sum(page.value("adk_confirm_decided_total", **labels) for page in both) == 1
+            waited = sum(page.value("adk_confirm_time_to_decision_seconds_count", verdict="withdrawn") for page in both)
+            assert waited == 1
+            assert not await first.database.read(some_left)
+
+
+async def test_what_was_decided_while_no_service_ran_is_counted_by_the_next(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(sqlite_url, tmp_path, monkeypatch, capsys) as at:
+        lowered, withdrawn = await at.asks("deploy"), await at.asks("refund")
+        await at.vote(lowered, ANNA)
+        await at.database.close()
+        assert (await at.alone("withdraw", withdrawn)).code == 0
+        await at.reopen()
+        at.policies('[[policy]]\ntools = ["deploy"]\napprovers = ["user:U0ANNA", "user:U0BEN"]\n')
+
+        async def reapplies(database: Database) -> list[Reapplied]:
+            """As the command does it, with somebody to ask about people."""
+            return [done async for done in reapply_all(database, at.office, at.rules)]
+
+        (done,) = await unscraped(at.database, reapplies)
+        assert (done.id, done.state) == (lowered, State.APPROVED)
+        await at.database.close()
+        await at.reopen()  # the service
+
+        metrics = Metrics(at.database)
+        at.database.listen(metrics.heard)
+        page = Scraped((await metrics.page(""))[0].decode())
+    for verdict, tool in (("withdrawn", "refund"), ("approved", "deploy")):
+        assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
+    assert page.value("adk_confirm_decided_total") == 2
+
+
+@asynccontextmanager
+async def counting() -> AsyncIterator[Metrics]:
+    database = await open_store(":memory:", SECRET)
+    yield Metrics(database)
+    await database.close()
+
+
+async def test_however_many_tools_there_are_the_series_are_bounded() -> None:
+    async with counting() as metrics:
+        for number in range(MOST_TOOLS + 50):
+            desk = Desk(make_policy(), make_asked(f"tool_{number}"))
+            desk.approve(ANNA)
+            metrics.heard(Change(row=desk.row, steps=tuple(desk.steps)))
+        page = Scraped((await metrics.page(""))[0].decode())
+
+    tools = page.labels("adk_confirm_decided_total", "tool")
+    assert len(tools) == MOST_TOOLS + 1
+    assert page.value("adk_confirm_decided_total", tool=OTHER) == 50
+
+
+@pytest.mark.parametrize("kind", ["sqlite_url", "postgres_url"])
+async def test_a_scrape_reads_no_table_whole(kind: str, request: pytest.FixtureRequest) -> None:
+    """Among 100,000 waiting rows, and millions that are decided, each number is found through an index of its own."""
+
+    def plans(tx: Tx) -> list[str]:
+        explained: list[str] = []
+        run = tx.connection.execute
+
+        class Explaining(Tx):
+            def execute(self, statement, parameters=None):  # type: ignore[no-untyped-def]  # as it is
+                how = "EXPLAIN QUERY PLAN" if tx.dialect == "sqlite" else "EXPLAIN"
+                bound = statement.params(parameters) if parameters else statement
+                words = str(bound.compile(tx.connection, compile_kwargs={"literal_binds": True}))
+                explained.extend(" ".join(map(str, row)) for row in run(text(f"{how} {words}".replace(":", "\\:"))))
+                return run(statement, parameters)
+
+        if tx.dialect == "postgresql":
+            run(text("SET LOCAL enable_seqscan = off"))
+        read_gauges(Explaining(tx.connection, tx.dialect, time.time))
+        return explained
+
+    database = await open_store(request.getfixturevalue(kind), SECRET)
+    try:
+        found = await database.read(plans)
+    finally:
+        await database.close()
+    whole = [line for line in found if "Seq Scan" in line or ("SCAN bot_" in line and "INDEX" not in line)]
+    assert [line for line in whole if "bot_switches" not in line] == []
+    assert any("bot_confirmations_unknown" in line for line in found)
+    assert any("bot_confirmations_open" in line for line in found)
+
+
+async def test_however_many_scrape_the_store_is_read_now_and_then() -> None:
+    """A read that takes two seconds is not repeated for forty."""
+    times = iter([0.0, 2.0, 3.0, 41.9, 42.0, 42.5])
+    reads: list[str] = []
+
+    class Counted(Database):
+        async def read(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
+            reads.append(fn.__name__)
+            return await super().read(fn, *args, **kwargs)
+
+    database = await open_store(":memory:", SECRET)
+    counted = Counted(database._engine, database._hub, database.url, read_only=False)
+    metrics = Metrics(counted, clock=lambda: next(times))
+    for so_far in (1, 1, 1, 2):
+        await metrics.page("")
+        assert len(reads) == so_far
+    await database.close()
+
+
+async def test_the_docs_name_each_metric_that_there_is() -> None:
+    async with counting() as metrics:
+        page = (await metrics.page(""))[0].decode()
+    ours = {
+        (f"{family.name}_total" if family.type == "counter" else family.name): family.type
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("adk_confirm_") and not family.name.endswith("_created")
+    }
+    operations = (Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(adk_confirm_\w+)` \| (\w+) \|", operations, re.MULTILINE)) == ours

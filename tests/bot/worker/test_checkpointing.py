@@ -1,0 +1,246 @@
+"""Checkpoints as they come about: when, over what, by whom, and where they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import asyncpg
+import pytest
+from sqlalchemy import insert, text
+
+from bot.audit.checkpoints import Anchor, Checkpoint
+from bot.audit.ledger import LineKind
+from bot.audit.verification import Finding
+from bot.confirmation.effects import Step
+from bot.policy.approvers import OPERATOR
+from bot.slack.outbound.errors import Gone
+from bot.store.audit_verify import verify_ledger
+from bot.store.checkpoints import stored_checkpoints
+from bot.store.open import open_store
+from bot.store.repository import now, write_step
+from bot.store.tables import chains
+from bot.worker.checkpoint_job import AT_ONCE, Checkpointing, Sealed, seal_moved
+from runtime.store.database import Database, Tx
+from tests.support.secret import KEYS, SECRET
+
+HOUR = timedelta(hours=1)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = 1_900_000_000.0
+
+    def __call__(self) -> float:
+        return self.at
+
+    def passes(self, length: timedelta) -> None:
+        self.at += length.total_seconds()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
+    database = await open_store(database_url, SECRET, clock)
+    yield database
+    await database.close()
+
+
+def write(tx: Tx, chain: str) -> None:
+    write_step(tx, chain, Step(kind=LineKind.PAUSED, at=now(tx), who=OPERATOR))
+
+
+async def sealed(store: Database, *, at_once: bool = False) -> list[str] | None:
+    """The chains of the checkpoint that was made; None when none was."""
+    made = (await store.run(seal_moved, KEYS, HOUR, at_once=at_once)).made
+    return None if made is None else sorted(made.heads)
+
+
+def all_of(tx: Tx) -> list[Checkpoint]:
+    return list(stored_checkpoints(tx))
+
+
+# When, and over what
+
+
+async def test_only_what_moved_is_sealed_and_only_when_it_is_time(store: Database, clock: Clock) -> None:
+    assert await sealed(store) is None, "an empty ledger has nothing to seal"
+    for chain in ("a", "b"):
+        await store.run(write, chain)
+    assert await sealed(store) == ["a", "b"]
+    await store.run(write, "a")
+    assert await sealed(store) is None, "it is too early"
+    clock.passes(HOUR)
+    assert await sealed(store) == ["a"]
+    clock.passes(HOUR)
+    assert await sealed(store) is None, "nothing has moved"
+    await store.run(write, "b")
+    await store.run(write, "c")
+    assert await sealed(store) == ["b", "c"]
+    assert [point.number for point in await store.read(all_of)] == [1, 2, 3]
+    report = await store.read(verify_ledger, KEYS)
+    assert (report.finding, report.checkpoints) == (Finding.CONSISTENT, 3)
+
+
+async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> None:
+    await store.run(write, "a")
+    first = (await store.run(seal_moved, KEYS, HOUR)).made
+    await store.run(write, "a")
+    clock.passes(timedelta(minutes=20))
+    assert await store.run(seal_moved, KEYS, HOUR) == Sealed(None, timedelta(minutes=40), last=first)
+
+
+async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
+    store: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And only the last is told: it is sealed over the others."""
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+    count = 2 * AT_ONCE + 5
+    rows = [{"chain": f"c{number:06}", "seq": 1, "hash": f"{number:064x}"} for number in range(count)]
+    await store.run(lambda tx: tx.execute(insert(chains), rows))
+    checkpointing = Checkpointing(store, KEYS, HOUR)
+    checkpointing.stop()
+    await checkpointing.run()
+    made = await store.read(all_of)
+    assert [len(point.heads) for point in made] == [AT_ONCE, AT_ONCE, 5]
+    assert len({chain for point in made for chain in point.heads}) == count
+    assert [record.getMessage() for record in caplog.records] == [str(made[-1])]
+
+
+async def test_a_chain_that_somebody_writes_to_just_now_is_not_waited_for(postgres_url: str, clock: Clock) -> None:
+    store = await open_store(postgres_url, SECRET, clock)
+    somebody = await asyncpg.connect(postgres_url)
+    try:
+        for chain in ("busy", "quiet"):
+            await store.run(write, chain)
+        async with somebody.transaction():
+            await somebody.execute("SELECT * FROM bot_chains WHERE chain = 'busy' FOR UPDATE")
+            assert await sealed(store) == ["quiet"]
+        clock.passes(HOUR)
+        assert await sealed(store) == ["busy"]
+    finally:
+        await somebody.close()
+        await store.close()
+
+
+async def test_at_a_clean_stop_it_need_not_be_time(store: Database) -> None:
+    await store.run(write, "a")
+    await sealed(store)
+    await store.run(write, "a")
+    assert await sealed(store, at_once=True) == ["a"]
+    assert await sealed(store, at_once=True) is None
+
+
+async def test_a_line_committed_late_is_in_the_next_one(store: Database, clock: Clock) -> None:
+    """Its time was asked before the checkpoint's, and it was stored after it."""
+    await store.run(write, "a")
+    await sealed(store)
+    clock.passes(timedelta(seconds=-30))
+    await store.run(write, "late")
+    clock.passes(HOUR + timedelta(seconds=30))
+    assert await sealed(store) == ["late"]
+
+
+async def test_a_clock_that_was_put_back_holds_nothing_up(store: Database, clock: Clock) -> None:
+    await store.run(write, "a")
+    await sealed(store)
+    clock.passes(timedelta(minutes=-30))
+    await store.run(write, "a")
+    assert await sealed(store) == ["a"]
+
+
+async def test_what_somebody_wrote_over_stops_no_checkpoint(store: Database, clock: Clock) -> None:
+    await store.run(write, "a")
+    await sealed(store)
+    await store.run(lambda tx: tx.execute(text("UPDATE bot_checkpoints SET heads = 'x', at = 'y'")))
+    await store.run(write, "b")
+    clock.passes(HOUR)
+    assert await sealed(store) == ["b"]
+    report = await store.read(verify_ledger, KEYS)
+    assert report.broken is not None
+    assert report.broken.why == "checkpoint 1 was not sealed with this secret"
+
+
+async def test_of_several_replicas_one_does_it(postgres_url: str, clock: Clock) -> None:
+    replicas = [await open_store(postgres_url, SECRET, clock) for _ in range(3)]
+    try:
+        await replicas[0].run(write, "a")
+        made = await asyncio.gather(*(sealed(replica) for replica in replicas))
+        assert sorted(made, key=str) == [None, None, ["a"]]
+    finally:
+        for replica in replicas:
+            await replica.close()
+
+
+# As a part of the service
+
+
+class Channel:
+    def __init__(self) -> None:
+        self.posted: asyncio.Queue[str] = asyncio.Queue()
+
+    async def post(self, line: str) -> None:
+        await self.posted.put(line)
+
+
+async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+    channel = Channel()
+    await store.run(write, "a")
+    checkpointing = Checkpointing(store, KEYS, HOUR, channel.post)
+    running = asyncio.create_task(checkpointing.run())
+    first = await channel.posted.get()
+    await store.run(write, "b")
+    checkpointing.stop()
+    await running
+    second = await channel.posted.get()
+    assert [record.getMessage() for record in caplog.records] == [first, second]
+    report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text))
+    assert (report.finding, report.anchored) == (Finding.UNTAMPERED, 2)
+
+
+async def test_it_comes_around_by_itself(database_url: str) -> None:
+    store = await open_store(database_url, SECRET)
+    try:
+        channel = Channel()
+        checkpointing = Checkpointing(store, KEYS, timedelta(milliseconds=5), channel.post)
+        running = asyncio.create_task(checkpointing.run())
+        for number in (1, 2, 3):
+            await store.run(write, "a")
+            assert (await channel.posted.get()).startswith(f"checkpoint {number} ")
+        checkpointing.stop()
+        await running
+    finally:
+        await store.close()
+
+
+async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
+    store: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "adk_confirm.audit")
+
+    async def archived(line: str) -> None:
+        raise Gone("chat.postMessage", "is_archived")
+
+    await store.run(write, "a")
+    checkpointing = Checkpointing(store, KEYS, HOUR, archived)
+    checkpointing.stop()
+    await checkpointing.run()
+    told, warned = [record.getMessage() for record in caplog.records]
+    assert told.startswith("checkpoint 1 ")
+    assert warned.startswith("checkpoint 1 is not in the audit channel: This channel is archived.")
+
+
+async def test_a_store_that_does_not_answer_is_tried_again(store: Database, caplog: pytest.LogCaptureFixture) -> None:
+    await store.run(write, "a")
+    await store.close()
+    checkpointing = Checkpointing(store, KEYS, HOUR)
+    checkpointing.stop()
+    await checkpointing.run()
+    assert "no checkpoint could be made, and it will be tried again: The store is closed." in caplog.text

@@ -1,0 +1,186 @@
+"""What time brings: reminders, escalation, the end of waiting; nobody waits for it in these tests."""
+
+from __future__ import annotations
+
+from bot.operations.pause import pause, resume
+from tests.support.office import Opens
+
+LAB = "tests.support.lab:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+
+
+async def test_a_reminder_comes_once_and_in_its_time(open_office: Opens) -> None:
+    async with open_office(f'{ONE}remind_after = "10m"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.later(minutes=9)
+        await at.rests()
+        assert "still waits" not in at.ann.sees(at.deploys)
+
+        await at.later(minutes=2)
+        await at.ann.finds("pay still waits, with 0 of 1 approval. @oncall may decide", at.deploys, thread=card)
+        await at.later(hours=1)
+        await at.rests()
+        assert at.ann.sees(at.deploys).count("still waits") == 1
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+
+
+async def test_nobody_is_reminded_of_what_is_decided(open_office: Opens) -> None:
+    async with open_office(f'{ONE}remind_after = "10m"\nescalate_after = "20m"\nescalate_to = ["user:U0LEAD"]\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.later(hours=2)
+        await at.rests()
+        assert "still waits" not in at.ann.sees(at.deploys)
+        assert at.lead.messages() == []
+
+
+async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) -> None:
+    rules = f'{ONE}escalate_after = "20m"\nescalate_to = ["user:U0LEAD"]\n'
+    async with open_office(rules, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.lead.clicks(card, "Approve")
+        await at.lead.finds("the policy names others", at.deploys, thread=card)
+
+        await at.later(minutes=21)
+        told = await at.ann.finds("From now on @lead may decide as well", at.deploys, thread=card)
+        assert told.thread == card.thread
+        await at.ann.finds("escalated to @lead", at.deploys, thread=card)
+        assert at.lead.messages() == []  # the channel is public: lead sees the card there
+
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+
+
+async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_message(open_office: Opens) -> None:
+    rules = f'{ONE}escalate_after = "20m"\nescalate_to = ["group:S0LEADS"]\n'
+    async with open_office(rules, target=LAB) as at:
+        zoe = at.slack.person("zoe", id="U0ZOE")
+        at.slack.group("leads", at.lead, zoe, id="S0LEADS")
+        secret = at.slack.channel("secret", at.ann, at.bob, at.lead, private=True)
+        said = await at.ann.says(f"@adk-confirm {PAY}", secret)
+        card = await at.ann.finds("Approve", secret, thread=said)
+
+        await at.later(minutes=21)
+        hers = await zoe.finds("Approve")
+        assert "to Ada" in hers
+        await at.rests()
+        assert at.lead.messages() == []
+
+        await zoe.clicks(hers, "Approve")
+        done = await zoe.finds("pay is done")
+        assert done.ts == hers.ts
+        assert done.buttons == ()
+        await at.ann.finds("pay is done", secret, thread=said)
+        assert at.ann.now(card).buttons == ()
+        assert len(at.ran()) == 1
+
+
+async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open_office: Opens) -> None:
+    async with open_office(f'{ONE}quorum = 2\nexpires_after = "1h"\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2", at.deploys, thread=card)
+
+        await at.later(minutes=61)
+
+        expired = await at.ann.finds("It had 1 of 2 approvals by", at.deploys, thread=card)
+        assert expired.ts == card.ts
+        assert expired.buttons == ()
+        await at.ann.finds("reimburse has expired with 1 of 2 approvals. It did not run.", at.deploys, thread=card)
+        await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
+        await at.cyd.clicks(card, "Approve", stale=True)
+        await at.cyd.finds("You are too late: it is expired already", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_after(open_office: Opens) -> None:
+    async with open_office(f'{ONE}expires_after = "1h"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        slow = at.slack.faults.hangs("users.info")
+        await at.later(minutes=59)
+        made = await at.bob.clicks(card, "Approve")
+        assert made.acked
+        await slow.reached()
+
+        await at.later(minutes=10, meanwhile=True)
+        await at.cyd.clicks(card, "Approve")  # too late, though nobody has said so yet
+        slow.release()
+
+        await at.ann.finds("pay is approved by @bob", at.deploys, thread=card)
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.cyd.finds("You are too late", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+async def test_an_approval_that_can_not_begin_in_time_lapses(open_office: Opens) -> None:
+    async with open_office(f'{ONE}start_within = "15m"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        await pause(at.bot.database)
+        await at.bob.clicks(card, "Approve")
+        paused = await at.ann.finds("pay is paused", at.deploys, thread=card)
+        assert paused.buttons == ()
+
+        await at.later(minutes=16)
+
+        lapsed = await at.ann.finds("pay has lapsed", at.deploys, thread=card)
+        assert lapsed.buttons == ()
+        await resume(at.bot.database)
+        await at.later(minutes=1)
+        await at.ann.finds("could not begin in time. It did not run.", at.deploys, thread=card)
+        await at.ann.finds("could not begin within 15m", at.deploys, thread=card)
+        await at.rests()
+        assert at.ran() == []
+
+
+async def test_what_began_in_time_may_take_its_time(open_office: Opens) -> None:
+    async with open_office(f'{ONE}start_within = "15m"\nexpires_after = "1h"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.later(hours=30)
+        await at.rests()
+        assert "pay is done" in at.ann.now(card)
+
+
+async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask('loses {"what": "in the middle"}')
+        await at.bob.clicks(card, "Approve")
+        asks = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
+        assert asks.buttons == ("It happened", "It did not", "Run again")
+        await at.later(hours=23)
+        await at.rests()
+        assert at.ann.now(card).buttons == asks.buttons
+
+        await at.later(hours=1, minutes=1)
+
+        settled = await at.ann.finds("Nobody knows about loses", at.deploys, thread=card)
+        assert settled.buttons == ()
+        await at.ann.finds("Nobody said whether loses happened", at.deploys, thread=card)
+        await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
+        await at.bob.clicks(asks, "It happened", stale=True, sure=True)
+        await at.bob.finds("There is nothing to settle any more", at.deploys, thread=card)
+
+
+async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(open_office: Opens) -> None:
+    async with open_office(f"{ONE}quorum = 2\n", target=LAB) as at:
+        card = await at.ask('loses {"what": "in the middle"}')
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        asks = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
+
+        await at.bob.clicks(asks, "Run again", sure=True)
+        await at.ann.finds("1 of 2 to run it again: @bob", at.deploys, thread=card)
+        await at.rests()
+        assert "runs again" not in at.ann.sees(at.deploys)
+        await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
+
+        await at.ann.finds("loses runs again, attempt 2, decided by @bob and @cyd", at.deploys, thread=card)
+        again = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(again), "It did not", sure=True)
+        await at.ann.finds("It did not take effect: people looked", at.deploys, thread=card)

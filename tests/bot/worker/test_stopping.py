@@ -1,0 +1,189 @@
+"""SIGTERM: within ten seconds it is over, whatever hangs; what was left is named, and the next start takes it up."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from bot.sandbox.server.server import FakeSlack
+from tests.support.office import POLICY, Staff
+from tests.support.service import Service, Stopped, service
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+
+WITHIN = 10.0
+"""The promise."""
+
+SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+LEFT = "left behind, and taken up at the next start: bot_sessions"
+
+
+@dataclass
+class Watch:
+    at: Staff
+    bot: Service
+    gate: Path
+
+    async def begun(self) -> None:
+        """The tool is at it."""
+        async with asyncio.timeout(20):
+            while not self.at.ran():
+                await asyncio.sleep(0.02)
+
+    def goes_on(self) -> None:
+        self.gate.touch()
+
+
+@asynccontextmanager
+async def watch(url: str, directory: Path, *, socket: bool) -> AsyncIterator[Watch]:
+    async with FakeSlack() as slack:
+        at = Staff.of(slack, directory / "tools.log")
+        async with service(slack, url, directory, POLICY, socket=socket) as bot:
+            await bot.starts()
+            yield Watch(at, bot, directory / "gate")
+
+
+def in_time(stopped: Stopped) -> Stopped:
+    assert stopped.code == 0, stopped.log
+    assert stopped.seconds < WITHIN, stopped.log
+    assert "Traceback" not in stopped.log
+    return stopped
+
+
+@SOCKET
+async def test_with_nothing_to_do_it_ends_at_once(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
+    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+        stopped = in_time(await on.bot.stops())
+    assert "nothing that runs was left behind" in stopped.log
+
+
+@SOCKET
+@pytest.mark.parametrize("tool", ["waits", "sleeps", "freezes"])
+async def test_a_tool_that_hangs(sqlite_url: str, tmp_path: Path, tool: str, socket: bool) -> None:
+    """Nobody knows what it did: at the next start people are asked."""
+    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+        card = await on.at.ask(f"{tool} {{}}")
+        await on.at.bob.clicks(card, "Approve")
+        await on.begun()
+        stopped = in_time(await on.bot.stops())
+        if tool == "freezes":
+            assert "not everything ended in time" in stopped.log
+        else:
+            assert LEFT in stopped.log
+
+        await on.bot.starts()
+        asked = await on.at.ann.finds(f"Did {tool} happen?", on.at.deploys, thread=card)
+        await on.at.bob.clicks(asked, "It did not", sure=True)
+        await on.at.ann.finds("did not happen", on.at.deploys, thread=card)
+        in_time(await on.bot.stops())
+    assert [line["tool"] for line in on.at.ran()] == ["begins"]
+
+
+@SOCKET
+async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
+    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+        on.goes_on()
+        card = await on.at.ask("waits {}")
+        hanging = on.at.slack.faults.hangs("chat.*", times=None)
+        await on.at.bob.clicks(card, "Approve")
+        await hanging.reached()
+        stopped = in_time(await on.bot.stops())
+        assert "left behind, and taken up at the next start: bot_" in stopped.log
+
+        on.at.slack.faults.clear()
+        await on.bot.starts()
+        await on.at.ann.finds("waits is done", on.at.deploys, thread=card)
+        in_time(await on.bot.stops())
+    assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
+
+
+@SOCKET
+async def test_a_reply_that_does_not_end(sqlite_url: str, tmp_path: Path, socket: bool) -> None:
+    async with watch(sqlite_url, tmp_path, socket=socket) as on:
+        said = await on.at.ann.says("@adk-confirm ramble on", on.at.deploys)
+        await on.at.ann.finds("and then", on.at.deploys, thread=said)
+        stopped = in_time(await on.bot.stops())
+        assert LEFT in stopped.log
+
+        on.goes_on()
+        await on.bot.starts()
+        await on.at.ann.finds("You said: ramble on", on.at.deploys, thread=said)
+        in_time(await on.bot.stops())
+
+
+@pytest.mark.parametrize("kind", ["sqlite_url", "postgres_url"])
+async def test_a_store_that_is_held_up(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """Somebody else has it locked, and does not let go."""
+    url = request.getfixturevalue(kind)
+    async with watch(url, tmp_path, socket=False) as on:
+        on.goes_on()
+        card = await on.at.ask("waits {}")
+        async with locked(url):
+            clicking = asyncio.create_task(on.at.bob.clicks(card, "Approve"))
+            await asyncio.sleep(0)
+            in_time(await on.bot.stops())
+        await clicking
+
+        await on.bot.starts()
+        await on.at.bob.clicks(on.at.bob.now(card), "Approve")
+        await on.at.ann.finds("waits is done", on.at.deploys, thread=card)
+        in_time(await on.bot.stops())
+    assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
+
+
+@asynccontextmanager
+async def locked(url: str) -> AsyncIterator[None]:
+    if url.startswith("sqlite"):
+        with held(url.removeprefix("sqlite:///")):
+            yield
+        return
+    connection = await asyncpg.connect(url)
+    try:
+        async with connection.transaction():
+            # One table: whoever locks two can get into a deadlock with the bot, which locks rows of both.
+            await connection.execute("LOCK TABLE bot_confirmations IN ACCESS EXCLUSIVE MODE")
+            yield
+    finally:
+        await connection.close()
+
+
+@contextmanager
+def held(path: str) -> Iterator[None]:
+    connection = sqlite3.connect(path, isolation_level=None, timeout=20)
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+    connection.close()
+
+
+async def test_a_socket_that_went_silent(sqlite_url: str, tmp_path: Path) -> None:
+    """Not even its farewell is answered."""
+    async with watch(sqlite_url, tmp_path, socket=True) as on:
+        on.at.slack.socket.silence()
+        in_time(await on.bot.stops())
+
+
+async def test_a_second_signal_ends_it_at_once(sqlite_url: str, tmp_path: Path) -> None:
+    async with watch(sqlite_url, tmp_path, socket=False) as on:
+        card = await on.at.ask("sleeps {}")
+        await on.at.bob.clicks(card, "Approve")
+        await on.begun()
+        await on.bot.begins_to_stop()
+        stopped = await on.bot.stops()
+    assert stopped.code == 128 + 15
+    assert stopped.seconds < 4
+
+
+async def test_background_tasks_that_fail_hold_no_stop_up(sqlite_url: str, tmp_path: Path) -> None:
+    async with watch(sqlite_url, tmp_path, socket=False) as on:
+        with sqlite3.connect(sqlite_url.removeprefix("sqlite:///"), timeout=20) as connection:
+            connection.execute("ALTER TABLE bot_replies RENAME TO bot_replies_gone")
+        connection.close()
+        await on.bot.logs("the background task worker-replies failed")
+        in_time(await on.bot.stops())

@@ -1,0 +1,196 @@
+"""Background tasks that fail: the log says why, the probes say which, they are started again, and the others go on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from sqlalchemy import func, select, text
+
+from bot.store.open import open_store
+from bot.store.tables import chains, checkpoints
+from bot.telemetry.metrics import Metrics
+from bot.telemetry.readiness import Readiness
+from bot.worker.supervision import LONGEST_PAUSE, Supervisor, pause_after
+from runtime.errors import Invalid
+from runtime.store.database import Database, Tx
+from tests.support.office import POLICY, Office, Opens
+from tests.support.scraping import Scraped, get, scrape
+from tests.support.secret import SECRET
+
+SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
+
+
+@asynccontextmanager
+async def without(database: Database, table: str) -> AsyncIterator[None]:
+    """A table is gone for a while."""
+    await database.run(lambda tx: tx.execute(text(f"ALTER TABLE {table} RENAME TO gone")))
+    try:
+        yield
+    finally:
+        await database.run(lambda tx: tx.execute(text(f"ALTER TABLE gone RENAME TO {table}")))
+
+
+async def restarted(at: Office, task: str, times: int) -> Scraped:
+    """The metrics, once the task was started again so often."""
+    async with asyncio.timeout(60):
+        while (page := await scrape(at.bot.url)).value("adk_confirm_task_restarts_total", task=task) < times:
+            await asyncio.sleep(0.05)
+    return page
+
+
+async def ready(at: Office) -> None:
+    async with asyncio.timeout(60):
+        while (await get(f"{at.bot.url}/readyz"))[0] != 200:
+            await asyncio.sleep(0.05)
+
+
+def sealed(tx: Tx) -> int:
+    return tx.execute(select(func.count()).select_from(checkpoints)).scalar_one()
+
+
+def unsealed(tx: Tx) -> int:
+    return tx.execute(
+        select(func.count()).select_from(chains).where(chains.c.hash != chains.c.sealed_hash)
+    ).scalar_one()
+
+
+async def test_one_that_fails_is_named_and_the_others_go_on(
+    open_office: Opens, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two tasks read the table of Home tabs, and no decision does."""
+    caplog.set_level(logging.INFO, "bot.worker.supervision")
+    async with open_office() as at:
+        async with without(at.bot.database, "bot_homes"):
+            page = await restarted(at, "worker-homes", 2)
+            assert page.value("adk_confirm_task_down", task="worker-homes") == 1
+            assert page.value("adk_confirm_task_down", task="worker-confirmations") == 0
+            status, said = await get(f"{at.bot.url}/readyz")
+            assert status == 503
+            lines = dict(line.split(": ", 1) for line in said.splitlines())
+            assert lines["worker-homes"].startswith("it failed and is started again: "), said
+            assert [lines[task] for task in ("store", "worker-confirmations", "worker-sessions")] == ["ok"] * 3
+
+            card = await at.ask("reimburse 1500 for the team dinner")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await ready(at)
+        assert (await scrape(at.bot.url)).value("adk_confirm_task_down") == 0
+        await at.ann.opens_home()
+
+    failures = [record for record in caplog.records if "the background task worker-homes failed (" in record.message]
+    assert [record.message.rpartition(" in ")[2] for record in failures[:2]] == ["1 s", "2 s"]
+    assert all(record.levelno == logging.ERROR and record.exc_info for record in failures)
+    assert "the background task worker-homes works again" in caplog.messages
+
+
+async def test_the_audit_goes_on_after_its_checkpoints_failed(open_office: Opens) -> None:
+    async with open_office(SEALS_OFTEN) as at:
+        async with without(at.bot.database, "bot_checkpoints"):
+            page = await restarted(at, "checkpoints", 1)
+            assert page.value("adk_confirm_task_down", task="checkpoints") == 1
+            assert "checkpoints: it failed and is started again: " in (await get(f"{at.bot.url}/readyz"))[1]
+        before = await at.bot.database.read(sealed)
+        await at.ask("reimburse 1500 for the team dinner")
+        async with asyncio.timeout(60):
+            while await at.bot.database.read(sealed) <= before:
+                await asyncio.sleep(0.05)
+
+
+async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(
+    open_office: Opens, database_url: str
+) -> None:
+    """The last checkpoint covers everything, also where the ones before could not be made."""
+    async with open_office(SEALS_OFTEN) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        await at.rests()
+        async with without(at.bot.database, "bot_checkpoints"):
+            await restarted(at, "checkpoints", 2)
+    store = await open_store(database_url, SECRET)
+    assert await store.read(unsealed) == 0
+    await store.close()
+
+
+async def test_rows_are_attended_again_after_their_loop_failed(open_office: Opens) -> None:
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.rests()
+        async with without(at.bot.database, "bot_replies"):
+            await restarted(at, "worker-replies", 1)
+        await at.oscar.clicks(card, "Approve")
+        await at.oscar.finds("You can't decide this one", at.deploys, thread=card)
+
+
+@asynccontextmanager
+async def supervising() -> AsyncIterator[tuple[Supervisor, Readiness]]:
+    store, readiness = await open_store(":memory:", SECRET), Readiness()
+    readiness.started()
+    yield Supervisor(readiness, Metrics(store)), readiness
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        ("ends", "it ended without being told to"),
+        ("is cancelled", "something inside it was cancelled"),
+        ("refuses", "This one can't be done"),
+        ("fails", "KeyError from ValueError"),
+    ],
+)
+async def test_whatever_way_it_ends_it_is_started_again(how: str, reason: str) -> None:
+    """Of an exception that is not ours only the kinds are told: its words may quote arguments."""
+    runs = 0
+    again, done = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        nonlocal runs
+        runs += 1
+        if runs > 1:
+            again.set()
+            await done.wait()
+        elif how == "is cancelled":
+            raise asyncio.CancelledError
+        elif how == "refuses":
+            raise Invalid("This one can't be done.")
+        elif how == "fails":
+            try:
+                int("Z0RA")
+            except ValueError as error:
+                raise KeyError("Z0RA") from error
+
+    async with supervising() as (supervisor, readiness):
+        task = supervisor.begin("counting", run)
+        async with asyncio.timeout(20):
+            await again.wait()
+        assert await readiness.look() == {"counting": f"it failed and is started again: {reason}. See the log."}
+        supervisor.stop()
+        done.set()
+        await task
+
+
+async def test_who_cancels_the_task_itself_is_obeyed() -> None:
+    async with supervising() as (supervisor, _):
+        task = supervisor.begin("waiting", asyncio.Event().wait)  # type: ignore[arg-type]  # its True is nobody's
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_two_tasks_of_one_name_are_refused() -> None:
+    async def run() -> None: ...
+
+    async with supervising() as (supervisor, _):
+        task = supervisor.begin("one", run)
+        with pytest.raises(ValueError, match="two background tasks called one"):
+            supervisor.begin("one", run)
+        supervisor.stop()
+        await task
+
+
+def test_the_pauses_grow_and_stay_bounded() -> None:
+    assert [pause_after(failures) for failures in (1, 2, 3, 6, 7, 100_000)] == [1, 2, 4, 32, 60, LONGEST_PAUSE]

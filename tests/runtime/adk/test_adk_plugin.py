@@ -1,0 +1,282 @@
+"""Our plugin in a real google-adk server: its holes, and how each is closed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from bot.hosts.host import Became, HostRequest, Unreachable
+from runtime.adk.amending import refuse_unfit
+from runtime.adk.turns import Turns
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from tests.support.environments import environment
+from tests.support.foreign.rig import Foreign, foreign, google_adk
+from tests.support.foreign.visit import Visit
+
+SECRET = "shared by both, and by nobody else"
+SLOW = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+class Servers:
+    def __init__(self, room: Path, stack: ExitStack) -> None:
+        self._room, self._stack = room, stack
+        self._started: dict[str, Foreign] = {}
+
+    def server(self, version: str, **env: str) -> Foreign:
+        """One of each, for all tests."""
+        name = "-".join([version, *env.values()])
+        if name not in self._started:
+            python = [str(environment("google-adk[mcp]>=1.39,<1.40"))] if version == "1.39" else []
+            room = self._room / str(len(self._started))
+            started = foreign(room, *google_adk(*python), SESSIONS=f"sqlite:///{room / 'adk.db'}", **env)
+            self._started[name] = self._stack.enter_context(started)
+        self._started[name].count_anew()
+        return self._started[name]
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with ExitStack() as stack:
+        yield Servers(tmp_path_factory.mktemp("plugin"), stack)
+
+
+@pytest.fixture(params=["2", pytest.param("1.39", marks=SLOW)])
+def version(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@asynccontextmanager
+async def visiting(server: Foreign, secret: str | None = None) -> AsyncIterator[Visit]:
+    host = server.host(secret=secret)
+    try:
+        yield Visit(host)
+    finally:
+        await host.close()
+
+
+@pytest.fixture
+async def at(servers: Servers, version: str) -> AsyncIterator[Visit]:
+    async with visiting(servers.server(version, PLUGIN="1")) as visit:
+        yield visit
+
+
+@pytest.fixture
+def server(servers: Servers, version: str) -> Foreign:
+    return servers.server(version, PLUGIN="1")
+
+
+async def raw(server: Foreign, visit: Visit, request: HostRequest, response: JsonObject) -> tuple[int, str]:
+    """An answer past the bot."""
+    given: Json = {"id": request.request_id, "name": "adk_request_confirmation", "response": response}
+    body = {
+        "appName": "clerk",
+        "userId": visit.session.user,
+        "sessionId": visit.session.id,
+        "newMessage": {"role": "user", "parts": [{"functionResponse": given}]},
+    }
+    async with aiohttp.ClientSession(server.url) as http, http.post("/run", json=body) as response_:
+        return response_.status, await response_.text()
+
+
+class Armed:
+    """What the predicate of `launch` looks at."""
+
+    def __init__(self, server: Foreign) -> None:
+        self._file = server.room / "tools.log.armed"
+
+    def __enter__(self) -> None:
+        self._file.touch()
+
+    def __exit__(self, *_: object) -> None:
+        self._file.unlink()
+
+
+async def test_a_denial_holds_whatever_the_predicate_says_by_then(at: Visit, server: Foreign) -> None:
+    with Armed(server):
+        request = await at.asks("please launch rocket")
+    await at.deny(request)
+    assert server.ran() == []
+    assert (await at.became(request)) is Became.REFUSED
+
+
+async def test_without_the_plugin_it_runs_and_is_seen_to_have_run(servers: Servers, version: str) -> None:
+    bare = servers.server(version)
+    async with visiting(bare) as visit:
+        with Armed(bare):
+            request = await visit.asks("please launch rocket")
+        await visit.deny(request)
+        assert bare.ran() == [{"tool": "launch", "target": "rocket"}]
+        outcome = await visit.outcome(request)
+        assert (outcome.became, outcome.confirmed) == (Became.DONE, None)
+
+
+async def test_a_denial_holds_for_a_tool_that_asked_itself(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please wipe sda")
+    await at.deny(request)
+    assert server.ran() == []
+    request = await at.asks("please wipe sdb")
+    await at.approve(request)
+    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
+
+
+async def test_a_reason_reaches_the_model_at_once(at: Visit) -> None:
+    said = await at.deny(await at.asks("please pay 1500"), reason="Book the cheaper place")
+    assert len(said) == 1
+    assert "Book the cheaper place" in said[0]
+
+
+async def test_edited_arguments_reach_the_tool(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please pay 1500")
+    assert request.can_edit
+    assert request.tool_schema is not None
+    assert request.tool_schema["properties"]
+    await at.approve(request, payload={"amount": 1200})
+    assert server.ran() == [{"tool": "reimburse", "amount": 1200}]
+
+
+async def test_an_edit_that_does_not_fit_is_refused_and_it_waits_on(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please pay 1500")
+    wrongs: list[JsonObject] = [{"amount": "much"}, {"whom": "me"}]
+    for wrong in wrongs:
+        status, text = await raw(server, at, request, {"confirmed": True, "payload": wrong})
+        assert status == 500
+        assert text
+    assert await at.requests() == [request]
+    await at.approve(request)
+    assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
+
+
+async def test_what_a_tool_that_asks_itself_gets_is_its_payload(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please rest 5")
+    assert not request.can_edit
+    await at.approve(request, payload={"approved_days": 3})
+    assert server.ran() == [{"tool": "request_time_off", "days": 3}]
+
+
+async def test_a_tool_that_asks_for_nothing_but_a_word_gets_edits_as_well(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please wipe sda")
+    assert request.can_edit
+    await at.approve(request, payload={"disk": "sdb"})
+    assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
+
+
+async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please deploy search")
+    await asyncio.gather(*(raw(server, at, request, {"confirmed": True}) for _ in range(8)))
+    assert server.ran() == [{"tool": "deploy", "service": "search"}]
+    assert (await at.became(request)) is Became.DONE
+
+
+async def test_a_chat_during_a_run_costs_no_result(at: Visit, server: Foreign) -> None:
+    word = f"chat-{at.session.id}"
+    server.holds(word)
+    request = await at.asks(f"please linger {word}")
+    approving = asyncio.create_task(raw(server, at, request, {"confirmed": True}))
+    await server.has_begun(word)
+    chatting = asyncio.create_task(at.say("hello"))
+    server.go_on(word)
+    status, _ = await approving
+    assert (status, await chatting) == (200, ["I see: hello"])
+    assert server.lingered(word) == ["begun", "ended"]
+    assert (await at.became(request)) is Became.DONE
+
+
+async def test_a_tool_that_fails_has_its_result(at: Visit, server: Foreign) -> None:
+    request = await at.asks("please break glass")
+    said = await at.approve(request)
+    outcome = await at.outcome(request)
+    assert (outcome.became, outcome.text) == (Became.FAILED, "ValueError: no glass today")
+    assert "no glass today" in said[-1]
+    await raw(server, at, request, {"confirmed": True})
+    assert len(server.ran()) == 1
+
+
+async def test_only_what_the_bot_signed_counts(servers: Servers, version: str) -> None:
+    guarded = servers.server(version, PLUGIN="1", SECRET=SECRET)
+    async with (
+        visiting(guarded, SECRET) as visit,
+        visiting(guarded, "known to somebody else altogether") as stranger,
+        visiting(guarded) as careless,
+    ):
+        stranger.session = careless.session = visit.session
+        request = await visit.asks("please pay 1500")
+        yes: JsonObject = {"confirmed": True}
+        no: JsonObject = {"confirmed": False}
+        for forged in (yes, no, {**yes, "hint": "adk-confirm v1 00"}):
+            assert (await raw(guarded, visit, request, forged))[0] == 500
+        with pytest.raises(Unreachable, match="its plugin has another secret"):
+            await stranger.approve(request)
+        with pytest.raises(Unreachable, match="has no secret to sign with"):
+            await careless.approve(request)
+        assert await visit.requests() == [request]
+        assert guarded.ran() == []
+
+        await visit.approve(request, payload={"amount": 1200})
+        assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
+
+
+async def test_it_is_one_of_the_server_s_extra_plugins(servers: Servers, version: str) -> None:
+    """`adk api_server --extra_plugins`: nothing of the agent is touched, and the secret stands in the environment."""
+    plugin = "runtime.adk_plugin.ConfirmationPlugin"
+    guarded = servers.server(version, EXTRA_PLUGINS=plugin, ADK_CONFIRM_PLUGIN_SECRET=SECRET)
+    async with visiting(guarded, SECRET) as visit:
+        request = await visit.asks("please pay 1500")
+        assert request.can_edit
+        assert (await raw(guarded, visit, request, {"confirmed": True}))[0] == 500
+        assert guarded.ran() == []
+        await visit.approve(request, payload={"amount": 1200})
+        assert guarded.ran() == [{"tool": "reimburse", "amount": 1200}]
+
+
+async def test_a_secret_that_nobody_asks_for_is_warned_of(
+    servers: Servers, version: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The plugin was not loaded, say: the answer goes out, but so may anybody's."""
+    async with visiting(servers.server(version), SECRET) as visit:
+        await visit.approve(await visit.asks("please pay 1500"))
+        assert "asks for no signature" in caplog.text
+
+
+class TestTurns:
+    async def test_runs_of_one_session_wait_for_each_other(self) -> None:
+        turns, first, second = Turns(), object(), object()
+        assert await turns.take("s", first)
+        assert not await turns.take("s", first)  # it asks at every step
+        waiting = asyncio.create_task(turns.take("s", second))
+        assert await asyncio.create_task(turns.take("another", object()))
+        assert not waiting.done()
+        turns.leave("s", second)  # it is not its turn to leave
+        assert not waiting.done()
+        turns.leave("s", first)
+        assert await waiting
+
+    async def test_a_run_that_broke_off_holds_nobody_up(self) -> None:
+        turns = Turns()
+        await asyncio.create_task(turns.take("s", object()))
+        assert await turns.take("s", object())
+        assert await turns.take("s", object())  # the same task, whose run before broke off
+
+
+SCHEMA: JsonObject = {
+    "properties": {"n": {"type": "integer"}, "x": {"type": ["number", "null"]}, "any": {}, "t": {"type": "STRING"}}
+}
+
+
+@pytest.mark.parametrize("fit", [{}, {"n": 1}, {"n": 1.0}, {"x": 1.5}, {"x": None}, {"any": [1]}, {"t": "a"}])
+def test_what_fits_a_schema(fit: JsonObject) -> None:
+    refuse_unfit(fit, SCHEMA, "c1")
+    refuse_unfit({"anything": 1}, None, "c1")
+
+
+@pytest.mark.parametrize("unfit", [{"m": 1}, {"n": "1"}, {"n": True}, {"n": 1.5}, {"x": "1"}, {"t": 1}])
+def test_what_does_not_names_the_argument(unfit: JsonObject) -> None:
+    (name,) = unfit
+    with pytest.raises(Invalid, match=f"'{name}'"):
+        refuse_unfit(unfit, SCHEMA, "c1")

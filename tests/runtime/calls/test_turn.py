@@ -1,0 +1,192 @@
+"""What is next for the calls of one turn, and how their states are told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runtime.adk.signing import Announcement, announced
+from runtime.calls.call import SETTLED, Asked, Call, CallState, Gate
+from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, Run, Tell, merged, next_step, tell
+from runtime.confirming import requests_in
+from runtime.jsontypes import JsonObject
+from runtime.wire import Dialect, Event, EventActions, NodeInfo
+
+TEMPLATE = Event(invocation_id="e-1", author="agent", node_info=NodeInfo(path="agent@1"), timestamp=7.0)
+
+
+def made(place: int, state: CallState, *, told: bool = False, gate: Gate = Gate.STATIC) -> Call:
+    held = state is CallState.HELD
+    result: JsonObject | None = None
+    if state in SETTLED:
+        result = {"result": place}
+    elif held and gate is Gate.DYNAMIC:
+        result = {"status": "asked"}
+    return Call(
+        id=f"c{place}",
+        tool="tool",
+        args={"n": place},
+        agent="agent",
+        invocation_id="e-1",
+        turn=1,
+        place=place,
+        gate=gate,
+        state=state,
+        asked=(Asked(f"r{place}", "Sure?"),) if held else (),
+        result=result,
+        told=told,
+    )
+
+
+states = st.builds(
+    lambda place, state, told, gate: made(place, state, told=told, gate=gate),
+    st.integers(0, 9),
+    st.sampled_from(CallState),
+    st.booleans(),
+    st.sampled_from([Gate.STATIC, Gate.DYNAMIC]),
+)
+turns = st.lists(states, max_size=6, unique_by=lambda call: call.place)
+
+
+@given(turns)
+def test_first_the_dead_are_seen_to_then_what_is_ready_runs_then_it_is_told(calls: list[Call]) -> None:
+    step = next_step(calls)
+    running = {c.id for c in calls if c.state is CallState.RUNNING}
+    ready = {c.id for c in calls if c.state is CallState.READY}
+    untold = {c.id for c in calls if not c.told}
+    match step:
+        case Recover(found):
+            assert {c.id for c in found} == running != set()
+        case Run(found):
+            assert not running
+            assert {c.id for c in found} == ready != set()
+        case Tell(found):
+            assert not running | ready
+            assert {c.id for c in found} == untold != set()
+        case "wait":
+            assert not running | ready | untold
+            assert {c.state for c in calls} & {CallState.HELD, CallState.UNKNOWN}
+        case "ask the model":
+            assert all(c.settled and c.told for c in calls)
+
+
+@given(turns, st.randoms())
+def test_the_order_in_which_calls_are_read_does_not_matter(calls: list[Call], dice: object) -> None:
+    shuffled = calls[:]
+    dice.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' own random.Random
+    step = next_step(calls)
+    assert next_step(shuffled) == step
+    if isinstance(step, Recover | Run | Tell):
+        assert list(step.calls) == sorted(step.calls, key=lambda call: call.place)
+
+
+def test_a_turn_without_calls_owes_the_models_answer() -> None:
+    assert next_step([]) == "ask the model"
+
+
+@given(turns)
+def test_each_step_taken_brings_a_turn_to_waiting_or_to_the_model(calls: list[Call]) -> None:
+    for _ in range(10):
+        step = next_step(calls)
+        match step:
+            case Recover(found):
+                done = [replace(call, state=CallState.UNKNOWN, told=False) for call in found]
+            case Run(found):
+                done = [replace(call, state=CallState.DONE, result={}, told=False) for call in found]
+            case Tell(found):
+                done = [replace(call, told=True) for call in found]
+            case _:
+                return
+        by_place = {call.place: call for call in [*calls, *done]}
+        calls = list(by_place.values())
+    raise AssertionError(f"this turn never comes to rest: {calls}")
+
+
+tellable = st.lists(
+    st.builds(
+        made,
+        st.integers(0, 9),
+        st.sampled_from([CallState.HELD, CallState.DONE, CallState.REFUSED, CallState.UNKNOWN]),
+        gate=st.sampled_from([Gate.STATIC, Gate.DYNAMIC]),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda call: call.place,
+)
+
+
+@given(tellable, st.sampled_from(["call", "response"]))
+def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call], dialect: Dialect) -> None:
+    events = tell(calls, TEMPLATE, EventActions(), dialect)
+    held = [call for call in calls if call.state is CallState.HELD]
+    unknown = [call for call in calls if call.state is CallState.UNKNOWN]
+
+    asked = [request for event in events for request in requests_in(event)]
+    assert [request.call.id for request in asked] == [call.id for call in held]
+    assert [request.id for request in asked] == [call.request.request_id for call in held if call.request]
+    assert [request.dialect for request in asked] == [dialect] * len(held)
+
+    told_of = {c.id: one for event in events for c in held if (one := announced(event.custom_metadata, c.id))}
+    static = {call.id: call.gate is Gate.STATIC for call in held}
+    assert told_of == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
+
+    responses = [one for event in events for one in event.responses() if one.name == "tool"]
+    told = [call for call in calls if call not in unknown and (dialect == "call" or call not in held)]
+    assert [one.id for one in responses] == [call.id for call in told]
+    assert [one.response for one in responses] == [PLACEHOLDER if call.result is None else call.result for call in told]
+
+    failures = [event for event in events if event.error_code]
+    assert [event.error_code for event in failures] == [OUTCOME_UNKNOWN] * len(unknown)
+    assert [event.custom_metadata for event in failures] == [{"callId": c.id, "attempt": c.attempt} for c in unknown]
+
+    marked = [one for event in events for one in event.actions.requested_tool_confirmations]
+    assert marked == [call.id for call in held]
+    waiting = [one for event in events for one in event.long_running_tool_ids or ()]
+    assert waiting == sorted(request.id for request in asked)
+    for event in events:
+        assert (event.author, event.invocation_id, event.timestamp) == ("agent", "e-1", 7.0)
+        assert event.node_info.path == "agent@1"
+
+
+@pytest.mark.parametrize(
+    ("states", "order"),
+    [
+        ([CallState.HELD], ["asks", "responds"]),
+        ([CallState.HELD, CallState.HELD], ["asks", "responds"]),
+        ([CallState.HELD, CallState.DONE], ["responds", "asks"]),
+        ([CallState.DONE, CallState.REFUSED], ["responds"]),
+        ([CallState.UNKNOWN, CallState.DONE], ["responds", "fails"]),
+        ([CallState.UNKNOWN], ["fails"]),
+    ],
+)
+def test_requests_alone_come_before_their_placeholders_and_after_what_has_run(
+    states: list[CallState], order: list[str]
+) -> None:
+    events = tell([made(n, state) for n, state in enumerate(states)], TEMPLATE, EventActions(), "call")
+    did = ["fails" if event.error_code else "asks" if any(requests_in(event)) else "responds" for event in events]
+    assert did == order
+
+
+def test_the_tools_actions_travel_with_the_responses_only() -> None:
+    actions = EventActions(state_delta={"a": 1}, transfer_to_agent="other")
+    calls = [made(0, CallState.DONE), made(1, CallState.HELD), made(2, CallState.UNKNOWN)]
+    responses, request, unknown = tell(calls, TEMPLATE, actions, "call")
+    assert (responses.actions.state_delta, responses.actions.transfer_to_agent) == ({"a": 1}, "other")
+    assert request.actions == unknown.actions == EventActions()
+    assert actions.requested_tool_confirmations == {}
+
+
+def test_of_actions_that_ran_together_the_later_wins() -> None:
+    both = merged(
+        [
+            EventActions(state_delta={"a": 1, "b": 1}, transfer_to_agent="x"),
+            EventActions(state_delta={"b": 2}, artifact_delta={"f": 3}, escalate=True),
+        ]
+    )
+    assert both == EventActions(
+        state_delta={"a": 1, "b": 2}, artifact_delta={"f": 3}, transfer_to_agent="x", escalate=True
+    )
+    assert merged([]) == EventActions()

@@ -1,0 +1,488 @@
+"""McpToolset against servers of the official package, over stdio and streamable HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from runtime.context import ToolContext
+from runtime.jsontypes import Json, JsonObject
+from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
+from runtime.mcp.toolset import Connection, HttpConnection, McpToolset, McpUnavailable, StdioConnection, ToolFailed
+from runtime.signature import BadArguments
+from runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
+from tests.support.mcp_servers import Watched, is_running
+
+ALL = {"list_files", "delete_file", "fail", "say", "picture", "linger"}
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
+    watch = Watched(tmp_path / "watch")
+    await watch.start()
+    yield watch
+    await watch.stop()
+
+
+@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.slow)])
+async def connection(
+    request: pytest.FixtureRequest, watched: Watched, unused_tcp_port: int
+) -> AsyncIterator[Connection]:
+    if request.param == "stdio":
+        yield watched.stdio()
+        return
+    async with watched.http(unused_tcp_port) as (http, _):
+        yield http
+
+
+@pytest.fixture
+async def made() -> AsyncIterator[Callable[..., McpToolset]]:
+    """Makes toolsets, and closes them in the end."""
+    toolsets: list[McpToolset] = []
+
+    def make(connection: Connection, **options: object) -> McpToolset:
+        toolsets.append(McpToolset(connection, **options))  # type: ignore[arg-type]  # as each test gives them
+        return toolsets[-1]
+
+    yield make
+    for toolset in toolsets:
+        await toolset.close()
+
+
+Make = Callable[..., McpToolset]
+
+
+def nested(name: str, depth: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(depth):
+        value = {name: value}
+    return value
+
+
+def context() -> ToolContext:
+    return ToolContext(
+        agent_name="a",
+        invocation_id="e-1",
+        user_id="u",
+        session_id="s",
+        state={},
+        function_call_id="c",
+        idempotency_key="k",
+    )
+
+
+async def tool(toolset: McpToolset, name: str) -> Tool:
+    return {one.name: one for one in await toolset.tools()}[name]
+
+
+async def run(toolset: McpToolset, name: str, **args: Json) -> Json:
+    return await (await tool(toolset, name)).run(args, context())
+
+
+async def gated(toolset: McpToolset) -> set[str]:
+    return {one.name for one in await toolset.tools() if await one.gated({}, context())}
+
+
+async def refused(toolset: McpToolset, name: str, args: JsonObject, *, amended: bool) -> dict[str, str]:
+    with pytest.raises(BadArguments) as caught:
+        (await tool(toolset, name)).check(args, amended=amended)
+    return caught.value.fields
+
+
+# What a server offers, and what people are asked about
+
+
+async def test_a_servers_tools_are_tools(made: Make, connection: Connection, watched: Watched) -> None:
+    toolset = made(connection)
+    assert isinstance(toolset, Toolset)
+    offered = await toolset.tools()
+    assert {one.name for one in offered} == ALL
+    assert all(isinstance(one, Tool) for one in offered)
+    delete = await tool(toolset, "delete_file")
+    assert delete.declaration.description.startswith("Deletes a file.")
+    assert delete.declaration.schema["required"] == ["path"]
+    assert await run(toolset, "delete_file", path="/tmp/x") == {"deleted": "/tmp/x", "rest": None, "times": 1}
+    assert watched.ran() == ["delete_file /tmp/x 1"]
+
+
+async def test_they_are_listed_once_and_the_same_for_all(made: Make, connection: Connection) -> None:
+    toolset = made(connection)
+    first, second = await asyncio.gather(toolset.tools(), toolset.tools())
+    assert first is second
+
+
+async def test_people_are_asked_as_the_policy_says(made: Make, watched: Watched, unused_tcp_port: int) -> None:
+    async with watched.http(unused_tcp_port) as (connection, _):
+        assert await gated(made(connection)) == set()
+        assert await gated(made(connection, confirmation=ConfirmationPolicy.none())) == set()
+        assert await gated(made(connection, confirmation=ConfirmationPolicy.all())) == ALL
+        named = ConfirmationPolicy.named({"delete_file", "fail"})
+        assert await gated(made(connection, confirmation=named)) == {"delete_file", "fail"}
+
+
+async def test_the_policy_is_settled_before_the_first_listing(made: Make, watched: Watched) -> None:
+    toolset = made(watched.stdio())
+    assert toolset.with_confirmation_policy(ConfirmationPolicy.all()) is toolset
+    toolset.confirmation = ConfirmationPolicy.named({"say"})
+    assert await gated(toolset) == {"say"}
+    for change in (
+        lambda: toolset.with_confirmation_policy(ConfirmationPolicy.none()),
+        lambda: setattr(toolset, "confirmation", ConfirmationPolicy.none()),
+    ):
+        with pytest.raises(BadTool, match="already listed: set the confirmation policy before their first use"):
+            change()
+    assert await gated(toolset) == {"say"}
+
+
+async def test_a_name_that_no_tool_has_is_warned_of(
+    made: Make, watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    policy = ConfirmationPolicy.named({"delete_file", "delete_flie"})
+    with caplog.at_level(logging.WARNING, "runtime"):
+        assert await gated(made(watched.stdio(), confirmation=policy, tool_filter=["delete_file", "sya"])) == {
+            "delete_file"
+        }
+    names = sorted(ALL)
+    offers = f"which {sys.executable} does not offer; it offers: {', '.join(names)}"
+    assert [record.message for record in caplog.records if record.name.startswith("runtime")] == [
+        f"the confirmation policy names delete_flie, {offers}",
+        f"the tool_filter names sya, {offers}",
+    ]
+
+
+async def test_a_prefix_keeps_two_servers_apart_and_policies_know_both_names(made: Make, watched: Watched) -> None:
+    policy = ConfirmationPolicy.named({"delete_file", "disk_fail"})
+    toolset = made(watched.stdio(), confirmation=policy, tool_name_prefix="disk_")
+    assert {one.name for one in await toolset.tools()} == {f"disk_{name}" for name in ALL}
+    assert await gated(toolset) == {"disk_delete_file", "disk_fail"}
+    assert await run(toolset, "disk_say", text="hi") == "hi"
+
+
+async def test_a_filter_leaves_tools_out(made: Make, watched: Watched) -> None:
+    assert [one.name for one in await made(watched.stdio(), tool_filter={"say"}).tools()] == ["say"]
+    by_function = made(watched.stdio(), tool_filter=lambda name: name.startswith("l"))
+    assert {one.name for one in await by_function.tools()} == {"list_files", "linger"}
+    with pytest.raises(BadTool, match=r"tool_filter takes a collection of names: \['say'\], not 'say'"):
+        McpToolset(watched.stdio(), tool_filter="say")
+
+
+# Arguments
+
+
+async def test_arguments_are_checked_against_the_servers_schema(made: Make, watched: Watched) -> None:
+    toolset = made(watched.stdio())
+    delete = await tool(toolset, "delete_file")
+    delete.check({"path": "/tmp/x", "times": 2})
+    delete.check({"path": "/tmp/x", "extra": 1})  # as JSON Schema has it
+    assert await refused(toolset, "delete_file", {}, amended=False) == {"path": "is missing"}
+    assert await refused(toolset, "delete_file", {"path": 5, "times": "two"}, amended=True) == {
+        "path": "5 is not of type 'string'",
+        "times": "'two' is not of type 'integer'",
+    }
+    assert await refused(toolset, "delete_file", {"path": "x", "extra": 1}, amended=True) == {
+        "extra": "is not an argument (there are: path, times)"
+    }
+
+
+def test_a_problem_deep_inside_is_named_by_its_place() -> None:
+    item: JsonObject = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+    schema: JsonObject = {"type": "object", "properties": {"rows": {"type": "array", "items": item}}}
+    assert schema_problems(schema, {"rows": [{"n": 1}, {"n": "x"}, {}]}) == {
+        "rows.1.n": "'x' is not of type 'number'",
+        "rows.2.n": "is missing",
+    }
+
+
+def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}
+    [problem] = schema_problems(schema, {"a": 1}).values()
+    assert problem.startswith("cannot be checked, since the schema refers to something that is not there")
+
+
+REDOS: JsonObject = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
+BRANCHING: JsonObject = {
+    "type": "object",
+    "anyOf": [{"properties": {"x": {"$ref": "#"}}, "required": [f"y{number}"]} for number in range(8)],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "args"),
+    [
+        (REDOS, {"a": "a" * 60 + "b"}),
+        ({"type": "object", "patternProperties": {"^(a+)+$": False}}, {"a" * 60 + "b": 1}),
+        ({"$ref": "#"}, {"a": 1}),
+        ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"a": 1}),
+        ({"$ref": "#", "unevaluatedProperties": False}, {"a": 1}),
+        (BRANCHING, nested("x", 30)),
+        ({"properties": {"l": {"uniqueItems": True}}}, {"l": [{"n": number} for number in range(20_000)]}),
+    ],
+)
+def test_a_schema_that_takes_for_ever_is_refused(schema: JsonObject, args: JsonObject) -> None:
+    [problem] = schema_problems(schema, args).values()
+    assert problem.startswith("cannot be checked against the schema that the server gives: it takes more than 0.1 s")
+    assert schema_problems({"type": "object"}, args) == {}
+
+
+def test_a_schema_that_breaks_its_reader_is_refused() -> None:
+    [problem] = schema_problems({"properties": {"a": {"pattern": "("}}}, {"a": "x"}).values()
+    assert problem.startswith("cannot be checked against the schema that the server gives: ")
+
+
+def test_what_patterns_can_say_stays_as_it_was() -> None:
+    """Lookaround and backreferences too: no other engine reads them."""
+    schema: JsonObject = {"properties": {"a": {"pattern": r"^(?!x)(.)\1$"}}}
+    assert schema_problems(schema, {"a": "bb"}) == {}
+    assert list(schema_problems(schema, {"a": "xx"})) == ["a"]
+
+
+def test_schemas_are_read_within_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool whose schema takes too long is left out; a server that offers many of them is not waited for."""
+    slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(20_000)}}
+    schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, slow, slow, slow, {"type": "object"}]
+
+    async def call(name: str, args: JsonObject) -> JsonObject:
+        raise AssertionError(name)
+
+    tools = [
+        McpTool({"name": f"t{number}", "inputSchema": schema}, prefix="", held=True, call=call)
+        for number, schema in enumerate(schemas)
+    ]
+    wrong = wrong_schemas(tools)
+    costly = "is not read: it takes more than 1 s or 10 MB to check"
+    assert wrong == {
+        "t1": "is not valid",
+        **dict.fromkeys(("t2", "t3", "t4"), costly),
+        "t5": "comes after others that take too long to check",
+    }
+
+
+# Results
+
+
+async def test_results_are_what_the_tool_made_of_them(made: Make, connection: Connection) -> None:
+    toolset = made(connection)
+    assert await run(toolset, "list_files") == {"result": ["a.txt", "b.txt"]}
+    assert await run(toolset, "say", text="one\ntwo") == "one\ntwo"
+    picture = await run(toolset, "picture")
+    assert isinstance(picture, dict)
+    text, image = picture["content"] if isinstance(picture["content"], list) else []
+    assert isinstance(text, dict)
+    assert isinstance(image, dict)
+    assert text["text"] == "Look:"
+    assert (image["type"], image["mimeType"], image["data"]) == ("image", "image/png", "aGk=")
+
+
+async def test_a_tool_that_fails_says_why(made: Make, connection: Connection, watched: Watched) -> None:
+    toolset = made(connection)
+    with pytest.raises(ToolFailed, match="the disk is full"):
+        await run(toolset, "fail", why="the disk is full")
+    assert await run(toolset, "say", text="still here") == "still here"
+    assert watched.ran() == ["fail"]
+
+
+async def test_calls_run_at_the_same_time(made: Make, connection: Connection, watched: Watched) -> None:
+    toolset = made(connection)
+    await toolset.tools()
+    both = [asyncio.create_task(run(toolset, "linger", word=word)) for word in ("a", "b")]
+    await watched.heard("linger a")
+    await watched.heard("linger b")
+    watched.go_on()
+    watched.go_on()
+    assert await asyncio.gather(*both) == [{"result": "a"}, {"result": "b"}]
+    assert len(await watched.pids()) == 1
+
+
+# Servers that come late, go away, and come back
+
+
+async def test_a_server_may_take_its_time_to_start(made: Make, watched: Watched) -> None:
+    toolset = made(watched.stdio(SLOW="1"))
+    listing = asyncio.create_task(toolset.tools())
+    await watched.pids()
+    assert not listing.done()
+    watched.go_on()
+    assert {one.name for one in await listing} == ALL
+
+
+async def test_but_not_for_ever(made: Make, watched: Watched) -> None:
+    toolset = made(replace(watched.stdio(SLOW="1"), start_timeout=0.5))
+    with pytest.raises(McpUnavailable, match=r"cannot be used: it did not answer in time\. Nothing ran\."):
+        await toolset.tools()
+    [pid] = await watched.pids()
+    assert not is_running(pid)
+
+
+async def test_a_server_that_died_is_started_anew_for_the_next_call(made: Make, watched: Watched) -> None:
+    toolset = made(watched.stdio())
+    assert await run(toolset, "delete_file", path="a") == {"deleted": "a", "rest": None, "times": 1}
+    [pid] = await watched.pids()
+    os.kill(pid, signal.SIGKILL)
+    assert await run(toolset, "delete_file", path="b") == {"deleted": "b", "rest": None, "times": 1}
+    assert len(await watched.pids(2)) == 2
+    assert watched.ran() == ["delete_file a 1", "delete_file b 1"]
+
+
+async def test_a_web_server_that_was_restarted_is_met_again(made: Make, watched: Watched, unused_tcp_port: int) -> None:
+    async with watched.http(unused_tcp_port) as (connection, process):
+        toolset = made(connection)
+        assert await run(toolset, "say", text="one") == "one"
+        process.kill()
+        await process.wait()
+        with pytest.raises(McpUnavailable, match=r"cannot be used: .*Nothing ran\."):
+            await run(toolset, "delete_file", path="a")
+    async with watched.http(unused_tcp_port):
+        assert await run(toolset, "delete_file", path="b") == {"deleted": "b", "rest": None, "times": 1}
+    assert watched.ran() == ["delete_file b 1"]
+
+
+async def test_a_web_server_that_forgot_the_session_is_met_again(
+    made: Make, watched: Watched, unused_tcp_port: int
+) -> None:
+    async with watched.http(unused_tcp_port) as (connection, _):
+        toolset = made(connection)
+        assert await run(toolset, "say", text="one") == "one"
+    async with watched.http(unused_tcp_port):
+        assert await run(toolset, "delete_file", path="b") == {"deleted": "b", "rest": None, "times": 1}
+    assert watched.ran() == ["delete_file b 1"]
+
+
+async def test_a_call_that_was_cut_has_an_unknown_outcome_and_is_not_sent_again(made: Make, watched: Watched) -> None:
+    toolset = made(watched.stdio())
+    running = asyncio.create_task(run(toolset, "linger", word="x"))
+    await watched.heard("linger x")
+    os.kill((await watched.pids())[0], signal.SIGKILL)
+    with pytest.raises(ToolOutcomeUnknown, match="broke while linger ran: nobody knows whether it took effect"):
+        await running
+    assert await run(toolset, "say", text="new") == "new"
+    assert watched.ran() == ["linger x"]
+
+
+async def test_the_same_over_http(made: Make, watched: Watched, unused_tcp_port: int) -> None:
+    async with watched.http(unused_tcp_port) as (connection, process):
+        toolset = made(replace(connection, timeout=20.0))
+        await toolset.tools()
+        running = asyncio.create_task(run(toolset, "linger", word="x"))
+        await watched.heard("linger x")
+        process.kill()
+        with pytest.raises(ToolOutcomeUnknown, match="nobody knows whether it took effect"):
+            await running
+    async with watched.http(unused_tcp_port):
+        assert await run(toolset, "say", text="new") == "new"
+    assert watched.ran() == ["linger x"]
+
+
+async def test_a_call_that_never_ends_has_an_unknown_outcome(made: Make, connection: Connection) -> None:
+    toolset = made(replace(connection, timeout=0.5))
+    with pytest.raises(ToolOutcomeUnknown, match=r"linger did not answer within 0\.5 s"):
+        await run(toolset, "linger", word="x")
+    assert await run(toolset, "say", text="still here") == "still here"
+
+
+@pytest.mark.parametrize(
+    "unreachable",
+    [
+        StdioConnection("no-such-command-anywhere"),
+        StdioConnection(sys.executable, ["-c", "pass"]),
+        StdioConnection(sys.executable, ["-c", "print('hello')"], start_timeout=5.0),
+        HttpConnection("http://127.0.0.1:9/mcp"),
+        HttpConnection("no url"),
+    ],
+    ids=["no command", "ends at once", "speaks something else", "no server", "no url"],
+)
+async def test_a_server_that_cannot_be_used_is_said(made: Make, unreachable: Connection) -> None:
+    with pytest.raises(McpUnavailable, match=r"^The MCP server \S.* cannot be used: .+\. Nothing ran\.$"):
+        await made(unreachable).tools()
+
+
+# The end
+
+
+async def test_closing_leaves_no_process_whichever_task_closes(watched: Watched) -> None:
+    toolset = McpToolset(watched.stdio())
+    await asyncio.create_task(toolset.close())  # never used: nothing to do
+    await toolset.tools()
+    [pid] = await watched.pids()
+    assert is_running(pid)
+    await asyncio.create_task(toolset.close())
+    assert not is_running(pid)
+    assert await run(toolset, "say", text="again") == "again"
+    await toolset.close()
+    assert not any(is_running(pid) for pid in await watched.pids(2))
+
+
+async def test_whoever_gives_up_while_it_starts_leaves_no_process(watched: Watched) -> None:
+    toolset = McpToolset(watched.stdio(SLOW="1"))
+    listing = asyncio.create_task(toolset.tools())
+    [pid] = await watched.pids()
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing
+    assert not is_running(pid)
+
+
+def test_the_mcp_package_is_loaded_with_the_first_use_only() -> None:
+    names = "('mcp', 'jsonschema', 'anyio')"
+    program = f"import sys, runtime.mcp.toolset; print([name for name in {names} if name in sys.modules])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
+
+
+async def test_without_the_mcp_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(McpUnavailable, match=r"need the mcp package: install 'adk-confirm\[mcp\]'"):
+        await McpToolset(StdioConnection("true")).tools()
+
+
+ANSWERS_WITH_AN_ERROR = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    answer = {"jsonrpc": "2.0", "id": asked["id"]}
+    if asked["method"] == "initialize":
+        version = asked["params"]["protocolVersion"]
+        server = {"name": "x", "version": "1"}
+        answer["result"] = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
+    elif asked["method"] == "tools/list":
+        second = (asked.get("params") or {}).get("cursor") == "more"
+        tool = {"name": "pay" if second else "look", "inputSchema": {"type": "object"}}
+        answer["result"] = {"tools": [tool]} if second else {"tools": [tool], "nextCursor": "more"}
+    elif asked["method"] == "tools/call":
+        answer["error"] = {"code": int(sys.argv[1]), "message": sys.argv[2]}
+    else:
+        answer["result"] = {}
+    print(json.dumps(answer), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("code", "raised"), [(-32603, ToolOutcomeUnknown), (-32602, ToolFailed)])
+async def test_an_internal_error_of_the_server_says_nothing_of_what_happened_before_it(
+    made: Make, code: int, raised: type[Exception]
+) -> None:
+    """Wrong arguments do: then nothing ran."""
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, str(code), "Something broke"]))
+    with pytest.raises(raised):
+        await run(toolset, "pay")
+
+
+async def test_tools_are_listed_to_the_last_page(made: Make) -> None:
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, "-32603", "Something broke"]))
+    assert [one.name for one in await toolset.tools()] == ["look", "pay"]
+
+
+async def test_a_server_that_forgot_the_session_ran_nothing(made: Make) -> None:
+    """In the SDK's own words."""
+    toolset = made(StdioConnection(sys.executable, ["-c", ANSWERS_WITH_AN_ERROR, "32600", "Session terminated"]))
+    with pytest.raises(McpUnavailable, match="Nothing ran: call again"):
+        await run(toolset, "pay")

@@ -1,0 +1,77 @@
+"""A whole agent with the tools of an MCP server: asked, approved, run once; and killed in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from runtime import Agent, ConfirmationPolicy, Runner, ScriptedModel, call
+from runtime.mcp.toolset import McpToolset
+from tests.support.dialogue import Chat
+from tests.support.mcp_servers import Watched, is_running
+
+POLICY = ConfirmationPolicy.named({"delete_file", "linger"})
+
+
+@pytest.fixture
+async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
+    watch = Watched(tmp_path / "watch")
+    await watch.start()
+    yield watch
+    await watch.stop()
+
+
+def agent(watched: Watched, *script: object) -> Agent:
+    tools = [McpToolset(watched.stdio(), confirmation=POLICY)]
+    return Agent("keeper", ScriptedModel(*script), tools=tools)  # type: ignore[arg-type]  # lines of a script
+
+
+async def test_a_servers_tool_runs_once_it_is_approved_and_as_it_was_edited(watched: Watched) -> None:
+    script = (call("list_files"), call("delete_file", path="a.txt"), "It is gone.")
+    async with Runner(agent(watched, *script)) as runner:
+        chat = Chat(runner)
+        heard = await chat.say("Delete a.txt")
+        assert heard.lines[:2] == ["keeper calls list_files {}", 'keeper got list_files: {"result":["a.txt","b.txt"]}']
+        assert heard.request.hint == "Approve execution of tool delete_file?"
+        assert watched.ran() == ["list_files /"]
+        heard = await chat.approve(heard.request, {"path": "b.txt"})
+        assert heard.texts == ["It is gone."]
+    assert watched.ran() == ["list_files /", "delete_file b.txt 1"]
+    assert not is_running((await watched.pids())[0])
+
+
+async def test_what_is_denied_or_does_not_fit_never_reaches_the_server(watched: Watched) -> None:
+    async with Runner(agent(watched, call("delete_file", path=5), call("delete_file", path="a"), "Fine.")) as runner:
+        chat = Chat(runner)
+        heard = await chat.say("Delete")
+        assert heard.result("delete_file")["error"] != ""
+        assert (await chat.deny(heard.request, "keep it")).texts == ["Fine."]
+    assert watched.ran() == []
+
+
+async def test_a_tool_that_fails_tells_the_model_why(watched: Watched) -> None:
+    async with Runner(agent(watched, call("fail", why="the disk is full"), "Oh.")) as runner:
+        heard = await Chat(runner).say("Go")
+    assert "the disk is full" in str(heard.result("fail")["error"])
+    assert heard.texts == ["Oh."]
+
+
+async def test_a_server_killed_in_the_middle_leaves_it_to_people(watched: Watched) -> None:
+    async with Runner(agent(watched, call("linger", word="x"), "Done.")) as runner:
+        chat = Chat(runner)
+        request = (await chat.say("Go")).request
+        running = asyncio.create_task(chat.approve(request))
+        await watched.heard("linger x")
+        os.kill((await watched.pids())[0], signal.SIGKILL)
+        heard = await running
+        assert heard.errors == ["OUTCOME_UNKNOWN"]
+        assert heard.texts == []
+        call_id = str(request.call.id)
+        settled = await runner.settle(user_id=chat.user, session_id=chat.session, call_id=call_id, word="it happened")
+        assert [event.text async for event in settled if event.text] == ["Done."]
+    assert watched.ran() == ["linger x"], "never sent again by itself"

@@ -1,0 +1,547 @@
+"""GeminiModel: the installed google-genai, for real, against a strict Gemini on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
+
+import pytest
+
+from runtime.jsontypes import JsonObject
+from runtime.models.by_name import Models, UnknownModel, resolve
+from runtime.models.gemini import GeminiModel
+from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
+from runtime.models.scripted import ScriptedModel
+from runtime.tool import Declaration
+from runtime.wire import Blob, Content, FileData, FunctionCall, FunctionResponse, Part
+from tests.support.gemini import (
+    CUT,
+    HANG,
+    Chunks,
+    FakeGemini,
+    Refusal,
+    blocked,
+    call,
+    finish,
+    piece,
+    refuse,
+    retry_after,
+    say,
+)
+
+# The SDK's own sessions: aiohttp discourages deriving from its class, and the SDK does.
+pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class AiohttpClientSession:DeprecationWarning")
+
+MODEL = "gemini-2.5-flash"
+HELLO = Content.of_text("Hello?")
+LOOKUP = Declaration("lookup", "Looks a city up.", {"type": "object", "properties": {"city": {"type": "string"}}})
+
+
+@pytest.fixture
+async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
+    for name in ("GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_API_VERSION"):
+        monkeypatch.delenv(name, raising=False)
+    async with FakeGemini() as server:
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        monkeypatch.setenv("GEMINI_API_KEY", server.key)
+        yield server
+
+
+@pytest.fixture
+async def model(gemini: FakeGemini) -> AsyncIterator[GeminiModel]:
+    """Asks up to three times, with hardly a pause."""
+    made = GeminiModel(patience=20.0, attempts=3, first_pause=0.01)
+    yield made
+    await made.close()
+
+
+async def ask(
+    model: GeminiModel,
+    *contents: Content,
+    name: str = MODEL,
+    instruction: str = "",
+    tools: Sequence[Declaration] = (),
+    config: JsonObject | None = None,
+    streaming: bool = False,
+) -> list[ModelResponse]:
+    request = ModelRequest(name, contents or (HELLO,), instruction, tools, config or {}, streaming)
+    return [response async for response in model.generate(request)]
+
+
+async def failure(model: GeminiModel, **asked: object) -> ModelFailure:
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, **asked)  # type: ignore[arg-type]  # each test names what it asks
+    return caught.value
+
+
+def text(response: ModelResponse) -> str:
+    return response.content.text if response.content else ""
+
+
+# What is asked, and what is answered
+
+
+async def test_a_text_is_answered_with_a_text(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(say("Hello to you."))
+    [whole] = await ask(model, instruction="Be kind.", config={"temperature": 0.25, "maxOutputTokens": 100})
+    assert text(whole) == "Hello to you."
+    assert not whole.partial
+    assert whole.finish_reason == "STOP"
+    assert whole.model_version == "gemini-2.5-flash-001"
+    assert whole.usage == {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+    heard = gemini.heard[0]
+    assert heard["contents"] == [{"role": "user", "parts": [{"text": "Hello?"}]}]
+    assert [part["text"] for part in heard["systemInstruction"]["parts"]] == ["Be kind."]
+    assert heard["generationConfig"] == {"temperature": 0.25, "maxOutputTokens": 100}
+    assert gemini.paths == [f"/v1beta/models/{MODEL}:generateContent"]
+
+
+async def test_the_tools_are_told_with_their_schema_as_it_is(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(call("lookup", city="Oslo"))
+    config: JsonObject = {"tools": [{"googleSearch": {}}]}
+    [whole] = await ask(model, tools=[LOOKUP], config=config)
+    assert whole.content is not None
+    [asked] = whole.content.calls()
+    assert (asked.name, asked.args) == ("lookup", {"city": "Oslo"})
+    search, functions = gemini.heard[0]["tools"]
+    assert search == {"googleSearch": {}}
+    [told] = functions["functionDeclarations"]
+    assert (told["name"], told["description"]) == ("lookup", "Looks a city up.")
+    assert LOOKUP.schema in told.values()
+
+
+async def test_a_history_arrives_whole_without_the_ids_that_we_made(gemini: FakeGemini, model: GeminiModel) -> None:
+    signature = b"\xfb\xff\x00signed"
+    history = [
+        Content(
+            role="user",
+            parts=[
+                Part(text="Look:"),
+                Part(inline_data=Blob(mime_type="image/png", data=b"\x89PNG\xff\xfe", display_name="cat.png")),
+                Part(file_data=FileData(mime_type="application/pdf", file_uri="https://example.com/a.pdf")),
+            ],
+        ),
+        Content(
+            role="model",
+            parts=[
+                Part(text="Which one?", thought=True),
+                Part(
+                    function_call=FunctionCall(id="adk-1", name="lookup", args={"city": "Oslo", "n": 10**30}),
+                    thought_signature=signature,
+                ),
+                Part(function_call=FunctionCall(id="theirs", name="lookup", args={"deep": {"none": None}})),
+            ],
+        ),
+        Content(
+            role="user",
+            parts=[
+                Part(function_response=FunctionResponse(id="adk-1", name="lookup", response={"rain": None})),
+                Part(function_response=FunctionResponse(id="theirs", name="lookup", response={"rain": [0.5]})),
+            ],
+        ),
+        Content(role="model", parts=[]),
+    ]
+    gemini.will(say("It rains."))
+    await ask(model, *history)
+    heard = gemini.heard[0]["contents"]
+    picture = heard[0]["parts"][1]["inlineData"]
+    assert picture["mimeType"] == "image/png"
+    assert base64.urlsafe_b64decode(picture["data"]) == b"\x89PNG\xff\xfe"
+    assert heard[0]["parts"][2] == {"fileData": {"mimeType": "application/pdf", "fileUri": "https://example.com/a.pdf"}}
+    thought, first, second = heard[1]["parts"]
+    assert thought == {"text": "Which one?", "thought": True}
+    assert first["functionCall"] == {"name": "lookup", "args": {"city": "Oslo", "n": 10**30}}
+    assert base64.urlsafe_b64decode(first["thoughtSignature"]) == signature
+    assert second == {"functionCall": {"id": "theirs", "name": "lookup", "args": {"deep": {"none": None}}}}
+    assert [part["functionResponse"] for part in heard[2]["parts"]] == [
+        {"name": "lookup", "response": {"rain": None}},
+        {"id": "theirs", "name": "lookup", "response": {"rain": [0.5]}},
+    ]
+    assert len(heard) == 3
+    assert history[1].parts is not None
+    assert history[1].parts[1].function_call is not None
+    assert history[1].parts[1].function_call.id == "adk-1", "the history was only lent"
+
+
+async def test_a_long_history_costs_little(gemini: FakeGemini, model: GeminiModel) -> None:
+    history = [Content.of_text(f"{i}", "user" if i % 2 == 0 else "model") for i in range(5001)]
+    gemini.will(say("warm"), say("Many words."))
+    await ask(model)
+    before = time.process_time()
+    await ask(model, *history)
+    spent = time.process_time() - before  # the fake's own work included
+    assert len(gemini.heard[1]["contents"]) == 5001
+    assert spent < 0.6, "handing the history to the SDK as its own types takes over a second"
+
+
+async def test_a_streamed_answer_comes_in_pieces_and_once_as_a_whole(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(say("Hel", "lo ", "you."))
+    *pieces, whole = await ask(model, streaming=True)
+    assert [(text(piece), piece.partial) for piece in pieces] == [("Hel", True), ("lo ", True), ("you.", True)]
+    assert (text(whole), whole.partial, whole.finish_reason) == ("Hello you.", False, "STOP")
+    assert whole.content is not None
+    assert len(whole.content.parts or ()) == 1
+    assert gemini.paths == [f"/v1beta/models/{MODEL}:streamGenerateContent?alt=sse"]
+
+
+async def test_thoughts_signatures_and_calls_keep_their_places(gemini: FakeGemini, model: GeminiModel) -> None:
+    signature = base64.b64encode(b"sig").decode()
+    gemini.will(
+        Chunks(
+            [
+                piece({"text": "Let me ", "thought": True}),
+                piece({"text": "think.", "thought": True}),
+                piece({"text": "I "}),
+                piece({"text": "look."}, {"text": "", "thoughtSignature": signature}),
+                piece({"functionCall": {"name": "lookup", "args": {}}, "thoughtSignature": signature}),
+                piece({"functionCall": {"name": "lookup", "id": "theirs"}}),
+                piece({"text": ""}, finish="STOP"),
+            ]
+        )
+    )
+    *pieces, whole = await ask(model, streaming=True)
+    assert not any(list(piece.content.calls()) for piece in pieces if piece.content), "calls come in the whole only"
+    assert [part.text for piece in pieces if piece.content for part in piece.content.parts or ()] == [
+        "Let me ",
+        "think.",
+        "I ",
+        "look.",
+    ]
+    assert whole.content is not None
+    assert whole.content.parts == [
+        Part(text="Let me think.", thought=True),
+        Part(text="I look."),
+        Part(text="", thought_signature=b"sig"),
+        Part(function_call=FunctionCall(name="lookup", args={}), thought_signature=b"sig"),
+        Part(function_call=FunctionCall(name="lookup", id="theirs")),
+    ]
+    assert text(whole) == "I look."
+
+
+async def test_pictures_from_the_model_are_kept(gemini: FakeGemini, model: GeminiModel) -> None:
+    data = base64.b64encode(bytes(range(256))).decode()
+    gemini.will(Chunks([piece({"inlineData": {"mimeType": "image/png", "data": data}}, finish="STOP")]))
+    [whole] = await ask(model)
+    assert whole.content is not None
+    assert whole.content.parts == [Part(inline_data=Blob(mime_type="image/png", data=bytes(range(256))))]
+
+
+@pytest.mark.parametrize("name", [MODEL, f"models/{MODEL}"])
+async def test_a_model_goes_by_its_short_and_its_full_name(gemini: FakeGemini, model: GeminiModel, name: str) -> None:
+    gemini.will(say("Here."))
+    [whole] = await ask(model, name=name)
+    assert text(whole) == "Here."
+
+
+async def test_vertex_is_asked_where_the_environment_says_so(
+    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
+    monkeypatch.setenv("GOOGLE_VERTEX_BASE_URL", gemini.url)
+    monkeypatch.delenv("GOOGLE_CLOUD_PROJECT", raising=False)
+    picture = Blob(mime_type="image/png", data=b"x", display_name="cat.png")
+    gemini.will(say("A cat."))
+    [whole] = await ask(model, Content(role="user", parts=[Part(inline_data=picture)]))
+    assert text(whole) == "A cat."
+    assert gemini.paths == [f"/v1beta1/publishers/google/models/{MODEL}:generateContent"]
+    assert gemini.heard[0]["contents"][0]["parts"][0]["inlineData"]["displayName"] == "cat.png"
+
+
+# A server in trouble is asked again, within bounds
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        refuse(429, "RESOURCE_EXHAUSTED"),
+        refuse(500, "INTERNAL"),
+        refuse(503),
+        Refusal(502, "<html>Bad gateway</html>", content_type="text/html"),
+        Refusal(500, "not json at all"),
+        CUT,
+    ],
+    ids=["429", "500", "503", "html", "garbage", "cut"],
+)
+async def test_trouble_that_passes_is_not_noticed(
+    gemini: FakeGemini, model: GeminiModel, trouble: Refusal | Chunks, streaming: bool
+) -> None:
+    gemini.will(trouble, trouble, say("Back again."))
+    responses = await ask(model, streaming=streaming)
+    assert text(responses[-1]) == "Back again."
+    assert len(gemini.heard) == 3
+    assert gemini.heard[0] == gemini.heard[2]
+
+
+async def test_after_a_few_times_it_is_given_up(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(*[refuse(503)] * 3)
+    failed = await failure(model)
+    assert failed.code == "UNAVAILABLE"
+    assert str(failed) == (
+        "The server of gemini-2.5-flash is out of order for now (503: The model is overloaded). Try again later."
+    )
+
+
+async def test_a_quota_says_when_it_will_be_filled(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(
+        refuse(429, "RESOURCE_EXHAUSTED", details=[retry_after("0.2s")]),
+        refuse(429, "RESOURCE_EXHAUSTED", headers={"Retry-After": "0.1"}),
+        say("At last."),
+    )
+    begun = time.monotonic()
+    [whole] = await ask(model)
+    assert text(whole) == "At last."
+    assert time.monotonic() - begun >= 0.3, "both waits were kept"
+
+
+@pytest.mark.parametrize(
+    "asking", [{"details": [retry_after("3600s")]}, {"headers": {"Retry-After": "3600"}}], ids=["body", "header"]
+)
+async def test_nobody_waits_for_a_quota_longer_than_a_request_may_take(
+    gemini: FakeGemini, model: GeminiModel, asking: dict[str, object]
+) -> None:
+    gemini.will(refuse(429, "RESOURCE_EXHAUSTED", "Quota exceeded.", **asking))  # type: ignore[arg-type]
+    failed = await failure(model)
+    assert failed.code == "RESOURCE_EXHAUSTED"
+    assert str(failed) == (
+        "The server of gemini-2.5-flash allows no more requests for now (429: Quota exceeded). It asks to wait 3600 s. "
+        "Try again later."
+    )
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+async def test_a_server_that_says_nothing_is_left_in_time(gemini: FakeGemini, streaming: bool) -> None:
+    model = GeminiModel(patience=0.3, first_pause=0.01)
+    gemini.will(HANG)
+    failed = await failure(model, streaming=streaming)
+    assert failed.code == "MODEL_TIMEOUT"
+    assert str(failed) == "gemini-2.5-flash did not answer within 0.3 s: try again."
+    assert len(gemini.heard) == 1
+    await model.close()
+
+
+async def test_a_server_that_is_not_there_is_left_in_time(
+    gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch, unused_tcp_port: int
+) -> None:
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{unused_tcp_port}")
+    failed = await failure(model)
+    assert failed.code == "UNREACHABLE"
+    assert str(failed).startswith("The server of gemini-2.5-flash cannot be reached: ")
+
+
+# A stream that has begun is not begun again
+
+
+@pytest.mark.parametrize(
+    ("end", "code"), [("cut", "INTERRUPTED"), ("hang", "MODEL_TIMEOUT"), ("garbage", "BAD_RESPONSE")]
+)
+async def test_what_was_streamed_is_never_streamed_again(gemini: FakeGemini, end: str, code: str) -> None:
+    model = GeminiModel(patience=0.5, first_pause=0.01)
+    gemini.will(Chunks([piece({"text": "So far"})], then=end))
+    answer = model.generate(ModelRequest(MODEL, [HELLO], streaming=True))
+    assert text(await anext(answer)) == "So far"
+    with pytest.raises(ModelFailure) as caught:
+        await anext(answer)
+    assert caught.value.code == code
+    assert len(gemini.heard) == 1
+    await model.close()
+
+
+async def test_an_error_in_the_middle_of_a_stream_is_an_error(gemini: FakeGemini, model: GeminiModel) -> None:
+    broken = {"error": {"code": 503, "message": "The model is overloaded.", "status": "UNAVAILABLE"}}
+    gemini.will(Chunks([piece({"text": "So far"}), broken]))
+    failed = await failure(model, streaming=True)
+    assert failed.code == "UNAVAILABLE"
+    assert len(gemini.heard) == 1
+
+
+async def test_who_stops_listening_leaves_the_model_usable(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(Chunks([piece({"text": "So far"})], then="hang"), say("Here."))
+    async with aclosing(model.generate(ModelRequest(MODEL, [HELLO], streaming=True))) as answer:
+        assert text(await anext(answer)) == "So far"
+    [whole] = await ask(model)
+    assert text(whole) == "Here."
+
+
+async def test_who_cancels_waits_no_longer(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(HANG)
+    asking = asyncio.create_task(ask(model))
+    await gemini.hanging.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+# A request that will never work is not repeated
+
+
+async def test_a_wrong_key_is_said(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GEMINI_API_KEY", "wrong")
+    failed = await failure(model)
+    assert failed.code == "API_KEY_INVALID"
+    assert str(failed).startswith("Gemini does not accept the API key: check GOOGLE_API_KEY or GEMINI_API_KEY")
+    assert len(gemini.heard) == 1
+
+
+async def test_a_missing_key_is_said(gemini: FakeGemini, model: GeminiModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GEMINI_API_KEY")
+    failed = await failure(model)
+    assert failed.code == "API_KEY_MISSING"
+    assert str(failed) == "There is no key for Gemini: set GOOGLE_API_KEY or GEMINI_API_KEY."
+    monkeypatch.setenv("GOOGLE_API_KEY", gemini.key)
+    gemini.will(say("Now it works."))
+    assert text((await ask(model))[0]) == "Now it works."
+
+
+async def test_an_unknown_model_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+    failed = await failure(model, name="gemini-0.1")
+    assert failed.code == "NOT_FOUND"
+    assert str(failed).startswith("Gemini has no model 'gemini-0.1': check its name (models/gemini-0.1 is not found")
+
+
+async def test_a_bad_request_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+    with pytest.raises(ModelFailure) as caught:
+        await ask(model, Content(role="assistant", parts=[Part(text="Hm")]))
+    assert caught.value.code == "INVALID_ARGUMENT"
+    assert "Please use a valid role: user, model." in str(caught.value)
+    assert len(gemini.heard) == 1
+
+
+async def test_a_forbidden_model_is_said(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(refuse(403, "PERMISSION_DENIED", "Not for you."))
+    failed = await failure(model)
+    assert (failed.code, str(failed)) == (
+        "PERMISSION_DENIED",
+        "The API key may not use gemini-2.5-flash: Not for you.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ({"temprature": 1}, "it has no 'temprature'"),
+        ({"temperature": "hot"}, "temperature: Input should be a valid number, unable to parse string as a number"),
+    ],
+)
+async def test_a_wrong_setting_is_named(
+    gemini: FakeGemini, model: GeminiModel, config: JsonObject, problem: str
+) -> None:
+    failed = await failure(model, config=config)
+    assert failed.code == "BAD_CONFIG"
+    assert str(failed) == f"generate_content_config does not fit Gemini: {problem}."
+    assert gemini.heard == []
+
+
+# Answers that are none
+
+
+async def test_a_call_that_comes_in_pieces_is_not_taken_for_a_whole_one(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(
+        Chunks(
+            [
+                piece({"functionCall": {"name": "wipe", "willContinue": True}}),
+                piece({"functionCall": {"partialArgs": [{"jsonPath": "$.disk", "stringValue": "sda"}]}}),
+                piece({"functionCall": {}}),
+            ]
+        )
+    )
+    failed = await failure(model, streaming=True)
+    assert failed.code == "BAD_CONFIG"
+    assert "stream_function_call_arguments is not supported" in str(failed)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize(
+    ("answer", "code", "sentence"),
+    [
+        (
+            blocked("PROHIBITED_CONTENT"),
+            "PROHIBITED_CONTENT",
+            "The request was blocked before the model answered (PROHIBITED_CONTENT): put it differently.",
+        ),
+        (
+            finish("SAFETY", {"text": "Take a"}),
+            "SAFETY",
+            "The model stopped before its answer was complete (SAFETY): put the request differently.",
+        ),
+        (
+            finish("MALFORMED_FUNCTION_CALL"),
+            "MALFORMED_FUNCTION_CALL",
+            "The model tried to call a tool in a way that nobody can read: ask again.",
+        ),
+        (finish("STOP"), "EMPTY_RESPONSE", "The model's answer is empty: ask again, or put it differently."),
+        (
+            finish("STOP", {"text": "Hm.", "thought": True}),
+            "EMPTY_RESPONSE",
+            "The model's answer is empty: ask again, or put it differently.",
+        ),
+        (Chunks([{}]), "EMPTY_RESPONSE", "The model's answer is empty: ask again, or put it differently."),
+        (
+            finish("MAX_TOKENS"),
+            "MAX_TOKENS",
+            "The answer reached its limit of tokens before it was complete: raise max_output_tokens, or ask for less.",
+        ),
+    ],
+    ids=["blocked", "safety", "malformed", "empty", "thought only", "nothing", "no room"],
+)
+async def test_no_answer_is_an_error_that_says_why(
+    gemini: FakeGemini, model: GeminiModel, answer: Chunks, code: str, sentence: str, streaming: bool
+) -> None:
+    gemini.will(answer)
+    *_, whole = await ask(model, streaming=streaming)
+    assert (whole.partial, whole.content, whole.error_code, whole.error_message) == (False, None, code, sentence)
+
+
+async def test_a_text_that_was_cut_short_is_kept_but_none_of_its_calls(gemini: FakeGemini, model: GeminiModel) -> None:
+    gemini.will(finish("MAX_TOKENS", {"text": "First I"}, {"functionCall": {"name": "lookup", "args": {}}}))
+    [whole] = await ask(model)
+    assert (whole.error_code, whole.finish_reason) == ("MAX_TOKENS", "MAX_TOKENS")
+    assert whole.content == Content.of_text("First I", "model")
+
+
+@pytest.mark.parametrize("body", ['{"candidates": [5]}', '{"candidates": [{"content": 5}]}', "hello"])
+async def test_nonsense_from_the_server_is_no_traceback(gemini: FakeGemini, model: GeminiModel, body: str) -> None:
+    gemini.will(*[Refusal(200, body)] * 3)
+    failed = await failure(model)
+    assert failed.code == "BAD_RESPONSE"
+    assert str(failed) == "The server of gemini-2.5-flash answered something that is no answer of Gemini's."
+
+
+# From a name to a model
+
+
+async def test_gemini_is_known_by_its_names() -> None:
+    models = Models()
+    known = [models.resolve(name) for name in ("gemini-2.5-flash", "models/gemini-2.5-pro", "projects/p/locations/x")]
+    assert isinstance(known[0], GeminiModel)
+    assert known[0] is known[1] is known[2]
+    assert resolve("gemini-2.5-flash") is resolve("gemini-2.5-pro")
+    await models.close()
+
+
+def test_an_object_is_its_own_model() -> None:
+    script = ScriptedModel("Hello.")
+    assert resolve(script) is script
+
+
+@pytest.mark.parametrize("name", ["gpt-5", "gemini", "", "Gemini-2.5"])
+def test_other_names_are_not_known(name: str) -> None:
+    with pytest.raises(UnknownModel, match=r"known are gemini-… \(also models/…"):
+        resolve(name)
+    with pytest.raises(UnknownModel, match=r"is no model: pass a name"):
+        resolve(42)  # type: ignore[arg-type]  # what a user may do by mistake
+
+
+def test_google_genai_is_loaded_with_the_first_gemini_model_only() -> None:
+    program = (
+        "import sys, runtime.models.by_name, runtime.agent, runtime.models.scripted;"
+        "before = 'google.genai' in sys.modules;"
+        "runtime.models.by_name.resolve('gemini-2.5-flash'); print(before, 'google.genai' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "True"]

@@ -1,0 +1,186 @@
+"""Runs over HTTP that do not go smoothly: callers that leave, tools that raise or ask again, outcomes unknown."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sqlalchemy import update
+
+from runtime import Agent, FunctionTool, Run, Runner, ScriptedModel, ToolContext
+from runtime.models.scripted import call
+from runtime.store.database import Database
+from runtime.store.open import bring_up_to_date
+from runtime.store.tables import sessions
+from runtime.tool import ToolOutcomeUnknown
+from tests.support.served import browsing, served
+from tests.support.twins.client import Client, responses, texts
+
+
+async def runner(database: Database, *tools: FunctionTool, script: ScriptedModel) -> Runner:
+    await bring_up_to_date(database)
+    return Runner(Agent("clerk", script, tools=tools), database)
+
+
+def words(text: str) -> dict[str, object]:
+    return {"role": "user", "parts": [{"text": text}]}
+
+
+async def test_a_caller_that_leaves_leaves_its_run_going(database: Database) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+
+    async def pay() -> str:
+        """Pays."""
+        began.set()
+        await may_end.wait()
+        return "paid"
+
+    model = ScriptedModel(call("pay"), "It is paid.", "You are welcome.")
+    app = await runner(database, FunctionTool(pay), script=model)
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        await ada.create()
+        leaving = asyncio.create_task(ada.post("/run_sse", words("pay")))
+        await began.wait()
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+        may_end.set()
+        thanks = await ada.send(words("thanks"))  # waits for its turn
+        assert texts(thanks) == ["You are welcome."]
+        events = (await ada.look())["events"]
+        assert responses(events) == [{"result": "paid"}]
+        assert texts(events) == ["pay", "It is paid.", "thanks", "You are welcome."]
+
+
+async def test_a_failure_after_the_stream_began_is_told_in_it(database: Database) -> None:
+    async def lose_the_session() -> str:
+        """As if another process had taken the session over."""
+        await database.run(lambda tx: tx.execute(update(sessions).values(lease_token="another", lease_until=1e12)))
+        return "done"
+
+    model = ScriptedModel(call("lose_the_session"), call("lose_the_session"))
+    app = await runner(database, FunctionTool(lose_the_session), script=model)
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        await ada.create()
+        status, (called, failed) = await ada.post("/run_sse", words("go"))
+        assert (status, called["author"]) == (200, "clerk")
+        assert "Another process took over" in failed["error"]
+        await database.run(lambda tx: tx.execute(update(sessions).values(lease_token=None, lease_until=None)))
+        status, refused = await ada.post("/run", words("again"))
+        assert (status, "Another process took over" in refused["detail"]) == (503, True)
+
+
+async def test_what_a_tool_raises_is_its_result(database: Database) -> None:
+    def pay() -> str:
+        """Pays."""
+        raise ValueError("the till is empty")
+
+    model = ScriptedModel(call("pay"), "It did not work.")
+    app = await runner(database, FunctionTool(pay, require_confirmation=True), script=model)
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        await ada.create()
+        await ada.send(words("pay"))
+        events = await ada.answer((ada.request_id(), {"confirmed": True}))
+        assert responses(events) == [{"error": "ValueError: the till is empty"}]
+        assert texts(events) == ["It did not work."]
+        assert await ada.answer((ada.request_id(), {"confirmed": True})) == []
+
+
+async def test_a_tool_may_ask_a_second_time(database: Database) -> None:
+    def transfer(tool_context: ToolContext) -> dict[str, object]:
+        """Asks for the amount, then whether it is meant."""
+        confirmation = tool_context.tool_confirmation
+        amount = tool_context.state.get("amount")
+        if confirmation is None:
+            tool_context.request_confirmation(hint="How much?", payload={"amount": 0})
+        elif amount is None:
+            assert isinstance(confirmation.payload, dict)
+            tool_context.state["amount"] = confirmation.payload["amount"]
+            tool_context.request_confirmation(hint="Really?")
+        else:
+            return {"transferred": amount}
+        return {"status": "asked"}
+
+    app = await runner(database, FunctionTool(transfer), script=ScriptedModel(call("transfer"), "Done."))
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        await ada.create()
+        await ada.send(words("transfer"))
+        await ada.answer((ada.request_id(), {"confirmed": True, "payload": {"amount": 7}}))
+        assert [part["args"]["toolConfirmation"]["hint"] for part in ada.asked] == ["How much?", "Really?"]
+        events = await ada.answer((ada.request_id(), {"confirmed": True}))
+        assert responses(events) == [{"transferred": 7}]
+        assert texts(events) == ["Done."]
+
+
+async def test_people_say_what_became_of_a_call_whose_outcome_is_unknown(database: Database) -> None:
+    runs: list[str] = []
+
+    def wire(tool_context: ToolContext) -> str:
+        """Loses its connection the first times."""
+        runs.append(tool_context.idempotency_key)
+        if len(runs) < 3:
+            raise ToolOutcomeUnknown("the line broke")
+        return "wired"
+
+    model = ScriptedModel(call("wire"), "It seems so.", call("wire"), "It is wired.")
+    app = await runner(database, FunctionTool(wire, require_confirmation=True), script=model)
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        calls = f"{ada.sessions}/s/calls"
+        await ada.create()
+        await ada.send(words("wire"))
+        [lost] = await ada.answer((ada.request_id(), {"confirmed": True}))
+        assert lost["errorCode"] == "OUTCOME_UNKNOWN"
+        [told] = (await ada.request("GET", calls))[1]
+        assert (told["state"], told["name"], told["attempt"]) == ("unknown", "wire", 1)
+        assert (await ada.request("POST", f"{calls}/{told['id']}", json={"word": "perhaps"}))[0] == 422
+        assert (await ada.request("POST", f"{calls}/none", json={"word": "it happened"}))[0] == 404
+        status, events = await ada.request("POST", f"{calls}/{told['id']}", json={"word": "it happened"})
+        assert (status, texts(events)) == (200, ["It seems so."])
+        assert "people looked" in responses(events)[0]["status"]
+        status, late = await ada.request("POST", f"{calls}/{told['id']}", json={"word": "it did not"})
+        assert (status, "is done" in late["detail"]) == (409, True)
+
+        await ada.send(words("wire again"))
+        await ada.answer((ada.request_id(), {"confirmed": True}))
+        second = (await ada.request("GET", calls))[1][1]["id"]
+        status, events = await ada.request("POST", f"{calls}/{second}", json={"word": "run again"})
+        assert responses(events) == [{"result": "wired"}]
+        assert [call["state"] for call in (await ada.request("GET", calls))[1]] == ["done", "done"]
+    assert len(runs) == 3
+
+
+async def test_what_a_dead_server_has_left_is_taken_up_by_the_next(database: Database) -> None:
+    began, forever = asyncio.Event(), asyncio.Event()
+
+    async def ring(tool_context: ToolContext) -> str:
+        """Rings until somebody answers."""
+        if tool_context.attempt == 1 and not began.is_set():
+            began.set()
+            await forever.wait()
+        return f"answered {tool_context.idempotency_key.rpartition('/')[0]}"
+
+    model = ScriptedModel(call("ring"), "They answered.", "Good.")
+    ringing = FunctionTool(ring, idempotent=True)
+    app = await runner(database, ringing, script=model)
+    async with served(app) as url, browsing(url) as http:
+        ada = Client(http)
+        await ada.create()
+        cut = asyncio.create_task(ada.post("/run", words("ring")))
+        await began.wait()
+        await app.close(patience=0)
+        await asyncio.gather(cut, return_exceptions=True)
+    successor = await runner(database, ringing, script=model)
+    async with served(successor) as url, browsing(url) as http:
+        ada = Client(http)
+        await asyncio.gather(*[_ended(run) for run in await successor.recover()])
+        assert texts(await ada.send(words("well done"))) == ["Good."]
+        events = (await ada.look())["events"]
+        assert responses(events) == [{"result": "answered clerk/ada/s"}]
+
+
+async def _ended(run: Run) -> None:
+    async for _ in run:
+        pass

@@ -1,0 +1,305 @@
+"""Exactly once, whoever answers how often from wherever: the tools' log has the last word."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from runtime import (
+    Agent,
+    Answer,
+    Busy,
+    Conflict,
+    FunctionTool,
+    ModelRequest,
+    Runner,
+    ScriptedModel,
+    call,
+    requests_in,
+)
+from runtime.models.scripted import Line
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, Heard, heard
+from tests.support.kill import child, here
+
+
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
+class Log:
+    """Written by all processes at once: each line is one append, and stays if its process dies."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def write(self, line: str) -> None:
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(file, f"{line}\n".encode())
+        os.close(file)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.path.read_text().splitlines() if self.path.exists() else []
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def operator(log: Log, waits: asyncio.Event | None = None) -> Agent:
+    """Deploys what it is asked to, one gated call for each word, and says so in the end."""
+
+    async def deploy(version: str) -> str:
+        log.write(f"deployed {version}")
+        if waits is not None:
+            await waits.wait()
+        await asyncio.sleep(0)
+        return f"{version} is live"
+
+    def reply(request: ModelRequest) -> Line:
+        last = request.contents[-1]
+        if any(last.responses()):
+            return "Settled."
+        words = last.text.split()
+        if words[0] != "ship":
+            return f"You said {last.text}."
+        return [call("deploy", version=word) for word in words[1:]]
+
+    return Agent("operator", ScriptedModel(reply=reply), tools=[FunctionTool(deploy, require_confirmation=True)])
+
+
+async def outcomes(answers: list[asyncio.Task[Heard]]) -> list[Heard | BaseException]:
+    return await asyncio.gather(*answers, return_exceptions=True)
+
+
+# One process
+
+
+async def test_the_same_answer_fifty_times_at_once_runs_once(run: MakeRunner, log: Log) -> None:
+    chat = Chat(run(operator(log)))
+    request = (await chat.say("ship a")).request
+    heard_by_all = await asyncio.gather(*(chat.approve(request) for _ in range(50)))
+    assert log.lines == ["deployed a"]
+    spoke = [one for one in heard_by_all if one.events]
+    assert [one.texts for one in spoke] == [["Settled."]]
+    history = await chat.history()
+    assert [event.text for event in history if event.text] == ["ship a", "Settled."]
+    assert len([r for event in history if event.author == "user" for r in event.responses()]) == 1
+
+
+async def test_fifty_answers_to_ten_sessions_at_once(run: MakeRunner, log: Log) -> None:
+    runner = run(operator(log))
+    chats = [Chat(runner) for _ in range(10)]
+    requests = [(await chat.say(f"ship v{n}")).request for n, chat in enumerate(chats)]
+    await asyncio.gather(*(chat.approve(request) for chat, request in zip(chats * 5, requests * 5, strict=True)))
+    assert sorted(log.lines) == [f"deployed v{n}" for n in range(10)]
+
+
+async def test_approve_and_deny_at_once_come_to_one_decision(run: MakeRunner, log: Log) -> None:
+    runner = run(operator(log))
+    for _ in range(10):
+        log.path.unlink(missing_ok=True)
+        chat = Chat(runner)
+        request = (await chat.say("ship a")).request
+        answers = [asyncio.create_task(chat.answer(Answer(request.id, verdict))) for verdict in (True, False) * 10]
+        ended = await outcomes(answers)
+        conflicts = [one for one in ended if isinstance(one, Conflict)]
+        spoke = [one for one in ended if isinstance(one, Heard) and one.events]
+        assert (len(conflicts), len(spoke)) == (10, 1)
+        approved = log.lines == ["deployed a"]
+        assert approved or log.lines == []
+        result = spoke[0].result("deploy")
+        assert result == ({"result": "a is live"} if approved else {"error": "tool call was rejected by the user"})
+
+
+async def test_a_chat_message_mid_run_disturbs_nothing(run: MakeRunner, log: Log) -> None:
+    may_end = asyncio.Event()
+    chat = Chat(run(operator(log, may_end)))
+    request = (await chat.say("ship a")).request
+    approving = asyncio.create_task(chat.approve(request))
+    while not log.lines:
+        await asyncio.sleep(0.001)
+    talking = [asyncio.create_task(chat.say(f"hello {n}")) for n in range(5)]
+    again = asyncio.create_task(chat.approve(request))
+    may_end.set()
+    assert (await approving).texts == ["Settled."]
+    assert (await again).events == []
+    assert [(await one).texts for one in talking] == [[f"You said hello {n}."] for n in range(5)]
+    assert log.lines == ["deployed a"]
+
+
+async def test_callers_that_vanish_and_come_back_run_it_once(run: MakeRunner, log: Log) -> None:
+    chat = Chat(run(operator(log)))
+    request = (await chat.say("ship a")).request
+    for steps in range(30):
+        answering = asyncio.create_task(chat.approve(request))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        answering.cancel()
+        await asyncio.wait([answering])
+    await chat.approve(request)
+    assert log.lines == ["deployed a"]
+    assert [event.text for event in await chat.history() if event.text] == ["ship a", "Settled."]
+
+
+# Many sessions, in any order
+
+
+async def person(chat: Chat, seed: int, verdicts: dict[str, bool]) -> None:
+    """Asks, answers in a random order and company, repeats itself, contradicts itself, and talks in between."""
+    dice = random.Random(seed)
+    names = [f"{chat.session}-{n}" for n in range(dice.randint(1, 4))]
+    requests = (await chat.say(f"ship {' '.join(names)}")).requests
+    for request in requests:
+        verdicts[str(request.call.arguments["version"])] = dice.random() < 0.6
+    pieces: list[asyncio.Task[object]] = []
+    left = requests[:]
+    dice.shuffle(left)
+    while left:
+        together = [left.pop() for _ in range(min(len(left), dice.randint(1, 2)))]
+        answers = [Answer(one.id, verdicts[str(one.call.arguments["version"])]) for one in together]
+        pieces += [asyncio.create_task(_quietly(chat, answers)) for _ in range(dice.randint(1, 3))]
+        if dice.random() < 0.3:
+            pieces.append(asyncio.create_task(_quietly(chat, "and so on")))
+        if dice.random() < 0.5:
+            await asyncio.gather(*pieces)
+    await asyncio.gather(*pieces)
+    for request in requests:
+        contrary = Answer(request.id, not verdicts[str(request.call.arguments["version"])])
+        with pytest.raises(Conflict):
+            await chat.answer(contrary)
+
+
+async def _quietly(chat: Chat, said: list[Answer] | str) -> object:
+    return await (chat.say(said) if isinstance(said, str) else chat.answer(*said))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_twenty_people_at_once_in_any_order(run: MakeRunner, log: Log, seed: int) -> None:
+    runner = run(operator(log))
+    verdicts: dict[str, bool] = {}
+    chats = [Chat(runner) for _ in range(20)]
+    await asyncio.gather(*(person(chat, seed * 100 + n, verdicts) for n, chat in enumerate(chats)))
+    assert Counter(log.lines) == Counter(f"deployed {name}" for name, approved in verdicts.items() if approved)
+    for chat in chats:
+        history = await chat.history()
+        assert "Settled." in [event.text for event in history]
+        calls = await runner.calls(user_id=chat.user, session_id=chat.session)
+        assert all(one.settled and one.told for one in calls)
+
+
+# Several processes on one PostgreSQL
+
+
+async def answer_from_here(url: str, app: str, log: str, session: str, verdict: str, times: str) -> None:
+    """In a process of its own: the same answer, many times at once."""
+    async with Runner(operator(Log(log)), url, app_name=app) as runner:
+        chat = Chat(runner, session)
+        requests = [request for event in await chat.history() for request in requests_in(event)]
+        here("ready")
+        answers = [Answer(request.id, verdict == "approve") for request in requests]
+        tasks = [asyncio.create_task(chat.answer(*answers)) for _ in range(int(times))]
+        ended = await outcomes(tasks)
+        strange = [one for one in ended if not isinstance(one, Heard | Conflict)]
+        assert strange == []
+        print(f"spoke {len([one for one in ended if isinstance(one, Heard) and one.events])}")
+        print(f"conflicts {len([one for one in ended if isinstance(one, Conflict)])}")
+
+
+@pytest.mark.parametrize("verdicts", [("approve", "approve"), ("approve", "deny"), ("deny", "deny")])
+async def test_two_processes_with_the_same_request_run_it_once(
+    shared_postgres: str, app: str, log: Log, verdicts: tuple[str, str]
+) -> None:
+    async with Runner(operator(log), shared_postgres, app_name=app) as runner:
+        chat = Chat(runner)
+        await chat.say("ship a b")
+        arguments = [(shared_postgres, app, str(log.path), chat.session, verdict, "25") for verdict in verdicts]
+        async with child(answer_from_here, *arguments[0]) as one, child(answer_from_here, *arguments[1]) as other:
+            await asyncio.gather(one.reached("ready"), other.reached("ready"))
+            one.go_on()
+            other.go_on()
+            said = await asyncio.gather(one.finished(), other.finished())
+        spoke = [int(line.removeprefix("spoke ")) for lines in said for line in lines if line.startswith("spoke")]
+        assert sum(spoke) == 1
+        conflicts = [int(line.removeprefix("conflicts ")) for lines in said for line in lines if "conflicts" in line]
+        assert sum(conflicts) == (25 if len(set(verdicts)) == 2 else 0)
+        history = await chat.history()
+        assert [event.text for event in history if event.text] == ["ship a b", "Settled."]
+        won = verdicts[0] if len(set(verdicts)) == 1 else verdicts[spoke.index(1)]
+        assert sorted(log.lines) == (["deployed a", "deployed b"] if won == "approve" else [])
+
+
+async def work_here(url: str, app: str, log: str, session: str, term: str) -> None:
+    """In a process of its own: an approved tool that stands still at a point."""
+
+    def deploy(version: str) -> str:
+        Log(log).write(f"deployed {version}")
+        here("in the tool")
+        return f"{version} is live"
+
+    agent = operator(Log(log))
+    agent.tools = [FunctionTool(deploy, require_confirmation=True)]
+    async with Runner(agent, url, app_name=app, lease_term=float(term)) as runner:
+        chat = Chat(runner, session)
+        request = (await chat.say("ship a")).request
+        try:
+            print(*(await chat.approve(request)).texts)
+        except Busy as error:
+            print(error)
+
+
+async def test_a_second_process_waits_for_the_first(shared_postgres: str, app: str, log: Log) -> None:
+    session = "waiting"
+    async with (
+        Runner(operator(log), shared_postgres, app_name=app) as runner,
+        child(work_here, shared_postgres, app, str(log.path), session, "5") as first,
+    ):
+        await first.reached("in the tool")
+        chat = Chat(runner, session)
+        talking = asyncio.create_task(chat.say("hello"))
+        request = next(request for event in await chat.history() for request in requests_in(event))
+        again = asyncio.create_task(chat.approve(request))
+        done, _ = await asyncio.wait([talking, again], timeout=0.5)
+        assert not done
+        first.go_on()
+        assert await first.finished() == ["Settled."]
+        assert (await again).events == []
+        assert (await talking).texts == ["You said hello."]
+    assert log.lines == ["deployed a"]
+
+
+async def test_a_process_that_was_frozen_beyond_its_lease_can_write_nothing(
+    shared_postgres: str, app: str, log: Log
+) -> None:
+    session = "frozen"
+    async with (
+        Runner(operator(log), shared_postgres, app_name=app) as runner,
+        child(work_here, shared_postgres, app, str(log.path), session, "1") as frozen,
+    ):
+        await frozen.reached("in the tool")
+        os.kill(frozen.pid, signal.SIGSTOP)
+        chat = Chat(runner, session)
+        said = await chat.say("hello")  # waits until the lease has lapsed
+        assert said.errors == ["OUTCOME_UNKNOWN"]
+        assert said.texts == ["You said hello."]
+        before = await chat.history()
+
+        os.kill(frozen.pid, signal.SIGCONT)
+        frozen.go_on()
+        assert await frozen.finished() == [
+            "Another process took over; look at the session again before trying once more."
+        ]
+        assert await chat.history() == before
+        (unknown,) = await runner.calls(user_id=chat.user, session_id=session)
+        settled = await runner.settle(user_id=chat.user, session_id=session, call_id=unknown.id, word="it happened")
+        assert (await heard(settled)).texts == ["Settled."]
+    assert log.lines == ["deployed a"]

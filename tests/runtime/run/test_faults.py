@@ -1,0 +1,177 @@
+"""Faults at random: a store that fails before or after it wrote, callers that vanish, runners beside each other.
+
+Whatever happens, a call runs at most once, never when it was denied, and every session comes to rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+
+from runtime import (
+    Agent,
+    Answer,
+    ConfirmError,
+    Conflict,
+    FunctionTool,
+    ModelRequest,
+    Runner,
+    ScriptedModel,
+    StoreError,
+    call,
+)
+from runtime.calls.call import CallState
+from runtime.models.scripted import Line
+from runtime.store.database import Database, OutcomeUnknown
+from runtime.store.open import open_store
+from tests.support.dialogue import Chat, heard
+from tests.support.watched import Watched
+
+TERM = 0.4
+
+
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
+@pytest.fixture
+async def database(store: str) -> AsyncIterator[Database]:
+    opened = await open_store(store)
+    yield opened
+    await opened.close()
+
+
+class Faults:
+    """Strikes a part of all writes; half of them before, when nothing is stored, half after, when all is."""
+
+    def __init__(self, seed: int, share: float) -> None:
+        self.dice = random.Random(seed)
+        self.share = share
+        self.struck = 0
+
+    async def __call__(self, when: str, what: str) -> None:
+        if what not in ("write", "enter", "renew", "give_back", "release") or self.dice.random() >= self.share / 2:
+            return
+        self.struck += 1
+        if when == "before":
+            raise StoreError("The store is away: nothing was stored.")
+        raise OutcomeUnknown("The connection broke: look before trying again.")
+
+
+def operator(log: list[str]) -> Agent:
+    async def deploy(version: str) -> str:
+        log.append(version)
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return f"{version} is live"
+
+    def reply(request: ModelRequest) -> Line:
+        last = request.contents[-1]
+        words = last.text.split()
+        if not any(last.responses()) and words[0] == "ship":
+            return [call("deploy", version=word) for word in words[1:]]
+        return "Noted."
+
+    return Agent("operator", ScriptedModel(reply=reply), tools=[FunctionTool(deploy, require_confirmation=True)])
+
+
+async def person(chats: list[Chat], seed: int, verdicts: dict[str, bool]) -> None:
+    """One session, through several runners; says everything until it is heard, and vanishes now and then."""
+    dice = random.Random(seed)
+    names = [f"{chats[0].session}-{n}" for n in range(dice.randint(1, 3))]
+    await insist(chats, dice, f"ship {' '.join(names)}")
+    calls = await asked(chats[0], len(names))
+    for call_id, version in calls.items():
+        verdicts[version] = dice.random() < 0.7
+        await insist(chats, dice, Answer(call_id, verdicts[version]))
+
+
+async def insist(chats: list[Chat], dice: random.Random, said: str | Answer) -> None:
+    for _ in range(50):
+        chat = dice.choice(chats)
+        saying = asyncio.create_task(chat.say(said) if isinstance(said, str) else chat.answer(said))
+        if isinstance(said, Answer) and dice.random() < 0.3:
+            for _ in range(dice.randint(0, 40)):
+                await asyncio.sleep(0)
+            saying.cancel()
+        [ended] = await asyncio.gather(saying, return_exceptions=True)
+        if not isinstance(ended, BaseException):
+            return
+        assert isinstance(ended, ConfirmError | asyncio.CancelledError), ended
+        assert not isinstance(ended, Conflict), ended
+        if isinstance(said, str) and await was_heard(chat):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"never heard: {said}")
+
+
+async def was_heard(chat: Chat) -> bool:
+    session = await chat.runner.get_session(user_id=chat.user, session_id=chat.session)
+    return session is not None and bool(session.events)
+
+
+async def asked(chat: Chat, number: int) -> dict[str, str]:
+    """The calls that wait, by id, as soon as there are so many."""
+    while True:
+        await quietly_recover(chat.runner)
+        calls = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
+        if len(calls) == number and all(one.state is CallState.HELD for one in calls):
+            return {one.id: str(one.args["version"]) for one in calls}
+        await asyncio.sleep(0.02)
+
+
+async def quietly_recover(runner: Runner) -> None:
+    try:
+        for run in await runner.recover():
+            await heard(run)
+    except ConfirmError:
+        pass  # a fault struck again: the next look finds what is left
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_faults_run_nothing_twice_and_strand_nothing(database: Database, app: str, seed: int) -> None:
+    log: list[str] = []
+    faults = Faults(seed, share=0.15)
+    runners = [Runner(operator(log), Watched(database, faults), app_name=app, lease_term=TERM) for _ in range(2)]
+    people = [[Chat(runner, f"{app}-{n}") for runner in runners] for n in range(6)]
+    verdicts: dict[str, bool] = {}
+    await asyncio.gather(*(person(chats, seed * 100 + n, verdicts) for n, chats in enumerate(people)))
+    assert faults.struck > 0
+
+    faults.share = 0.0
+    for _ in range(500):
+        calls = [c for chats in people for c in await runners[0].calls(user_id="ann", session_id=chats[0].session)]
+        if all(one.told and (one.settled or one.state is CallState.UNKNOWN) for one in calls):
+            break
+        for runner in runners:
+            await quietly_recover(runner)
+        await asyncio.sleep(0.02)
+
+    ran = Counter(log)
+    assert ran.total() == len(ran), "nothing ran twice"
+    for one in calls:
+        version = str(one.args["version"])
+        if one.state is CallState.DONE:
+            assert (verdicts[version], ran[version]) == (True, 1)
+        elif one.state is CallState.REFUSED:
+            assert (verdicts[version], ran[version]) == (False, 0)
+        else:
+            assert (verdicts[version], one.state) == (True, CallState.UNKNOWN)
+    for chats in people:
+        history = await chats[0].history()
+        assert len({event.id for event in history}) == len(history)
+        results = Counter(
+            response.id
+            for event in history
+            for response in event.responses()
+            if event.author == "operator" and response.id not in event.actions.requested_tool_confirmations
+        )
+        assert all(number == 1 for number in results.values())
+        assert (await chats[1].say("Hello?")).errors == []
+    for runner in runners:
+        await runner.close()

@@ -1,0 +1,80 @@
+"""A call that ran when its process died: only its tool can say that running it again is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from runtime.calls.call import Asked, Call, CallEvent, CallState, Finish, Gate, Lose, Retry
+from runtime.jsontypes import Json, JsonObject
+from runtime.run.execute import Scene, recover
+from runtime.tool import FunctionTool
+
+SCENE = Scene(app="a", user_id="u", session_id="s", state={})
+EFFECT: JsonObject = {"status": "It took effect before the process stopped; its own result is lost."}
+
+
+def pay(amount: int) -> str:
+    raise AssertionError("nothing runs here")
+
+
+def left(gate: Gate) -> Call:
+    asked = (Asked(request_id="r", hint=""),) if gate is not Gate.NONE else ()
+    return Call(
+        id="c",
+        tool="pay",
+        args={"amount": 10},
+        agent="a",
+        invocation_id="e",
+        turn=1,
+        place=0,
+        gate=gate,
+        asked=asked,
+        state=CallState.RUNNING,
+        attempt=1,
+    )
+
+
+def says(answer: Json) -> Callable[[int], Json]:
+    def verify(amount: int) -> Json:
+        return answer
+
+    return verify
+
+
+def fails(amount: int) -> Json:
+    raise ConnectionError("cannot look")
+
+
+@pytest.mark.parametrize(
+    ("verify", "idempotent", "becomes"),
+    [
+        (None, False, Lose()),
+        (None, True, Retry()),
+        (says(True), False, Finish(EFFECT)),
+        (says(True), True, Finish(EFFECT)),
+        (says({"paid": 10}), True, Finish({"paid": 10})),
+        (says(False), False, Retry()),
+        (says(False), True, Retry()),
+        (says(None), False, Lose()),
+        (says(None), True, Retry()),
+        (fails, False, Lose()),
+        (fails, True, Retry()),
+    ],
+)
+async def test_what_its_tool_says_decides(
+    verify: Callable[[int], Json] | None, idempotent: bool, becomes: CallEvent
+) -> None:
+    tool = FunctionTool(pay, require_confirmation=True, idempotent=idempotent, verify=verify)
+    assert await recover(left(Gate.STATIC), {"pay": tool}, SCENE) == becomes
+
+
+async def test_of_a_tool_that_is_gone_nobody_knows() -> None:
+    assert await recover(left(Gate.STATIC), {}, SCENE) == Lose()
+
+
+async def test_a_call_that_nobody_was_asked_about_is_an_error_that_the_model_is_told() -> None:
+    event = await recover(left(Gate.NONE), {"pay": FunctionTool(pay)}, SCENE)
+    assert isinstance(event, Finish)
+    assert "error" in event.result

@@ -1,0 +1,424 @@
+"""Runs outlive their callers, and give way to their runner's end, their store's trouble and their lease's loss."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import update
+
+from runtime import (
+    Agent,
+    Answer,
+    Busy,
+    FunctionTool,
+    Runner,
+    ScriptedModel,
+    StoreError,
+    call,
+)
+from runtime.run.live_run import Run
+from runtime.run.recovery import Recovery
+from runtime.store.database import Database, OutcomeUnknown, Tx
+from runtime.store.open import open_store
+from runtime.store.records import SessionId
+from runtime.store.tables import sessions
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, heard, shown, told
+from tests.support.kill import ROOT
+from tests.support.watched import Watched
+
+log: list[str] = []
+
+
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    log.clear()
+
+
+class Work:
+    """A tool that runs until it is told to end."""
+
+    def __init__(self) -> None:
+        self.running, self.may_end = asyncio.Event(), asyncio.Event()
+
+    async def work(self) -> str:
+        log.append("began")
+        self.running.set()
+        await self.may_end.wait()
+        log.append("ended")
+        return "done"
+
+    def worker(self, *after: str, gated: bool = True) -> Agent:
+        tools = [FunctionTool(self.work, require_confirmation=gated)]
+        return Agent("worker", ScriptedModel(call("work"), *after), tools=tools)
+
+
+def greeter() -> Agent:
+    return Agent("greeter", ScriptedModel(reply=lambda request: f"Hello {len(request.contents)}."))
+
+
+@pytest.fixture
+async def database(store: str) -> AsyncIterator[Database]:
+    """A store that several runners share, as several processes would."""
+    opened = await open_store(store)
+    yield opened
+    await opened.close()
+
+
+# Callers that go away
+
+
+async def test_a_caller_that_leaves_after_the_first_event_stops_nothing(run: MakeRunner) -> None:
+    work = Work()
+    chat = Chat(run(work.worker("Finished.")))
+    request = (await chat.say("Work")).request
+
+    async def listen() -> None:
+        message = Answer(request.id, True).as_content()
+        async for _ in chat.runner.run(user_id=chat.user, session_id=chat.session, message=message):
+            pass
+
+    listening = asyncio.create_task(listen())
+    await work.running.wait()
+    listening.cancel()
+    await asyncio.wait([listening])
+    work.may_end.set()
+    assert (await chat.approve(request)).events == []  # waits for the run, and finds it answered
+    assert [event.text for event in await chat.history() if event.text] == ["Work", "Finished."]
+    assert log == ["began", "ended"]
+
+
+@pytest.mark.parametrize("steps", [*range(12), 15, 20, 30, 50, 100])
+async def test_a_caller_may_be_cancelled_at_any_moment(run: MakeRunner, steps: int) -> None:
+    chat = Chat(run(greeter()))
+    await chat.runner.open()
+    starting = asyncio.create_task(chat.start("One"))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    starting.cancel()
+    await asyncio.wait([starting])
+    async with asyncio.timeout(5):
+        await chat.say("Two")
+    texts = [event.text for event in await chat.history()]
+    assert texts in (["One", "Hello 1.", "Two", "Hello 3."], ["Two", "Hello 1."])
+
+
+async def test_who_comes_late_or_twice_still_hears_everything(run: MakeRunner) -> None:
+    chat = Chat(run(greeter()))
+    started = await chat.start("Hi")
+    await chat.say("Hi again")  # which comes after
+    assert started.ended
+    assert (await heard(started)).texts == ["Hello 1."]
+    assert (await heard(started)).texts == []
+
+
+# Runners that close
+
+
+async def test_a_closing_runner_lets_runs_end_that_end_soon(run: MakeRunner) -> None:
+    work = Work()
+    chat = Chat(run(work.worker("Finished.")))
+    request = (await chat.say("Work")).request
+    answered = await chat.start(Answer(request.id, True).as_content())
+    await work.running.wait()
+    closing = asyncio.create_task(chat.runner.close())
+    await asyncio.sleep(0)
+    with pytest.raises(Busy, match="closing"):
+        await chat.say("One more thing")
+    work.may_end.set()
+    await closing
+    assert (await heard(answered)).texts == ["Finished."]
+
+
+@pytest.mark.parametrize("gated", [True, False])
+async def test_a_runner_that_closes_on_a_running_tool_leaves_its_call_to_the_next(run: MakeRunner, gated: bool) -> None:
+    work = Work()
+    chat = Chat(run(work.worker("Said later.", gated=gated)))
+    if gated:
+        request = (await chat.say("Work")).request
+        running = await chat.start(Answer(request.id, True).as_content())
+    else:
+        running = await chat.start("Work")
+    await work.running.wait()
+    await chat.runner.close(patience=0)
+    with pytest.raises(Busy, match="closed before the run ended"):
+        await heard(running)
+
+    (taken,) = await chat.runner.recover()
+    lines = (await heard(taken)).lines
+    if gated:
+        assert [line.partition(":")[0] for line in lines] == ["worker fails OUTCOME_UNKNOWN"]
+    else:
+        assert lines == [
+            'worker got work: {"error":"The process stopped while this tool ran; its result is lost."}',
+            "worker says Said later.",
+        ]
+    assert await chat.runner.recover() == []
+    assert log == ["began"]
+
+
+async def test_who_waits_for_a_session_when_the_runner_closes_is_told(run: MakeRunner) -> None:
+    work = Work()
+    chat = Chat(run(work.worker()))
+    request = (await chat.say("Work")).request
+    await chat.start(Answer(request.id, True).as_content())
+    await work.running.wait()
+    waiting = asyncio.create_task(chat.say("Hello?"))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    await chat.runner.close(patience=0)
+    with pytest.raises(Busy, match="look at the session before sending again"):
+        await waiting
+
+
+def test_a_runner_belongs_to_one_event_loop(sqlite_url: str) -> None:
+    runner = Runner(greeter(), sqlite_url)
+    chat = Chat(runner)
+
+    async def twice() -> None:
+        await chat.say("Hi")
+        await runner.close()
+        await chat.say("Hi again")
+
+    asyncio.run(twice())
+
+    async def once_more() -> None:
+        await chat.say("Hello?")
+
+    with pytest.raises(StoreError, match="another event loop"):
+        asyncio.run(once_more())
+
+
+def test_a_script_that_closes_nothing_ends_all_the_same(sqlite_url: str) -> None:
+    script = f"""
+import asyncio
+from runtime import Agent, Runner, ScriptedModel
+
+async def main():
+    for store in ("sqlite://", {sqlite_url!r}):
+        runner = Runner(Agent("a", ScriptedModel("Hello.")), store)
+        async for event in runner.run(user_id="u", session_id="s", message="Hi"):
+            print(event.text)
+
+asyncio.run(main())
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "Hello.\nHello.\n", "")
+
+
+# Stores in trouble
+
+
+class Trouble:
+    """Fails the writes it is told to: before they happen, or after, when nobody knows whether they did."""
+
+    def __init__(self) -> None:
+        self.before: list[Exception] = []
+        self.after: list[Exception] = []
+        self.renewals = True
+
+    async def __call__(self, when: str, what: str) -> None:
+        failures = self.before if when == "before" else self.after
+        if failures and (what == "write" or (what == "renew" and not self.renewals)):
+            raise failures.pop(0)
+
+
+async def at_work(database: Database, app: str) -> tuple[Work, Trouble, Chat, Run]:
+    """An approved run whose tool is at work."""
+    work, trouble = Work(), Trouble()
+    agent = work.worker("Finished.", "Hello.")
+    chat = Chat(Runner(agent, Watched(database, trouble), app_name=app, lease_term=0.6))
+    request = (await chat.say("Work")).request
+    running = await chat.start(Answer(request.id, True).as_content())
+    await work.running.wait()
+    return work, trouble, chat, running
+
+
+FINISHED = ['worker got work: {"result":"done"}', "worker says Finished."]
+
+
+async def test_a_result_is_not_lost_when_the_store_is_away_for_a_moment(database: Database, app: str) -> None:
+    work, trouble, chat, running = await at_work(database, app)
+    trouble.before = [StoreError("away"), Busy("too much to do")]
+    work.may_end.set()
+    assert (await heard(running)).lines == FINISHED
+    assert log == ["began", "ended"]
+    await chat.runner.close()
+
+
+async def test_a_write_whose_outcome_was_unknown_is_not_written_twice(database: Database, app: str) -> None:
+    work, trouble, chat, running = await at_work(database, app)
+    trouble.after = [OutcomeUnknown("cut"), OutcomeUnknown("cut again")]
+    work.may_end.set()
+    assert (await heard(running)).lines == FINISHED
+    history = await chat.history()
+    assert len({event.id for event in history}) == len(history)
+    assert [line for event in history for line in told(event)][-2:] == FINISHED
+    assert (await chat.say("Hello")).texts == ["Hello."]
+    await chat.runner.close()
+
+
+async def test_a_store_that_stays_away_ends_the_run_and_the_call_is_unknown(
+    database: Database, app: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.run.journal._PAUSES", (0.05, 0.2))
+    work, trouble, chat, running = await at_work(database, app)
+    trouble.before = [StoreError("away")] * 50
+    trouble.renewals = False
+    work.may_end.set()
+    with pytest.raises(StoreError, match="away"):
+        await heard(running)
+    trouble.before.clear()
+    (taken,) = await chat.runner.recover()
+    assert (await heard(taken)).errors == ["OUTCOME_UNKNOWN"]
+    assert log == ["began", "ended"]
+    await chat.runner.close()
+
+
+async def test_who_lost_the_lease_writes_nothing_any_more(database: Database, app: str) -> None:
+    work = Work()
+    chat = Chat(Runner(work.worker("Never said."), database, app_name=app))
+    request = (await chat.say("Work")).request
+    running = await chat.start(Answer(request.id, True).as_content())
+    await work.running.wait()
+    before = await chat.history()
+
+    def take_over(tx: Tx) -> None:
+        mine = (sessions.c.app == app, sessions.c.id == chat.session)
+        tx.execute(update(sessions).where(*mine).values(lease_token="another's"))
+
+    await database.run(take_over)
+    work.may_end.set()
+    with pytest.raises(Busy, match="Another process took over"):
+        await heard(running)
+    assert await chat.history() == before
+    assert log == ["began", "ended"]
+    await chat.runner.close()
+
+
+async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_intent(database: Database, app: str) -> None:
+    intents: list[str] = []
+
+    async def freeze(when: str, what: str) -> None:
+        if (when, what) != ("after", "write"):
+            return
+        intents.append(what)
+        if len(intents) == 2:  # the first write stored the request
+            mine = (sessions.c.app == app, sessions.c.id == chat.session)
+            await database.run(lambda tx: tx.execute(update(sessions).where(*mine).values(lease_token="another's")))
+            await asyncio.sleep(0.25)
+
+    chat = Chat(Runner(Work().worker(), Watched(database, freeze), app_name=app, lease_term=0.6))
+    request = (await chat.say("Work")).request
+    with pytest.raises(Busy, match="Another process took over"):
+        await chat.approve(request)
+    assert log == []
+    await chat.runner.close()
+
+
+# What is taken up
+
+
+async def test_what_another_left_is_taken_up_by_who_attends(database: Database, app: str) -> None:
+    work = Work()
+    first = Chat(Runner(work.worker(gated=False), database, app_name=app))
+    await first.start("Work")
+    await work.running.wait()
+    await first.runner.close(patience=0)
+
+    model = ScriptedModel("I lost it.")
+    second = Runner(Agent("worker", model, tools=[work.work]), database, app_name=app)
+    attending = asyncio.create_task(second.attend(every=0.01))
+    while not (texts := [event.text for event in await first.history() if event.text == "I lost it."]):
+        await asyncio.sleep(0.01)
+    assert texts == ["I lost it."]
+    attending.cancel()
+    await asyncio.wait([attending])
+    await second.close()
+
+
+async def test_a_message_goes_on_with_what_a_crash_has_left_and_the_model_sees_both(
+    database: Database, app: str
+) -> None:
+    work = Work()
+    first = Chat(Runner(work.worker(gated=False), database, app_name=app))
+    await first.start("Work")
+    await work.running.wait()
+    await first.runner.close(patience=0)
+
+    model = ScriptedModel("It broke; hello.")
+    second = Chat(Runner(Agent("worker", model, tools=[work.work]), database, app_name=app), first.session)
+    said = await second.say("Hello")
+    lost = 'got work: {"error":"The process stopped while this tool ran; its result is lost."}'
+    assert said.lines == [f"worker {lost}", "worker says It broke; hello."]
+    assert shown(model.requests[0]) == ["user: Work", "user: Hello", "model calls work {}", f"user {lost}"]
+    await second.runner.close()
+
+
+async def test_the_same_words_under_one_mark_are_said_once(database: Database, app: str) -> None:
+    work = Work()
+    first = Chat(Runner(work.worker(gated=False), database, app_name=app))
+
+    async def say(chat: Chat, words: str, mark: str) -> Run:
+        return await chat.runner.start(
+            user_id=chat.user, session_id=chat.session, message=words, mark=mark, create=True
+        )
+
+    await say(first, "Work", "m1")
+    await work.running.wait()
+    await first.runner.close(patience=0)
+
+    model = ScriptedModel("I lost it.", "Hello.")
+    second = Chat(Runner(Agent("worker", model, tools=[work.work]), database, app_name=app), first.session)
+    assert (await heard(await say(second, "Work", "m1"))).texts == ["I lost it."]
+    assert (await heard(await say(second, "Work", "m1"))).events == []
+    assert (await heard(await say(second, "Work", "m2"))).texts == ["Hello."]
+    assert [event.text for event in await second.history() if event.author == "user"] == ["Work", "Work"]
+    await second.runner.close()
+
+
+async def test_a_session_at_work_is_not_taken_up(database: Database, app: str) -> None:
+    work = Work()
+    first = Chat(Runner(work.worker("Finished.", gated=False), database, app_name=app))
+    running = await first.start("Work")
+    await work.running.wait()
+    second = Runner(greeter(), database, app_name=app)
+    assert await first.runner.recover() == []
+    assert await second.recover() == []
+    work.may_end.set()
+    assert (await heard(running)).texts == ["Finished."]
+    assert await second.recover() == []
+
+
+async def test_a_session_that_fails_is_left_alone_for_a_while_and_blocks_no_other() -> None:
+    bad, good = (SessionId("app", "ann", name) for name in ("bad", "good"))
+    tried: list[str] = []
+
+    async def take_up_bad() -> Run:
+        tried.append("bad")
+        failed = Run()
+        failed.end(RuntimeError("again"))
+        return failed
+
+    async def refuse_good() -> Run:
+        tried.append("good")
+        raise Busy("somebody was faster")
+
+    async def find() -> list[object]:
+        return [(bad, take_up_bad), (good, refuse_good)]
+
+    recovery = Recovery(find)  # type: ignore[arg-type]  # two kinds of taking up
+    for _ in range(5):
+        await recovery.once()
+    assert tried == ["bad", "good"]

@@ -1,0 +1,319 @@
+"""Models that fail: each time an event says so, and the session goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from runtime import (
+    Agent,
+    Content,
+    FunctionCall,
+    FunctionTool,
+    ModelFailure,
+    ModelRequest,
+    ModelResponse,
+    Part,
+    ScriptedModel,
+    call,
+)
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, shown
+
+log: list[str] = []
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    log.clear()
+
+
+def deploy(version: str) -> str:
+    log.append(f"deployed {version}")
+    return "live"
+
+
+class Hangs:
+    """Says something, perhaps, and then nothing any more; or fails in other ways than by an exception."""
+
+    def __init__(self, *pieces: ModelResponse) -> None:
+        self.pieces = pieces
+        self.closed = 0
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        try:
+            for piece in self.pieces:
+                yield piece
+            await asyncio.Event().wait()
+        finally:
+            self.closed += 1
+
+
+class NeverLetsGo:
+    """Hangs, and hangs again when it is told to stop."""
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.Event().wait()
+        yield ModelResponse()
+
+
+class Silent:
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        for piece in list[ModelResponse]():
+            yield piece
+
+
+class Cancelled:
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        waiting = asyncio.create_task(asyncio.Event().wait())
+        waiting.cancel()
+        await waiting
+        yield ModelResponse()
+
+
+class Says:
+    def __init__(self, response: ModelResponse) -> None:
+        self.response = response
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        yield self.response
+
+
+class Alarm(BaseException):
+    pass
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Raises:
+    def __init__(self, *errors: BaseException) -> None:
+        self.errors = errors
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        for error in self.errors:
+            raise error
+        yield ModelResponse()
+
+
+class NoGenerator:
+    async def generate(self, _: ModelRequest) -> ModelResponse:
+        return ModelResponse()
+
+
+class NoResponses:
+    def __init__(self, said: object) -> None:
+        self.said = said
+
+    async def generate(self, _: ModelRequest) -> AsyncIterator[object]:
+        yield self.said
+        await asyncio.Event().wait()
+
+
+class BareIterator:
+    """An async iterator that is no generator."""
+
+    def __init__(self) -> None:
+        self.left = [ModelResponse(Content.of_text("Hello.", "model"))]
+
+    def generate(self, _: ModelRequest) -> AsyncIterator[ModelResponse]:
+        return self
+
+    def __aiter__(self) -> AsyncIterator[ModelResponse]:
+        return self
+
+    async def __anext__(self) -> ModelResponse:
+        if not self.left:
+            raise StopAsyncIteration
+        return self.left.pop()
+
+
+class Switch:
+    """The model under test first, then one that works."""
+
+    def __init__(self, first: object, then: object = None) -> None:
+        self.models = [first, then or ScriptedModel(reply=lambda _: "Hello again.")]
+
+    def generate(self, asked: ModelRequest) -> AsyncIterator[ModelResponse]:
+        answering = self.models[0].generate(asked)  # type: ignore[attr-defined]  # one of these here
+        if len(self.models) > 1:
+            self.models.pop(0)
+        return answering  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "words"),
+    [
+        (lambda: ScriptedModel(ModelFailure("BLOCKED", "It was blocked: ask otherwise.")), "BLOCKED", "ask otherwise"),
+        (lambda: ScriptedModel(ConnectionError("no network")), "ConnectionError", "no network"),
+        (lambda: ScriptedModel(ValueError()), "ValueError", "The model failed."),
+        (lambda: ScriptedModel(TimeoutError("the model's own")), "TimeoutError", "the model's own"),
+        (lambda: ScriptedModel(Content(role="model", parts=[])), "EMPTY_RESPONSE", "nothing"),
+        (lambda: ScriptedModel("bad \ud800 text"), "PydanticSerializationError", "surrogates"),
+        (lambda: Says(ModelResponse()), "EMPTY_RESPONSE", "nothing"),
+        (lambda: Says(ModelResponse(error_code="SAFETY", error_message="Not this.")), "SAFETY", "Not this."),
+        (lambda: Says(ModelResponse(error_code="SAFETY", content=Content.of_text("half"))), "SAFETY", "nothing"),
+        (lambda: Silent(), "EMPTY_RESPONSE", "nothing"),
+        (lambda: Cancelled(), "MODEL_FAILED", "gave up"),
+        (lambda: Raises(SystemExit("told to")), "SystemExit", "told to"),
+        (lambda: Raises(KeyboardInterrupt()), "KeyboardInterrupt", "The model failed."),
+        (lambda: Raises(Alarm("fire")), "Alarm", "fire"),
+        (lambda: Raises(Speechless()), "Speechless", "The model failed."),
+        (lambda: Raises(ValueError("half \ud800")), "ValueError", "half ?"),
+        pytest.param(
+            lambda: NoGenerator(),
+            "BAD_MODEL",
+            "returned coroutine: it must be an async generator",
+            marks=pytest.mark.filterwarnings("ignore:coroutine 'NoGenerator.generate' was never awaited"),
+        ),
+        (lambda: NoResponses(None), "BAD_MODEL", "yielded NoneType"),
+        (lambda: NoResponses("hello"), "BAD_MODEL", "yielded str: it must be an async generator"),
+        (lambda: ScriptedModel(42), "BAD_SCRIPT", "42 is no line"),  # type: ignore[arg-type]  # that is the point
+        (lambda: Hangs(), "MODEL_TIMEOUT", "0.5 s"),
+        (lambda: NeverLetsGo(), "MODEL_TIMEOUT", "0.5 s"),
+        (lambda: Hangs(ModelResponse(Content.of_text("Well, ", "model"), partial=True)), "MODEL_TIMEOUT", "0.5 s"),
+    ],
+)
+async def test_a_model_that_fails_is_told_and_the_session_goes_on(
+    run: MakeRunner, make: Callable[[], object], code: str, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "runtime.run.asking")  # pytest's workers can't hand over half a letter
+    agent = Agent("helper", Switch(make()))
+    chat = Chat(run(agent, model_patience=0.5))
+    heard = await chat.say("Hello")
+    assert heard.errors == [code]
+    assert words in str(heard.events[-1].error_message)
+    assert heard.events[-1].author == "helper"
+    assert (await chat.say("Hello?")).texts == ["Hello again."]
+    assert [event.error_code for event in await chat.history() if event.error_code] == [code]
+
+
+async def test_what_was_said_before_a_failure_is_kept_and_no_call_of_it_is_made(run: MakeRunner) -> None:
+    half = Content(
+        role="model",
+        parts=[
+            Part(text="Hm.", thought=True),
+            Part(text="First I will"),
+            Part(function_call=FunctionCall(name="deploy", args={})),
+        ],
+    )
+    following = ScriptedModel("Go on.")
+    model = Switch(Says(ModelResponse(half, error_code="MAX_TOKENS", error_message="No room is left.")), following)
+    chat = Chat(run(Agent("helper", model, tools=[deploy])))
+    (event,) = (await chat.say("Ship it")).events
+    assert (event.error_code, event.error_message) == ("MAX_TOKENS", "No room is left.")
+    assert event.content == Content.of_text("First I will", "model")
+    assert log == []
+    await chat.say("And then?")
+    assert shown(following.requests[0]) == ["user: Ship it", "model: First I will", "user: And then?"]
+
+
+async def test_a_model_that_hangs_is_let_go(run: MakeRunner) -> None:
+    model = Hangs()
+    await Chat(run(Agent("helper", model), model_patience=0.05)).say("Hello")
+    assert model.closed == 1
+
+
+async def test_any_async_iterator_will_do(run: MakeRunner) -> None:
+    assert (await Chat(run(Agent("helper", BareIterator()))).say("Hello")).texts == ["Hello."]
+
+
+async def test_a_model_that_fails_after_the_tool_does_not_undo_it(run: MakeRunner) -> None:
+    model = ScriptedModel(call("deploy", version="a"), ConnectionError("no network"), "a is live.")
+    chat = Chat(run(Agent("helper", model, tools=[FunctionTool(deploy, require_confirmation=True)])))
+    request = (await chat.say("Ship a")).request
+    heard = await chat.approve(request)
+    assert heard.lines == ['helper got deploy: {"result":"live"}', "helper fails ConnectionError: no network"]
+    assert (await chat.approve(request)).events == []
+    assert log == ["deployed a"]
+    assert (await chat.say("And?")).texts == ["a is live."]
+    assert shown(model.requests[-1])[-2:] == ['user got deploy: {"result":"live"}', "user: And?"]
+
+
+async def test_a_model_that_fails_while_a_request_waits_leaves_it_waiting(run: MakeRunner) -> None:
+    model = ScriptedModel(call("deploy", version="a"), ConnectionError("no network"), "a is live.")
+    chat = Chat(run(Agent("helper", model, tools=[FunctionTool(deploy, require_confirmation=True)])))
+    request = (await chat.say("Ship a")).request
+    assert (await chat.say("And?")).errors == ["ConnectionError"]
+    assert (await chat.approve(request)).texts == ["a is live."]
+    assert log == ["deployed a"]
+
+
+async def test_an_instruction_that_fails_is_told_as_the_models_failure(run: MakeRunner) -> None:
+    def instruct(context: object) -> str:
+        raise LookupError("no handbook")
+
+    agent = Agent("helper", ScriptedModel("Never said."), instruction=instruct)
+    heard = await Chat(run(agent)).say("Hello")
+    assert heard.lines == ["helper fails LookupError: no handbook"]
+
+
+async def test_an_instruction_that_hangs_is_told_too(run: MakeRunner) -> None:
+    async def instruct(context: object) -> str:
+        return str(await asyncio.Event().wait())
+
+    agent = Agent("helper", ScriptedModel("Never said."), instruction=instruct)
+    assert (await Chat(run(agent, model_patience=0.1)).say("Hello")).errors == ["TimeoutError"]
+
+
+async def test_a_model_nobody_knows_is_told_in_a_sentence(run: MakeRunner) -> None:
+    heard = await Chat(run(Agent("helper", "oracle-9"))).say("Hello")
+    assert heard.errors == ["UnknownModel"]
+    assert "No model is called 'oracle-9'" in str(heard.events[0].error_message)
+
+
+async def test_two_tools_of_one_name_are_told_in_a_sentence(run: MakeRunner) -> None:
+    agent = Agent("helper", ScriptedModel("Never said."), tools=[deploy, FunctionTool(deploy)])
+    heard = await Chat(run(agent)).say("Hello")
+    assert heard.errors == ["BadAgent"]
+
+
+async def test_a_model_that_never_stops_calling_is_stopped(run: MakeRunner) -> None:
+    model = ScriptedModel(reply=lambda _: call("deploy", version="again"))
+    chat = Chat(run(Agent("helper", model, tools=[deploy]), most_model_calls=20))
+    heard = await chat.say("Go")
+    assert heard.errors == ["TOO_MANY_MODEL_CALLS"]
+    assert len(log) == len(model.requests) == 20
+    assert heard.lines.count('helper got deploy: {"result":"live"}') == 20
+
+
+# Streaming
+
+
+async def test_pieces_of_an_answer_are_heard_and_not_stored(run: MakeRunner) -> None:
+    model = ScriptedModel("One\nTwo\n", "Three")
+    chat = Chat(run(Agent("helper", model)))
+    heard = await chat.say("Count", streaming=True)
+    assert [(event.text, event.partial) for event in heard.events] == [
+        ("One\n", True),
+        ("Two\n", True),
+        ("One\nTwo\n", None),
+    ]
+    assert [event.text for event in await chat.history()] == ["Count", "One\nTwo\n"]
+    await chat.say("On")
+    assert shown(model.requests[-1]) == ["user: Count", "model: One\nTwo\n", "user: On"]
+
+
+async def test_thoughts_and_files_come_back_as_they_were(run: MakeRunner) -> None:
+    thought = Content(
+        role="model",
+        parts=[
+            Part(text="Hm.", thought=True, thought_signature=b"\x00\xff-sig"),
+            Part(text="Hello."),
+        ],
+    )
+    model = ScriptedModel(thought, "Again.")
+    chat = Chat(run(Agent("helper", model)))
+    heard = await chat.say("Hello")
+    assert heard.events[0].content == thought
+    await chat.runner.close()
+    await chat.say("Hello again")
+    assert model.requests[-1][1] == thought

@@ -1,0 +1,345 @@
+"""Sessions: made, looked at, deleted, met again after a restart; and what runs on one store beside each other."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from runtime import (
+    Agent,
+    Conflict,
+    Content,
+    Event,
+    FunctionTool,
+    Invalid,
+    NotFound,
+    Runner,
+    ScriptedModel,
+    call,
+)
+from runtime.jsontypes import JsonObject
+from runtime.store.open import open_store
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, shown
+
+log: list[str] = []
+
+
+@pytest.fixture
+def store(either_store: str) -> str:
+    return either_store
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    log.clear()
+
+
+def deploy(version: str) -> str:
+    log.append(f"deployed {version}")
+    return "live"
+
+
+def operator(*script: object, name: str = "operator") -> Agent:
+    model = ScriptedModel(*script)  # type: ignore[arg-type]  # lines of any kind
+    return Agent(name, model, tools=[FunctionTool(deploy, require_confirmation=True)])
+
+
+SHIP_A = call("deploy", version="a")
+
+
+# Restart
+
+
+async def test_waiting_calls_survive_a_restart(run: MakeRunner) -> None:
+    before = Chat(run(operator([SHIP_A, call("deploy", version="b")])))
+    heard = await before.say("Ship both")
+    await before.approve(heard.request_for("deploy", version="a"))
+    await before.runner.close()
+
+    agent = operator("Both settled.")
+    after = Chat(run(agent), before.session)
+    settled = await after.deny(heard.request_for("deploy", version="b"), "not b")
+    assert settled.texts == ["Both settled."]
+    assert log == ["deployed a"]
+    assert isinstance(agent.model, ScriptedModel)
+    assert shown(agent.model.requests[-1]) == [
+        "user: Ship both",
+        'model calls deploy {"version":"a"}',
+        'model calls deploy {"version":"b"}',
+        'user got deploy: {"result":"live"}',
+        'user got deploy: {"error":"tool call was rejected by the user","reason":"not b"}',
+    ]
+
+
+async def test_a_runner_may_be_opened_again_after_it_was_closed(run: MakeRunner) -> None:
+    chat = Chat(run(operator("One.", "Two.")))
+    await chat.say("1")
+    await chat.runner.close()
+    assert (await chat.say("2")).texts == ["Two."]
+
+
+async def test_what_is_seen_warm_and_cold_is_the_same(run: MakeRunner) -> None:
+    script = [SHIP_A, "Waiting.", "Live.", "Bye."]
+    warm, cold = operator(*script), operator(*script)
+    for agent, restart in ((warm, False), (cold, True)):
+        chat = Chat(run(agent))
+
+        async def again(chat: Chat = chat, restart: bool = restart) -> None:
+            if restart:
+                await chat.runner.close()
+
+        request = (await chat.say("Ship a")).request
+        await again()
+        await chat.say("And?")
+        await again()
+        await chat.approve(request)
+        await again()
+        await chat.say("Bye")
+        await chat.runner.close()
+    assert isinstance(warm.model, ScriptedModel)
+    assert isinstance(cold.model, ScriptedModel)
+    assert [shown(contents) for contents in warm.model.requests] == [
+        shown(contents) for contents in cold.model.requests
+    ]
+
+
+async def test_two_that_take_turns_see_what_the_other_has_heard(store: str, app: str) -> None:
+    """As behind a load balancer: a session that is warm here goes on elsewhere, and comes back."""
+    database = await open_store(store)
+    try:
+        agents = [operator(SHIP_A, "Here.", "It is live.", "Bye."), operator("There.", "There again.")]
+        here, there = (Runner(agent, database, app_name=app) for agent in agents)
+        chat = Chat(here)
+        elsewhere = Chat(there, chat.session)
+        request = (await chat.say("Ship a")).request
+        await elsewhere.say("Who is it?")
+        await chat.say("And now?")
+        await elsewhere.say("And there?")
+        await chat.approve(request)
+        await chat.say("Bye")
+        assert isinstance(agents[0].model, ScriptedModel)
+        assert shown(agents[0].model.requests[-1]) == [
+            "user: Ship a",
+            "user: Who is it?",
+            "model: There.",
+            "user: And now?",
+            "model: Here.",
+            "user: And there?",
+            "model: There again.",
+            "user: The result of an earlier call has come in.",
+            'model calls deploy {"version":"a"}',
+            'user got deploy: {"result":"live"}',
+            "model: It is live.",
+            "user: Bye",
+        ]
+        for runner in (here, there):
+            await runner.close()
+    finally:
+        await database.close()
+
+
+# Deleting
+
+
+async def test_a_deleted_session_is_gone_and_its_waiting_calls_with_it(run: MakeRunner) -> None:
+    runner = run(operator(SHIP_A, "Hello."))
+    chat = Chat(runner)
+    request = (await chat.say("Ship a")).request
+    assert await runner.delete_session(user_id=chat.user, session_id=chat.session)
+    assert not await runner.delete_session(user_id=chat.user, session_id=chat.session)
+    assert await runner.get_session(user_id=chat.user, session_id=chat.session) is None
+    with pytest.raises(NotFound):
+        await chat.approve(request)
+    assert log == []
+
+
+async def test_a_new_session_of_an_old_name_knows_nothing_of_it(run: MakeRunner) -> None:
+    agent = operator("My secret is 7.", "Hello.")
+    runner = run(agent)
+    chat = Chat(runner)
+    await chat.say("Tell me a secret")
+    await runner.delete_session(user_id=chat.user, session_id=chat.session)
+    await runner.create_session(user_id=chat.user, session_id=chat.session)
+    for number in range(2):  # as many writes as the old one had seen
+        await runner.update_state(user_id=chat.user, session_id=chat.session, delta={"n": number})
+    await chat.say("Hello")
+    assert isinstance(agent.model, ScriptedModel)
+    assert shown(agent.model.requests[-1]) == ["user: Hello"]
+    assert [event.text for event in await chat.history() if event.text] == ["Hello", "Hello."]
+
+
+async def test_a_session_at_work_is_not_deleted(run: MakeRunner) -> None:
+    running, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        running.set()
+        await may_end.wait()
+        return "done"
+
+    runner = run(Agent("worker", ScriptedModel(call("work"), "Done."), tools=[work]))
+    chat = Chat(runner)
+    working = asyncio.create_task(chat.say("Work"))
+    await running.wait()
+    with pytest.raises(Conflict, match="at work"):
+        await runner.delete_session(user_id=chat.user, session_id=chat.session)
+    may_end.set()
+    assert (await working).texts == ["Done."]
+    assert await runner.delete_session(user_id=chat.user, session_id=chat.session)
+
+
+async def test_a_message_that_waited_for_a_session_that_was_deleted_is_refused(run: MakeRunner) -> None:
+    runner = run(operator("Hello."))
+    chat = Chat(runner)
+    await runner.create_session(user_id=chat.user, session_id=chat.session)
+    await runner.delete_session(user_id=chat.user, session_id=chat.session)
+    with pytest.raises(NotFound, match=chat.session):
+        await runner.start(user_id=chat.user, session_id=chat.session, message="Hello")
+
+
+# Making and looking
+
+
+async def test_sessions_are_made_listed_and_found_by_their_user(run: MakeRunner) -> None:
+    runner = run(operator("Hello."))
+    made = await runner.create_session(user_id="ann", state={"a": 1})
+    assert made.id
+    assert (made.state, made.events) == ({"a": 1}, [])
+    with pytest.raises(Conflict, match="already exists"):
+        await runner.create_session(user_id="ann", session_id=made.id)
+    assert [session.id for session in await runner.list_sessions(user_id="ann")] == [made.id]
+    assert await runner.list_sessions(user_id="bob") == []
+    assert await runner.get_session(user_id="bob", session_id=made.id) is None
+    with pytest.raises(NotFound):
+        await runner.start(user_id="bob", session_id=made.id, message="Hello")
+
+
+async def test_a_session_may_begin_with_a_history(run: MakeRunner) -> None:
+    agent = operator("I remember.")
+    runner = run(agent)
+    history = [
+        Event(author="user", content=Content.of_text("Remember 7")),
+        Event(author="operator", content=Content.of_text("I will", "model")),
+    ]
+    made = await runner.create_session(user_id="ann", session_id="old", events=history)
+    assert len(made.events) == 2
+    await Chat(runner, "old").say("What was it?")
+    assert isinstance(agent.model, ScriptedModel)
+    assert shown(agent.model.requests[-1]) == ["user: Remember 7", "model: I will", "user: What was it?"]
+
+
+@pytest.mark.parametrize("text", ["half a pair \ud800"])
+async def test_a_history_that_cannot_be_stored_makes_no_session(run: MakeRunner, text: str) -> None:
+    runner = run(operator())
+    with pytest.raises(Invalid, match="Event 1 "):
+        await runner.create_session(
+            user_id="ann", session_id="odd", events=[Event(author="user", content=Content.of_text(text))]
+        )
+    assert await runner.get_session(user_id="ann", session_id="odd") is None
+
+
+@pytest.mark.parametrize("name", ["", "x" * 257, "nul\0", "half \ud800"])
+async def test_names_that_a_store_cannot_keep_are_refused(run: MakeRunner, name: str) -> None:
+    runner = run(operator("Hello."))
+    for user, session in (("ann", name), (name, "s")):
+        with pytest.raises(Invalid, match="id is a text of 1 to 256 characters"):
+            await Chat(runner, session or "", user).say("Hello") if session else await runner.start(
+                user_id=user, session_id=session, message="Hello", create=True
+            )
+        with pytest.raises(Invalid):
+            await runner.create_session(user_id=user, session_id=session)
+
+
+@pytest.mark.parametrize("state", [{"x": "\ud800"}, {"x": float("nan")}])
+async def test_state_that_cannot_be_stored_is_refused(run: MakeRunner, state: JsonObject) -> None:
+    runner = run(operator("Hello."))
+    chat = Chat(runner)
+    for refused in (
+        chat.say("Hello", state=state),
+        runner.create_session(user_id=chat.user, session_id=chat.session, state=state),
+        runner.update_state(user_id=chat.user, session_id=chat.session, delta=state),
+    ):
+        with pytest.raises(Invalid, match="cannot be written as JSON"):
+            await refused
+    assert await runner.get_session(user_id=chat.user, session_id=chat.session) is None
+
+
+async def test_a_message_that_cannot_be_stored_is_refused(run: MakeRunner) -> None:
+    chat = Chat(run(operator("Hello.")))
+    with pytest.raises(Invalid, match="cannot be written as JSON"):
+        await chat.say("half a pair \ud800")
+    assert (await chat.say("a whole one 🎉, and \0")).texts == ["Hello."]
+    assert [event.text for event in await chat.history()] == ["a whole one 🎉, and \0", "Hello."]
+
+
+async def test_state_is_changed_between_messages_and_the_agent_sees_it(run: MakeRunner) -> None:
+    runner = run(operator(SHIP_A, "Hello {mood}."))
+    chat = Chat(runner)
+    request = (await chat.say("Ship a", state={"mood": "calm"})).request
+    changed = await runner.update_state(
+        user_id=chat.user, session_id=chat.session, delta={"mood": "glad", "user:name": "Ann", "temp:x": 1}
+    )
+    assert changed.state == {"mood": "glad", "user:name": "Ann"}
+    assert changed.events[-1].actions.state_delta == {"mood": "glad", "user:name": "Ann"}
+    assert (await chat.approve(request)).texts == ["Hello {mood}."]
+    with pytest.raises(NotFound):
+        await runner.update_state(user_id="bob", session_id=chat.session, delta={"a": 1})
+
+
+async def test_calls_are_listed_in_the_order_they_were_made(run: MakeRunner) -> None:
+    runner = run(operator([call("deploy", version=str(n)) for n in range(3)], SHIP_A, "Done."))
+    chat = Chat(runner)
+    for request in (await chat.say("Ship")).requests:
+        heard = await chat.deny(request)
+    await chat.approve(heard.request)
+    calls = await runner.calls(user_id=chat.user, session_id=chat.session)
+    assert [(one.args["version"], str(one.state)) for one in calls] == [
+        ("0", "refused"),
+        ("1", "refused"),
+        ("2", "refused"),
+        ("a", "done"),
+    ]
+    assert await runner.calls(user_id="bob", session_id=chat.session) == []
+
+
+# Beside each other
+
+
+async def test_two_sessions_made_at_once_under_one_name_become_one(store: str, app: str) -> None:
+    database = await open_store(store)
+    try:
+        runners = [
+            Runner(operator(*["Hello."] * 10), database, app_name=app) for _ in range(2)
+        ]  # as two processes would
+        heard = await asyncio.gather(*(Chat(runner, "one").say("Hi") for runner in runners for _ in range(10)))
+        assert [answer.texts for answer in heard] == [["Hello."]] * 20
+        assert len(await runners[0].list_sessions(user_id="ann")) == 1
+    finally:
+        await database.close()
+
+
+async def test_several_apps_on_one_database_do_not_see_each_other(store: str, app: str) -> None:
+    database = await open_store(store)
+    try:
+        one = Runner(operator(SHIP_A, "Live."), database, app_name=f"{app}-1")
+        two = Runner(operator("Hello.", name="greeter"), database, app_name=f"{app}-2")
+        request = (await Chat(one, "s").say("Ship a", state={"app:colour": "red"})).request
+        await Chat(two, "s").say("Hello")
+        with pytest.raises(NotFound):
+            await Chat(two, "s").approve(request)
+        assert await Chat(two, "s").state() == {}
+        await two.close()
+        assert (await Chat(one, "s").approve(request)).texts == ["Live."]  # the database is not `two`'s to close
+    finally:
+        await database.close()
+
+
+async def test_a_database_that_somebody_else_opened_gets_its_tables(database_url: str) -> None:
+    from runtime.store.database import Database
+
+    opened = await Database.open(database_url)
+    try:
+        assert (await Chat(Runner(operator("Hello."), opened)).say("Hi")).texts == ["Hello."]
+    finally:
+        await opened.close()

@@ -1,0 +1,576 @@
+"""What tools do: what they return, raise, leave in the state, and how long they take."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+
+import pytest
+from pydantic import BaseModel
+
+from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
+from runtime.jsontypes import Json, JsonObject
+from runtime.store.open import open_store
+from runtime.tool import ToolOutcomeUnknown
+from tests.runtime.conftest import MakeRunner
+from tests.support.dialogue import Chat, shown
+
+GATED = pytest.mark.parametrize("gated", [False, True], ids=["ungated", "gated"])
+
+log: list[object] = []
+
+
+@pytest.fixture(autouse=True)
+def _empty_log() -> None:
+    log.clear()
+
+
+async def outcome(run: MakeRunner, tool: Callable[..., object], *, gated: bool) -> JsonObject:
+    """The tool's response as the client gets it; the model has got the same, and the session goes on."""
+    name = tool.__name__
+    model = ScriptedModel(call(name), "I see.", "Hello again.")
+    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(tool, require_confirmation=gated)])))
+    heard = await chat.say("Go")
+    if gated:
+        heard = await chat.approve(heard.request)
+    assert heard.texts == ["I see."]
+    result = heard.result(name)
+    (seen,) = model.requests[1][-1].responses()
+    assert seen.response == result
+    assert (await chat.say("Hello")).texts == ["Hello again."]
+    stored = [r.response for event in await chat.history() for r in event.responses() if r.name == name]
+    assert stored[-1] == result
+    return result
+
+
+# What they return
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Receipt(BaseModel):
+    number: int
+    when: date
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+@pytest.mark.parametrize(
+    ("value", "result"),
+    [
+        (None, {"result": None}),
+        ("text", {"result": "text"}),
+        ("", {"result": ""}),
+        ("zero \0 and emoji 🎉", {"result": "zero \0 and emoji 🎉"}),
+        (7, {"result": 7}),
+        (10**30, {"result": 10**30}),
+        (True, {"result": True}),
+        ([1, "a", None], {"result": [1, "a", None]}),
+        ({"status": "ok"}, {"status": "ok"}),
+        ({}, {}),
+        ({1: "one"}, {"1": "one"}),
+        ((1, 2), {"result": [1, 2]}),
+        (math.nan, {"result": None}),
+        ({"rate": math.inf}, {"rate": None}),
+        (b"bytes", {"result": "bytes"}),
+        (Colour.RED, {"result": "red"}),
+        (Receipt(number=3, when=date(2026, 1, 2)), {"result": {"number": 3, "when": "2026-01-02"}}),
+        (Point(1, 2), {"result": {"x": 1, "y": 2}}),
+        ({"receipts": [Receipt(number=3, when=date(2026, 1, 2))]}, {"receipts": [{"number": 3, "when": "2026-01-02"}]}),
+        ({"error": "its own word for it"}, {"error": "its own word for it"}),
+    ],
+)
+async def test_whatever_a_tool_returns_becomes_json(run: MakeRunner, value: object, result: JsonObject) -> None:
+    def give() -> object:
+        return value
+
+    assert await outcome(run, give, gated=True) == result
+
+
+def nested(depth: int) -> Json:
+    value: Json = 0
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def counts() -> Iterator[int]:
+    yield 1
+    log.append(threading.current_thread().name)
+    yield 2
+
+
+async def counts_asynchronously() -> AsyncIterator[int]:
+    yield 1
+    yield 2
+
+
+@pytest.mark.parametrize("tool", [counts, counts_asynchronously])
+async def test_what_a_generator_yields_is_its_result(run: MakeRunner, tool: Callable[..., object]) -> None:
+    assert await outcome(run, tool, gated=True) == {"result": [1, 2]}
+    assert threading.main_thread().name not in log
+
+
+@pytest.mark.parametrize("value", [object(), "\ud800", b"\xff", {"a": {1, object()}}, nested(5000), nested(230)])
+async def test_what_has_no_json_form_is_an_error_that_the_model_is_told(run: MakeRunner, value: object) -> None:
+    def give() -> object:
+        log.append("ran")
+        return value
+
+    result = await outcome(run, give, gated=True)
+    assert list(result) == ["error"]
+    assert log == ["ran"]
+
+
+@pytest.mark.parametrize("depth", range(180, 205, 4))
+async def test_a_deep_result_never_makes_a_session_unreadable(run: MakeRunner, depth: int) -> None:
+    def give() -> object:
+        return nested(depth)
+
+    await outcome(run, give, gated=False)
+
+
+async def test_a_huge_result_is_stored_and_told_whole(run: MakeRunner) -> None:
+    def give() -> str:
+        return "long " * 1_000_000
+
+    assert await outcome(run, give, gated=False) == {"result": "long " * 1_000_000}
+
+
+# What they raise
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        return "half a pair \ud83d"
+
+
+def raises_nothing_to_say() -> None:
+    raise ValueError
+
+
+def raises_with_words() -> None:
+    raise ConnectionError("the bank is closed")
+
+
+def raises_what_cannot_be_stored() -> None:
+    raise Unprintable
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Alarm(BaseException):
+    pass
+
+
+def raises_what_has_no_words() -> None:
+    raise Speechless
+
+
+def raises_what_is_no_exception() -> None:
+    raise Alarm("fire")
+
+
+async def raises_what_is_no_exception_asynchronously() -> None:
+    raise Alarm("fire")
+
+
+def interrupts() -> None:
+    raise KeyboardInterrupt
+
+
+async def interrupts_asynchronously() -> None:
+    raise KeyboardInterrupt
+
+
+def exits_as_a_generator() -> None:
+    raise GeneratorExit
+
+
+async def exits_as_a_generator_asynchronously() -> None:
+    raise GeneratorExit
+
+
+def stops_an_iteration() -> object:
+    return next(iter(()))
+
+
+async def stops_an_iteration_asynchronously() -> object:
+    return next(iter(()))
+
+
+def ends_the_process() -> None:
+    sys.exit("told to")
+
+
+async def ends_the_process_asynchronously() -> None:
+    sys.exit("told to")
+
+
+async def cancels_itself() -> None:
+    raise asyncio.CancelledError
+
+
+async def waits_for_what_was_cancelled() -> None:
+    waiting = asyncio.create_task(asyncio.Event().wait())
+    waiting.cancel()
+    await waiting
+
+
+async def runs_out_of_time() -> None:
+    async with asyncio.timeout(0):
+        await asyncio.Event().wait()
+
+
+def fails_an_assertion() -> None:
+    raise AssertionError("this was not meant to happen")
+
+
+def recurses() -> None:
+    recurses()
+
+
+@GATED
+@pytest.mark.parametrize(
+    ("tool", "words"),
+    [
+        (raises_nothing_to_say, "ValueError"),
+        (raises_with_words, "ConnectionError: the bank is closed"),
+        (raises_what_cannot_be_stored, "Unprintable: half a pair ?"),
+        (raises_what_has_no_words, "Speechless"),
+        (raises_what_is_no_exception, "Alarm: fire"),
+        (raises_what_is_no_exception_asynchronously, "Alarm: fire"),
+        (interrupts, "KeyboardInterrupt"),
+        (interrupts_asynchronously, "KeyboardInterrupt"),
+        (exits_as_a_generator, "GeneratorExit"),
+        (exits_as_a_generator_asynchronously, "GeneratorExit"),
+        (stops_an_iteration, "StopIteration"),
+        (stops_an_iteration_asynchronously, "StopIteration"),
+        (ends_the_process, "SystemExit: told to"),
+        (ends_the_process_asynchronously, "SystemExit: told to"),
+        (cancels_itself, "CancelledError"),
+        (waits_for_what_was_cancelled, "CancelledError"),
+        (runs_out_of_time, "TimeoutError"),
+        (fails_an_assertion, "AssertionError: this was not meant to happen"),
+        (recurses, "RecursionError"),
+    ],
+)
+async def test_what_a_tool_raises_is_its_result(
+    run: MakeRunner, tool: Callable[..., object], words: str, gated: bool
+) -> None:
+    result = await outcome(run, tool, gated=gated)
+    assert list(result) == ["error"]
+    assert words in str(result["error"])
+
+
+async def test_approving_again_what_raised_does_not_run_it_again(run: MakeRunner) -> None:
+    def pay() -> None:
+        log.append("paid")
+        raise ConnectionError("no receipt came")
+
+    model = ScriptedModel(call("pay"), "It failed.")
+    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(pay, require_confirmation=True)])))
+    request = (await chat.say("Pay")).request
+    await chat.approve(request)
+    assert (await chat.approve(request)).events == []
+    assert log == ["paid"]
+
+
+async def test_one_tool_that_raises_does_not_disturb_its_siblings(run: MakeRunner) -> None:
+    async def works() -> str:
+        log.append("worked")
+        return "fine"
+
+    model = ScriptedModel([call("cancels_itself"), call("works"), call("ends_the_process")], "One worked.")
+    heard = await Chat(run(Agent("worker", model, tools=[works, cancels_itself, ends_the_process]))).say("Go")
+    assert heard.texts == ["One worked."]
+    assert heard.result("works") == {"result": "fine"}
+    assert log == ["worked"]
+
+
+async def test_calls_that_the_model_got_wrong_are_told_to_it(run: MakeRunner) -> None:
+    def pay(amount: float) -> str:
+        log.append(amount)
+        return "paid"
+
+    model = ScriptedModel(
+        [call("play"), call("pay", amount="lots"), call("pay")], "I will ask.", call("pay", amount="7"), "Paid."
+    )
+    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(pay, require_confirmation=True)])))
+    heard = await chat.say("Pay")
+    assert heard.requests == []
+    assert heard.lines[3:] == [
+        """worker got play: {"error":"There is no tool 'play'; there are: pay."}""",
+        'worker got pay: {"error":"The arguments of pay do not fit: amount: Input should be a valid number, unable to '
+        """parse string as a number, not 'lots'."}""",
+        'worker got pay: {"error":"The arguments of pay do not fit: amount: is missing."}',
+        "worker says I will ask.",
+    ]
+    assert log == []
+
+
+async def test_what_a_tool_does_to_its_arguments_does_not_change_what_was_approved(run: MakeRunner) -> None:
+    def pack(box: dict[str, list[str]], tool_context: ToolContext) -> JsonObject:
+        log.append(str(box))
+        box["items"].append("a stowaway")
+        if tool_context.tool_confirmation is None:
+            tool_context.request_confirmation()
+        return {"status": "packed"}
+
+    model = ScriptedModel(call("pack", box={"items": ["a hat"]}), "Packed.")
+    chat = Chat(run(Agent("worker", model, tools=[pack])))
+    request = (await chat.say("Pack")).request
+    assert request.call.arguments == {"box": {"items": ["a hat"]}}
+    await chat.approve(request)
+    assert log == ["{'items': ['a hat']}"] * 2
+    assert shown(model.requests[-1])[1] == 'model calls pack {"box":{"items":["a hat"]}}'
+
+
+@GATED
+async def test_a_call_whose_connection_broke_is_lost_or_for_people_to_settle(run: MakeRunner, gated: bool) -> None:
+    def wire() -> str:
+        log.append("sent")
+        raise ToolOutcomeUnknown("The line broke: nobody knows whether it took effect.")
+
+    model = ScriptedModel(call("wire"), "It broke.")
+    chat = Chat(run(Agent("worker", model, tools=[FunctionTool(wire, require_confirmation=gated)])))
+    heard = await chat.say("Wire")
+    if gated:
+        assert (await chat.approve(heard.request)).errors == ["OUTCOME_UNKNOWN"]
+    else:
+        assert heard.result("wire") == {"error": "The line broke: nobody knows whether it took effect."}
+        assert heard.texts == ["It broke."]
+    assert log == ["sent"]
+
+
+@GATED
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_a_tool_that_hangs_is_let_go_if_it_has_a_time(run: MakeRunner, asynchronous: bool, gated: bool) -> None:
+    ended = threading.Event()
+
+    def hang() -> None:
+        ended.wait(60)
+
+    async def hang_asynchronously() -> None:
+        await asyncio.Event().wait()
+
+    tool = FunctionTool(hang_asynchronously if asynchronous else hang, require_confirmation=gated, timeout=0.05)
+    chat = Chat(run(Agent("worker", ScriptedModel(call(tool.name), "It hung."), tools=[tool])))
+    heard = await chat.say("Go")
+    if gated:
+        assert (await chat.approve(heard.request)).errors == ["OUTCOME_UNKNOWN"]
+    else:
+        error = f"{tool.name} did not end within 0.05 s: nobody knows whether it took effect."
+        assert heard.result(tool.name) == {"error": error}
+    ended.set()
+
+
+# State
+
+
+def remember(tool_context: ToolContext) -> JsonObject:
+    state = tool_context.state
+    seen = state.to_dict()
+    state["count"] = int(str(state.get("count", 0))) + 1
+    state["user:name"] = "Ann"
+    state["app:motto"] = "carefully"
+    state["temp:scratch"] = "gone tomorrow"
+    return {"saw": seen}
+
+
+async def test_state_is_kept_where_it_belongs(run: MakeRunner) -> None:
+    model = ScriptedModel(call("remember"), call("remember"), "Noted.", reply=lambda _: call("remember"))
+    agent = Agent("worker", model, tools=[remember])
+    runner = run(agent)
+    chat = Chat(runner)
+    heard = await chat.say("Remember", state={"count": 40, "temp:given": 1})
+    assert [r.response for e in heard.events for r in e.responses()] == [
+        {"saw": {"count": 40, "temp:given": 1}},
+        {
+            "saw": {
+                "app:motto": "carefully",
+                "count": 41,
+                "temp:given": 1,
+                "temp:scratch": "gone tomorrow",
+                "user:name": "Ann",
+            }
+        },
+    ]
+    assert heard.events[1].actions.state_delta == {"count": 41, "user:name": "Ann", "app:motto": "carefully"}
+    assert await chat.state() == {"count": 42, "user:name": "Ann", "app:motto": "carefully"}
+    assert all("temp:" not in event.to_json() or any(event.responses()) for event in await chat.history())
+
+    other = Chat(runner, user=chat.user)
+    await runner.create_session(user_id=other.user, session_id=other.session)
+    assert await other.state() == {"user:name": "Ann", "app:motto": "carefully"}
+    stranger = Chat(runner, user="bob")
+    await runner.create_session(user_id=stranger.user, session_id=stranger.session, state={"own": 1})
+    assert await stranger.state() == {"own": 1, "app:motto": "carefully"}
+
+
+async def test_sessions_of_one_user_lose_no_shared_state_to_each_other(run: MakeRunner) -> None:
+    def note(key: str, tool_context: ToolContext) -> str:
+        tool_context.state[f"user:{key}"] = key
+        tool_context.state[f"app:{key}"] = key
+        return "noted"
+
+    keys = [f"key{n}" for n in range(12)]
+
+    def reply(request: object) -> object:
+        contents = request.contents  # type: ignore[attr-defined]
+        return "Noted." if any(contents[-1].responses()) else call("note", key=contents[-1].text)
+
+    agent = Agent("worker", ScriptedModel(reply=reply), tools=[note])  # type: ignore[arg-type]  # a line of any kind
+    runner = run(agent)
+    await asyncio.gather(*(Chat(runner).say(key) for key in keys))
+    fresh = Chat(runner)
+    await runner.create_session(user_id=fresh.user, session_id=fresh.session)
+    assert sorted(await fresh.state()) == sorted([f"{scope}:{key}" for key in keys for scope in ("user", "app")])
+
+
+async def test_the_state_of_parallel_tools_is_merged_in_the_order_of_their_calls(run: MakeRunner) -> None:
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def one(tool_context: ToolContext) -> str:
+        await second.wait()
+        tool_context.state.update({"winner": "one", "one": 1})
+        first.set()
+        return "one"
+
+    async def two(tool_context: ToolContext) -> str:
+        tool_context.state.update({"winner": "two", "two": 2})
+        second.set()
+        await first.wait()
+        return "two"
+
+    model = ScriptedModel([call("one"), call("two")], "Both.")
+    chat = Chat(run(Agent("worker", model, tools=[one, two])))
+    await chat.say("Go")
+    assert await chat.state() == {"winner": "two", "one": 1, "two": 2}
+
+
+@pytest.mark.parametrize("value", [object(), math.nan, "\ud800", {"deep": {1, 2}}])
+async def test_state_that_cannot_be_stored_is_the_tools_error(run: MakeRunner, value: object) -> None:
+    async def smuggle(tool_context: ToolContext) -> str:
+        tool_context.actions.state_delta["x"] = value  # type: ignore[assignment]  # past the check of `state[...]`
+        return "done"
+
+    await outcome(run, smuggle, gated=False)
+
+
+async def test_state_and_instruction_see_each_other(run: MakeRunner) -> None:
+    seen: list[str] = []
+
+    def instruct(context: object) -> str:
+        seen.append(str(context.state.get("temp:mood")))  # type: ignore[attr-defined]
+        return "Be kind."
+
+    def set_mood(tool_context: ToolContext) -> str:
+        tool_context.state["temp:mood"] = "calm"
+        return "set"
+
+    model = ScriptedModel(call("set_mood"), "Calm.", "Later.")
+    chat = Chat(run(Agent("worker", model, instruction=instruct, tools=[set_mood])))
+    await chat.say("Hello")
+    await chat.say("Hello again")
+    assert seen == ["None", "calm", "None"]
+
+
+# Context
+
+
+async def test_a_tool_knows_who_asks_and_which_call_it_is(run: MakeRunner, app: str) -> None:
+    def who(tool_context: ToolContext) -> JsonObject:
+        return {
+            "user": tool_context.user_id,
+            "session": tool_context.session_id,
+            "agent": tool_context.agent_name,
+            "call": tool_context.function_call_id,
+            "key": tool_context.idempotency_key,
+            "invocation": tool_context.invocation_id,
+            "attempt": tool_context.attempt,
+        }
+
+    model = ScriptedModel(call("who"), "You.")
+    chat = Chat(run(Agent("worker", model, tools=[who])))
+    heard = await chat.say("Who am I?")
+    (asked,) = heard.events[0].calls()
+    assert heard.result("who") == {
+        "user": chat.user,
+        "session": chat.session,
+        "agent": "worker",
+        "call": asked.id,
+        "key": f"{app}/{chat.user}/{chat.session}/{asked.id}",
+        "invocation": heard.events[0].invocation_id,
+        "attempt": 1,
+    }
+
+
+# Time
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Opened at the end whatever happens, since a thread cannot be ended from outside."""
+    opened = threading.Event()
+    yield opened
+    opened.set()
+
+
+async def test_a_slow_sync_tool_stops_nobody_else(run: MakeRunner, gate: threading.Event) -> None:
+    def slow() -> str:
+        gate.wait()
+        return "at last"
+
+    model = ScriptedModel(call("slow"), "Quick answer.", "Slow answer.")
+    runner = run(Agent("worker", model, tools=[slow]))
+    slow_chat, other = Chat(runner), Chat(runner)
+    working = asyncio.create_task(slow_chat.say("Go"))
+    while not model.requests:
+        await asyncio.sleep(0)
+    assert (await other.say("Hello")).texts == ["Quick answer."]
+    assert not working.done()
+    gate.set()
+    assert (await working).result("slow") == {"result": "at last"}
+
+
+async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> None:
+    running = asyncio.Event()
+
+    async def long() -> str:
+        running.set()
+        await asyncio.sleep(1.0)  # its work: more than three terms
+        log.append("ended")
+        return "done"
+
+    model = ScriptedModel(call("long"), "Done.", "Hello.")
+    agent = Agent("worker", model, tools=[FunctionTool(long, require_confirmation=True)])
+    database = await open_store(store)
+    try:
+        one, other = (Runner(agent, database, app_name=app, lease_term=0.3) for _ in range(2))
+        chat = Chat(one)
+        request = (await chat.say("Go")).request
+        working = asyncio.create_task(chat.approve(request))
+        await running.wait()
+        assert (await Chat(other, chat.session).say("Hello")).texts == ["Hello."]
+        assert log == ["ended"]
+        assert (await working).texts == ["Done."]
+        await one.close()
+        await other.close()
+    finally:
+        await database.close()

@@ -1,0 +1,385 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Column, Float, MetaData, String, Table, insert, select, update
+
+from runtime.errors import Busy, StoreError
+from runtime.store.database import Database, Tx, for_update
+from runtime.store.lease import (
+    Lease,
+    LeaseLost,
+    claim,
+    free,
+    holds,
+    lease_columns,
+    release,
+    remaining,
+    renew,
+    try_lease,
+    wait_for_lease,
+)
+from tests.support.kill import child, here
+from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.watched import Watched, When
+
+metadata = MetaData()
+desks = Table("desks", metadata, Column("name", String, primary_key=True), *lease_columns(), Column("due", Float))
+MINE = desks.c.name == "mine"
+
+
+def create(tx: Tx) -> None:
+    metadata.create_all(tx.connection)
+    tx.execute(insert(desks), [{"name": "mine", "due": 1.0}, {"name": "other", "due": 2.0}])
+
+
+def due_is(tx: Tx, new: float | None = None) -> float:
+    """Sets it, if there is something to set."""
+    if new is not None:
+        tx.execute(update(desks).where(MINE).values(due=new))
+    due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
+    return due
+
+
+@dataclass
+class Clock:
+    time: float = 1_795_000_000.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def store(database_url: str, clock: Clock) -> AsyncIterator[Database]:
+    database = await Database.open(database_url, clock=clock)
+    await database.run(create)
+    yield database
+    await database.close()
+
+
+async def test_of_many_that_claim_one_gets_it(store: Database) -> None:
+    tokens = await asyncio.gather(*(store.run(claim, desks, MINE, term=30) for _ in range(30)))
+    assert len([token for token in tokens if token is not None]) == 1
+
+
+async def test_another_row_is_another_lease(store: Database) -> None:
+    assert await store.run(claim, desks, MINE, term=30)
+    assert await store.run(claim, desks, desks.c.name == "other", term=30)
+    assert await store.run(claim, desks, desks.c.name == "nobody's", term=30) is None
+
+
+async def test_a_lease_is_for_one_row(store: Database) -> None:
+    with pytest.raises(ValueError, match="a lease is for one row, and this condition names 2"):
+        await store.run(claim, desks, desks.c.due > 0, term=30)
+    assert await store.run(claim, desks, MINE, term=30)
+
+
+async def test_a_released_row_can_be_claimed_at_once(store: Database) -> None:
+    token = await store.run(claim, desks, MINE, term=30)
+    assert token is not None
+    assert await store.run(holds, desks, MINE, token)
+    assert await store.run(release, desks, MINE, token)
+    assert not await store.run(holds, desks, MINE, token)
+    assert not await store.run(renew, desks, MINE, token, term=30)
+    assert not await store.run(release, desks, MINE, token)
+    assert await store.run(claim, desks, MINE, term=30) not in (None, token)
+
+
+async def test_a_lease_lapses_by_time_and_a_renewed_one_later(store: Database, clock: Clock) -> None:
+    token = await store.run(claim, desks, MINE, term=30)
+    assert token is not None
+    clock.time += 29
+    assert await store.run(claim, desks, MINE, term=30) is None
+    assert await store.run(renew, desks, MINE, token, term=30)
+    assert await store.read(remaining, desks, MINE, token) == 30
+    clock.time += 29
+    assert await store.run(claim, desks, MINE, term=30) is None
+    clock.time += 1
+    assert await store.run(claim, desks, MINE, term=30) is not None
+    assert not await store.run(renew, desks, MINE, token, term=30)
+    assert not await store.run(release, desks, MINE, token)
+    assert await store.read(remaining, desks, MINE, token) is None
+
+
+async def test_who_is_late_may_still_write_while_nobody_else_has_claimed(store: Database, clock: Clock) -> None:
+    """The result of a tool that did run is worth more than a term."""
+    token = await store.run(claim, desks, MINE, term=30)
+    assert token is not None
+    clock.time += 1000
+    assert await store.run(holds, desks, MINE, token)
+    assert await store.run(renew, desks, MINE, token, term=30)
+    assert await store.run(claim, desks, MINE, term=30) is None
+
+
+async def test_nobody_claims_between_the_check_and_the_commit(store: Database, clock: Clock) -> None:
+    token = await store.run(claim, desks, MINE, term=30)
+    assert token is not None
+    clock.time += 1000
+    inside = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def write_as_holder(tx: Tx) -> bool:
+        held = holds(tx, desks, MINE, token)
+        loop.call_soon_threadsafe(inside.set)
+        if tx.dialect == "postgresql":
+            tx.connection.exec_driver_sql("SELECT pg_sleep(0.1)")
+        tx.execute(update(desks).where(MINE).values(due=7.0))
+        return held
+
+    def claim_and_look(tx: Tx) -> tuple[str | None, float]:
+        claimed = claim(tx, desks, MINE, term=30)
+        due: float = tx.execute(select(desks.c.due).where(MINE)).scalar_one()
+        return claimed, due
+
+    writing = asyncio.create_task(store.run(write_as_holder))
+    await inside.wait()
+    claimed, due = await store.run(claim_and_look)
+    assert await writing
+    assert claimed is not None
+    assert due == 7.0
+
+
+async def test_a_worker_finds_the_rows_that_are_free(store: Database, clock: Clock) -> None:
+    def free_desks(tx: Tx) -> list[str]:
+        return list(tx.execute(select(desks.c.name).where(free(desks, tx.now())).order_by(desks.c.due)).scalars())
+
+    assert await store.read(free_desks) == ["mine", "other"]
+    await store.run(claim, desks, MINE, term=30)
+    assert await store.read(free_desks) == ["other"]
+    clock.time += 30
+    assert await store.read(free_desks) == ["mine", "other"]
+
+
+@pytest.fixture
+async def lively(database: Database) -> Database:
+    """A store whose clock runs."""
+    await database.run(create)
+    return database
+
+
+async def test_a_kept_lease_outlives_its_term(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE, topic="desk", term=0.3)
+    assert lease is not None
+    async with lease:
+        with pytest.raises(Busy, match=r"did not finish within 0\.7 seconds\. Nothing was changed"):
+            await wait_for_lease(lively, desks, MINE, topic="desk", patience=0.7, poll=0.05)
+        await lease.sure()
+        assert not lease.lost.is_set()
+    assert await try_lease(lively, desks, MINE) is not None
+
+
+async def test_who_waits_gets_it_when_it_is_released(lively: Database) -> None:
+    first = await wait_for_lease(lively, desks, MINE, topic="desk", patience=1)
+    waiting = asyncio.create_task(wait_for_lease(lively, desks, MINE, topic="desk", patience=30, poll=30))
+    async with first:
+        assert await try_lease(lively, desks, MINE) is None
+    second = await asyncio.wait_for(waiting, 10)
+    assert second.token != first.token
+    await second.sure()
+    with pytest.raises(LeaseLost):
+        await first.sure()
+
+
+async def test_of_a_crowd_that_waits_each_gets_its_turn(lively: Database) -> None:
+    inside: list[int] = []
+    most = 0
+
+    async def work(number: int) -> None:
+        nonlocal most
+        async with await wait_for_lease(lively, desks, MINE, topic="desk", patience=30):
+            inside.append(number)
+            most = max(most, len(inside))
+            await lively.read(lambda tx: tx.now())
+            inside.remove(number)
+
+    await asyncio.gather(*(work(number) for number in range(12)))
+    assert most == 1
+
+
+async def test_a_stolen_lease_is_noticed(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE, term=0.3)
+    assert lease is not None
+    async with lease:
+        await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
+        with pytest.raises(LeaseLost):
+            await lease.sure()
+        assert lease.lost.is_set()
+    assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
+
+
+async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE, term=0.3)
+    assert lease is not None
+    async with lease:
+        await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
+        await asyncio.wait_for(lease.lost.wait(), 10)
+
+
+async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database, clock: Clock) -> None:
+    lease = await try_lease(store, desks, MINE, term=30)
+    assert lease is not None
+    clock.time += 25
+    await lease.sure()
+    assert await store.read(remaining, desks, MINE, lease.token) == 30
+
+
+async def test_a_lease_that_lapsed_and_that_nobody_took_is_renewed_and_goes_on(store: Database, clock: Clock) -> None:
+    """As after a process stood still: nobody else wants the row, so what was begun is finished."""
+    lease = await try_lease(store, desks, MINE, term=30)
+    assert lease is not None
+    async with lease:
+        clock.time += 1000
+        assert await lease.run(due_is, 7.0) == 7.0
+        await lease.sure()
+        assert not lease.lost.is_set()
+        assert await store.read(remaining, desks, MINE, lease.token) == 30
+
+
+def test_an_answer_from_before_the_process_stood_still_is_not_believed(tmp_path: Path) -> None:
+    """It stood still between the store's answer and its own next step, and somebody else took the row."""
+
+    async def frozen(loop: Skipping) -> None:
+        asked: list[str] = []
+
+        async def freeze(when: When, what: str) -> None:
+            if (when, what) == ("after", "remaining"):
+                asked.append(what)
+                if len(asked) == 1:
+                    await loop.skip(31)
+                    assert await opened.run(claim, desks, MINE, term=30.0) is not None
+
+        opened = await Database.open(f"sqlite:///{tmp_path / 'x.db'}", clock=loop.wall)
+        await opened.run(create)
+        token = await opened.run(claim, desks, MINE, term=30.0)
+        assert token is not None
+        lease = Lease(Watched(opened, freeze), desks, MINE, token, term=30.0)
+        with pytest.raises(LeaseLost):
+            await lease.sure()
+        assert len(asked) == 2
+        await opened.close()
+
+    in_skipping_time(frozen)
+
+
+async def test_who_lost_the_lease_writes_nothing(store: Database, clock: Clock) -> None:
+    lease = await try_lease(store, desks, MINE, term=30)
+    assert lease is not None
+    async with lease:
+        clock.time += 30
+        async with await wait_for_lease(store, desks, MINE, topic="desk", patience=1) as next_one:
+            with pytest.raises(LeaseLost):
+                await lease.run(due_is, 7.0)
+            assert lease.lost.is_set()
+            with pytest.raises(LeaseLost):
+                await lease.sure()
+            assert await next_one.run(due_is) == 1.0
+
+
+async def test_the_check_comes_after_what_the_transaction_locks(postgres_url: str) -> None:
+    """Whoever locks the rows in the usual order meets a holder that locks them in the same one: no deadlock."""
+    database = await Database.open(postgres_url)
+    await database.run(create)
+    other = desks.c.name == "other"
+
+    def both(tx: Tx) -> None:
+        """`other` first, as a session comes before its confirmation."""
+        tx.execute(for_update(select(desks.c.due).where(other))).one()
+        tx.execute(for_update(select(desks.c.due).where(MINE))).one()
+
+    def the_first(tx: Tx) -> None:
+        tx.execute(for_update(select(desks.c.due).where(other))).one()
+
+    lease = await try_lease(database, desks, MINE)
+    assert lease is not None
+    async with lease:
+        await asyncio.gather(*(work for _ in range(100) for work in (database.run(both), lease.run(the_first))))
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    assert await database.read(lambda tx: tx.connection.exec_driver_sql(deadlocks).scalar_one()) == 0
+    await database.close()
+
+
+async def test_a_lease_is_given_back_as_soon_as_the_store_is_there_again(database: Database) -> None:
+    """Not left to lapse: until then nobody could go on with the row."""
+    await database.run(create)
+    away = 3
+
+    async def trouble(when: str, what: str) -> None:
+        nonlocal away
+        if (when, what) == ("before", "release") and away:
+            away -= 1
+            raise StoreError("away")
+
+    lease = await try_lease(Watched(database, trouble), desks, MINE, term=600)
+    assert lease is not None
+    async with lease:
+        pass
+    assert away == 0
+    assert await try_lease(database, desks, MINE) is not None
+
+
+async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
+    database_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = await Database.open(database_url)
+    await database.run(create)
+    lease = await try_lease(database, desks, MINE, term=0.3)
+    assert lease is not None
+    async with lease:
+        await database.close()
+        with pytest.raises(StoreError):
+            await lease.sure()
+    assert "A lease was not released, and is left to lapse: The store is closed." in caplog.messages
+
+
+async def test_who_is_cancelled_while_claiming_leaves_no_lease_behind(lively: Database) -> None:
+    claiming = asyncio.create_task(try_lease(lively, desks, MINE))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    claiming.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+    assert await try_lease(lively, desks, MINE) is not None
+
+
+async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE)
+    assert lease is not None
+    async with lease:
+        await lively.run(release, desks, MINE, lease.token)
+        lease.stop()
+        next_one = await try_lease(lively, desks, MINE)
+        assert next_one is not None
+    await next_one.sure()
+    assert not lease.lost.is_set()
+
+
+async def hold_for_ever(url: str) -> None:
+    database = await Database.open(url)
+    lease = await try_lease(database, desks, MINE, term=0.3)
+    assert lease is not None
+    async with lease:
+        here("holding")
+
+
+async def test_a_killed_process_keeps_nothing(database_url: str) -> None:
+    database = await Database.open(database_url)
+    await database.run(create)
+    await database.close()
+    async with child(hold_for_ever, database_url) as process:
+        await process.reached("holding")
+        process.kill()
+        await process.gone()
+    database = await Database.open(database_url)
+    lease = await wait_for_lease(database, desks, MINE, topic="desk", patience=10, poll=0.05)
+    assert isinstance(lease, Lease)
+    await lease.release()
+    await database.close()

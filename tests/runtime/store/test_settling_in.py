@@ -1,0 +1,77 @@
+"""Who starts where nobody is finds no lease in the way; who starts beside others leaves theirs alone."""
+
+from __future__ import annotations
+
+from sqlalchemy import func, select, text
+
+from runtime.store.database import Database, Tx
+from runtime.store.open import open_store
+from runtime.store.records import SessionId
+from runtime.store.sessions import claim, create
+from tests.support.kill import child, here
+
+NAME = SessionId("lab", "ann", "s1")
+
+
+async def works_on_it(url: str) -> None:
+    """In the child."""
+    database = await open_store(url)
+    await database.run(create, NAME, "lab", {})
+    await database.run(claim, NAME, 30.0)
+    here("working")
+
+
+async def test_what_a_killed_process_worked_on_is_free_at_once(database_url: str) -> None:
+    async with child(works_on_it, database_url) as process:
+        await process.reached("working")
+        process.kill()
+        await process.gone()
+
+    database = await open_store(database_url)
+    try:
+        assert await database.run(claim, NAME, 30.0) is not None
+    finally:
+        await database.close()
+
+
+async def test_what_a_living_process_works_on_is_its_own(postgres_url: str) -> None:
+    async with child(works_on_it, postgres_url) as process:
+        await process.reached("working")
+
+        second = await open_store(postgres_url)
+        assert await second.run(claim, NAME, 30.0) is None
+
+        process.kill()
+        await process.gone()
+        third = await open_store(postgres_url)  # the second is there: leases lapse by time
+        assert await third.run(claim, NAME, 30.0) is None
+        await second.close()
+        await third.close()
+
+
+def others_there(tx: Tx) -> int:
+    locks = select(func.count()).select_from(text("pg_locks")).where(text("locktype = 'advisory' AND granted"))
+    return int(tx.execute(locks).scalar_one())
+
+
+def break_every_other_connection(tx: Tx) -> None:
+    own = "datname = current_database() AND pid <> pg_backend_pid()"
+    tx.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {own}"))
+
+
+async def test_that_it_is_there_is_said_again_after_every_reconnection(postgres_url: str) -> None:
+    first = await open_store(postgres_url)
+    watching = await Database.open(postgres_url)
+    assert await watching.read(others_there) == 1
+
+    await watching.run(break_every_other_connection)
+    while await watching.read(others_there) != 1:
+        await first.read(others_there)
+
+    alone: list[str] = []
+    second = await Database.open(postgres_url)
+    await second.settle_in(lambda _: alone.append("second"))
+    assert alone == []
+    await first.close()
+    await second.close()
+    await watching.close()

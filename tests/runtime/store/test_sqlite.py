@@ -1,0 +1,304 @@
+"""What is SQLite's own: the file, its lock, its readers, and a disk that is full."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Column, Integer, LargeBinary, MetaData, Table, exc, func, insert, select, text
+
+from runtime.errors import StoreError
+from runtime.store.database import Database, Tx
+from tests.support.group import together
+from tests.support.kill import child, here
+
+metadata = MetaData()
+parcels = Table(
+    "parcels",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+
+
+def create(tx: Tx) -> None:
+    metadata.create_all(tx.connection)
+
+
+def put(tx: Tx, number: int, size: int = 10) -> None:
+    tx.execute(insert(parcels), {"id": number, "content": b"x" * size})
+
+
+def count(tx: Tx) -> int:
+    n: int = tx.execute(select(func.count()).select_from(parcels)).scalar_one()
+    return n
+
+
+def bound_the_disk(tx: Tx) -> None:
+    """From here on the file can't grow by more than a few pages."""
+    pages: int = tx.connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+    tx.connection.exec_driver_sql(f"PRAGMA max_page_count={pages + 4}")
+
+
+async def test_a_full_disk_fails_the_whole_group_and_then_the_store_goes_on(sqlite_url: str) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    await database.run(bound_the_disk)
+    answers = await together(
+        database,
+        database.run(put, 1),
+        database.run(count),
+        database.run(put, 2, 1_000_000),
+        database.run(put, 3),
+    )
+    assert [type(answer) for answer in answers] == [StoreError] * 4
+    assert {str(answer) for answer in answers} == {
+        "SQLite could not do this (database or disk is full). Nothing of it was stored."
+    }
+    assert await database.read(count) == 0
+    await database.run(put, 4)
+    assert await database.read(count) == 1
+    await database.close()
+
+
+async def test_a_refusal_that_rests_on_what_was_not_stored_is_no_answer(sqlite_url: str) -> None:
+    """The second saw what the first wrote; when that is lost, "there already" would be a lie."""
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    await database.run(bound_the_disk)
+    _, refused, _ = await together(
+        database,
+        database.run(put, 1),
+        database.run(put, 1),
+        database.run(put, 2, 1_000_000),
+    )
+    assert isinstance(refused, StoreError)
+    await database.run(put, 1)
+    await database.close()
+
+
+async def test_a_commit_that_fails_fails_the_group(sqlite_url: str) -> None:
+    """A deferred constraint is looked at in the commit: nobody of the group has been told anything before."""
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    await database.run(
+        lambda tx: tx.execute(
+            text("CREATE TABLE labels (parcel REFERENCES parcels (id) DEFERRABLE INITIALLY DEFERRED)")
+        )
+    )
+    answers = await together(
+        database,
+        database.run(put, 1),
+        database.run(lambda tx: tx.execute(text("INSERT INTO labels VALUES (99)"))),
+    )
+    assert [str(answer) for answer in answers] == [
+        "SQLite could not do this (FOREIGN KEY constraint failed). Nothing of it was stored."
+    ] * 2
+    assert await database.read(count) == 0
+    await database.close()
+
+
+async def test_a_function_that_ends_the_transaction_is_found_out(sqlite_url: str) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    with pytest.raises(StoreError, match="ended from inside"):
+        await database.run(lambda tx: tx.connection.rollback())
+    await database.run(put, 1)
+    assert await database.read(count) == 1
+    await database.close()
+
+
+async def test_a_savepoint_left_open_is_taken_back_and_said(sqlite_url: str) -> None:
+    def leave_it_open(tx: Tx) -> None:
+        tx.connection.begin_nested()
+        put(tx, 1)
+
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    with pytest.raises(RuntimeError, match="left a savepoint of its own open"):
+        await database.run(leave_it_open)
+    await database.run(put, 1)
+    assert await database.read(count) == 1
+    await database.close()
+
+
+async def test_when_the_writer_breaks_nobody_waits_for_ever(sqlite_url: str) -> None:
+    def break_it(tx: Tx) -> None:
+        raw = tx.connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        raw.close()
+
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    answers = await asyncio.wait_for(together(database, database.run(put, 1), database.run(break_it)), 10)
+    assert {str(answer) for answer in answers} == {
+        "SQLite's writer broke (Cannot operate on a closed database.). Nothing of it was stored; "
+        "start this process anew."
+    }
+    with pytest.raises(StoreError, match="The store is closed"):
+        await database.run(put, 2)
+    assert await database.read(count) == 0
+    await database.close()
+
+
+async def test_those_that_wait_together_share_one_commit(sqlite_url: str) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    commits: list[str] = []
+
+    def watch(tx: Tx) -> None:
+        raw = tx.connection.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+        raw.set_trace_callback(lambda statement: commits.append(statement) if statement == "COMMIT" else None)
+
+    await database.run(watch)
+    commits.clear()
+    await together(database, *(database.run(put, number) for number in range(300)))
+    await database.close()
+    assert 2 <= len(commits) <= 3  # 256 and the rest; before them, perhaps, the one that held them up
+
+
+async def test_a_second_writer_is_refused_and_readers_are_not(sqlite_url: str, tmp_path: Path) -> None:
+    first = await Database.open(sqlite_url)
+    await first.run(create)
+    with pytest.raises(StoreError, match="already open for writing by process") as refused:
+        await Database.open(sqlite_url)
+    assert "use PostgreSQL to run several" in str(refused.value)
+
+    reader = await Database.open(sqlite_url, read_only=True)
+    assert await reader.read(count) == 0
+    await first.run(put, 1)
+    assert await reader.read(count) == 1
+    with pytest.raises(StoreError, match="opened for reading only"):
+        await reader.run(put, 2)
+    with pytest.raises(exc.OperationalError, match="readonly"):
+        await reader.read(put, 2)
+    await first.close()
+    assert await reader.read(count) == 1
+    await reader.close()
+
+    second = await Database.open(f"sqlite:///{tmp_path}/../{tmp_path.name}/store.db")
+    assert await second.read(count) == 1
+    await second.close()
+
+
+async def hold_the_store(url: str) -> None:
+    database = await Database.open(url)
+    await database.run(create)
+    here("open")
+    await database.close()
+
+
+async def test_the_lock_goes_with_its_process_even_when_that_is_killed(sqlite_url: str) -> None:
+    async with child(hold_the_store, sqlite_url) as process:
+        await process.reached("open")
+        with pytest.raises(StoreError, match=f"by process {process.pid}. "):
+            await Database.open(sqlite_url)
+        reader = await Database.open(sqlite_url, read_only=True)
+        assert await reader.read(count) == 0
+        await reader.close()
+        process.kill()
+        await process.gone()
+    database = await Database.open(sqlite_url)
+    assert await database.read(count) == 0
+    await database.close()
+
+
+async def test_a_reader_of_a_store_that_nobody_writes_to(sqlite_url: str) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    await database.run(put, 1)
+    await database.close()
+    reader = await Database.open(sqlite_url, read_only=True)
+    assert await reader.read(count) == 1
+    await reader.close()
+
+
+async def test_readers_do_not_wait_for_a_writer_that_takes_long(sqlite_url: str) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    go_on = threading.Event()
+    writing = asyncio.create_task(database.run(lambda _: go_on.wait()))
+    assert await asyncio.gather(*(database.read(count) for _ in range(20))) == [0] * 20
+    assert not writing.done()
+    go_on.set()
+    await writing
+    await database.close()
+
+
+async def test_files_that_are_no_store_get_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"There is no store at .*/store\.db yet"):
+        await Database.open(f"sqlite:///{tmp_path}/store.db", read_only=True)
+    assert list(tmp_path.iterdir()) == []
+
+    with pytest.raises(StoreError, match=r"missing/store\.db\.lock can't be written \(No such file"):
+        await Database.open(f"sqlite:///{tmp_path}/missing/store.db")
+
+    (tmp_path / "picture.db").write_bytes(b"GIF89a" * 1000)
+    for read_only in (False, True):
+        with pytest.raises(StoreError, match=r"picture\.db can't be .* as a SQLite store: file is not a database"):
+            await Database.open(f"sqlite:///{tmp_path}/picture.db", read_only=read_only)
+
+    (tmp_path / "directory.db").mkdir()
+    with pytest.raises(StoreError, match=r"directory\.db can't be opened as a SQLite store: unable to open"):
+        await Database.open(f"sqlite:///{tmp_path}/directory.db")
+
+
+async def test_a_damaged_file_gets_a_sentence(sqlite_url: str, tmp_path: Path) -> None:
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    for number in range(20):
+        await database.run(put, number, 3_000)
+    await database.close()
+    with (tmp_path / "store.db").open("r+b") as file:
+        file.seek(2 * 4096)
+        file.write(b"\xff" * 60_000)
+
+    database = await Database.open(sqlite_url)
+    for asking in (database.read, database.run):
+        with pytest.raises(StoreError, match="database disk image is malformed"):
+            await asking(lambda tx: tx.execute(select(parcels)).all())
+    await database.close()
+
+
+async def test_what_is_answered_is_on_the_disk(sqlite_url: str) -> None:
+    """The settings that a power cut asks about."""
+    database = await Database.open(sqlite_url)
+
+    def settings(tx: Tx) -> dict[str, object]:
+        names = ("journal_mode", "synchronous", "foreign_keys")
+        return {name: tx.connection.exec_driver_sql(f"PRAGMA {name}").scalar_one() for name in names}
+
+    assert await database.run(settings) == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+    await database.close()
+
+
+async def test_trouble_that_sqlite_tells_in_detail_is_trouble_of_the_store(sqlite_url: str) -> None:
+    """An index that misses a row: SQLITE_CORRUPT_INDEX, which is SQLITE_CORRUPT with more bits."""
+    path = sqlite_url.removeprefix("sqlite:///")
+
+    def run(*statements: str) -> list[tuple[object, ...]]:
+        connection = sqlite3.connect(path, isolation_level=None)
+        try:
+            return [tuple(row) for statement in statements for row in connection.execute(statement)]
+        finally:
+            connection.close()
+
+    index = "FROM sqlite_master WHERE name = 'named'"
+    run("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT)", "CREATE INDEX named ON things (name)")
+    ((root,),) = run(f"SELECT rootpage {index}")
+    run("PRAGMA writable_schema = ON", f"DELETE {index}")
+    run("INSERT INTO things VALUES (1, 'x')")
+    values = f"('index', 'named', 'things', {root}, 'CREATE INDEX named ON things (name)')"
+    run(
+        "PRAGMA writable_schema = ON",
+        f"INSERT INTO sqlite_master (type, name, tbl_name, rootpage, sql) VALUES {values}",
+    )
+
+    database = await Database.open(sqlite_url)
+    with pytest.raises(StoreError, match=r"SQLite could not do this .*malformed"):
+        await database.run(lambda tx: tx.execute(text("UPDATE things SET name = 'y' WHERE id = 1")))
+    await database.close()
