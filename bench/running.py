@@ -23,7 +23,7 @@ from bot.sandbox.server.server import FakeSlack
 from bot.slack.outbound.calls import Limits
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
 from runtime.jsontypes import JsonObject
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 
 CONFIG = """
 [agent]
@@ -44,7 +44,7 @@ def pay(order: str) -> JsonObject:
     return {"paid": order}
 
 
-def reply(request: ModelRequest) -> Line:
+def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     if any(last.responses()):
         return "Paid."

@@ -16,13 +16,13 @@ from blocks.view import (
     Argument,
     CardView,
     Face,
-    Grant,
+    GrantView,
     Notice,
     NotSealed,
     Parked,
     Paused,
     Unreachable,
-    Verdict,
+    VoteSide,
 )
 
 _OPEN = (Face.WAITING, Face.UNKNOWN)
@@ -96,7 +96,7 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
         case Face.DENIED:
             return say(words.DENIED_BY, people=people) if view.decided_by else say(words.DENIED)
         case Face.EXPIRED:
-            votes = words.votes(len(_users(view, Verdict.APPROVE)), view.quorum)
+            votes = words.votes(len(_users(view, VoteSide.APPROVE)), view.quorum)
             template = words.EXPIRED if view.expires_at is None else words.EXPIRED_AT
             return say(template, votes=votes, when=When(view.expires_at or 0))
         case Face.LAPSED:
@@ -162,14 +162,14 @@ def _voting(view: CardView, most: int) -> tuple[Span, ...]:
 
 
 def _votes(view: CardView) -> tuple[Span, ...]:
-    verdict = Verdict.RUN_AGAIN if view.face is Face.UNKNOWN else Verdict.APPROVE
+    verdict = VoteSide.RUN_AGAIN if view.face is Face.UNKNOWN else VoteSide.APPROVE
     users = _users(view, verdict)
-    count = (words.votes_again if verdict is Verdict.RUN_AGAIN else words.votes)(len(users), view.quorum)
+    count = (words.votes_again if verdict is VoteSide.RUN_AGAIN else words.votes)(len(users), view.quorum)
     bold = (Say(count, bold=True),)
     return say(words.VOTES_BY, votes=bold, people=by(users)) if users else bold
 
 
-def _users(view: CardView, verdict: Verdict) -> list[str]:
+def _users(view: CardView, verdict: VoteSide) -> list[str]:
     return [vote.user for vote in view.votes if vote.verdict is verdict]
 
 
@@ -231,7 +231,7 @@ def _around(view: CardView) -> tuple[Span, ...]:
     return _dotted(parts)
 
 
-def granted(grant: Grant) -> Line:
+def granted(grant: GrantView) -> Line:
     calls = calls_like(grant.tool, grant.on)
     return line(words.GRANT, grant=code(grant.id, 64), who=by(grant.by), calls=calls, when=When(grant.until))
 

@@ -16,7 +16,7 @@ from blocks import words
 from blocks.rich import Box, Line, Link, Piece, Quote, Say, Span, Supplied, User, When, line, name
 from blocks.text import right_to_left, seen, units
 from blocks.values import Shown, shown
-from blocks.view import ABSENT, Absent, Argument, CardView, Change, Face
+from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ def _say_arguments(view: CardView, drawing: _Drawing) -> None:
     _say_changes([change for change in view.diff if change.path not in own], drawing)
 
 
-def _say_values(arguments: Sequence[Argument], changed: Mapping[str, Change], drawing: _Drawing) -> None:
+def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff], drawing: _Drawing) -> None:
     for index, argument in enumerate(arguments):
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
@@ -167,7 +167,7 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span,
 
 
 def _say_value(
-    name: str, value: JsonValue | Absent, change: Change | None, drawing: _Drawing, *, runs: bool = True
+    name: str, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
 ) -> None:
     """`name value`, or `name old → new`; on lines of its own what does not go on one."""
     room, begin = drawing.room, _say_name(name, drawing, runs=runs)
@@ -195,7 +195,7 @@ def _code(value: Shown) -> Span:
 _CHANGES = 10
 
 
-def _say_changes(changes: Sequence[Change], drawing: _Drawing) -> None:
+def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
     """Differences deeper inside an argument: the value above is what runs, these say what is new about it."""
     if not changes:
         return
@@ -208,7 +208,7 @@ def _say_changes(changes: Sequence[Change], drawing: _Drawing) -> None:
         drawing.cut = True
 
 
-def differences(changes: Sequence[Change]) -> tuple[Piece, ...]:
+def differences(changes: Sequence[FieldDiff]) -> tuple[Piece, ...]:
     """A diff by itself, for the thread."""
     drawing = _Drawing(LIST)
     _say_changes(changes, drawing)

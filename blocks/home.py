@@ -30,7 +30,7 @@ from blocks.kit import (
 )
 from blocks.rich import Line, Link, Piece, Say, Supplied, When, line, name, rich, text
 from blocks.text import MESSAGE_TEXT
-from blocks.view import CardView, Face, Grant, HomeView
+from blocks.view import CardView, Face, GrantView, HomeView
 
 _WAITING, _ASKED, _GRANTS = 20, 8, 4
 _LISTED, _FEWEST = 10, 2
@@ -185,7 +185,7 @@ def _asked(view: CardView, version: int) -> list[Block]:
     return [item, *actions(row, _named("a.buttons", view, version))]
 
 
-def _grant(grant: Grant, version: int) -> list[Block]:
+def _grant(grant: GrantView, version: int) -> list[Block]:
     block = f"grant.{checked_id(grant.id)}.{version}"
     row = [revoke_button(grant.id, grant.tool)]
     return [rich([granted(grant)], block), *actions(row, f"{block}.buttons")]

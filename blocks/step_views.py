@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from blocks.view import NOBODY, Approvers, Argument, Change, Face
+from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
 
 
-class Told(StrEnum):
+class StepKind(StrEnum):
     """The steps that a thread is told of, by the names that they have in the ledger."""
 
     ASKED = "asked"
@@ -81,7 +81,7 @@ class StepView:
     """One line of the ledger, as a thread and a history tell it. `reason` and `text` are supplied."""
 
     seq: int
-    told: Told
+    told: StepKind
     at: int
     tool: str = ""
     who: str | None = None
@@ -93,7 +93,7 @@ class StepView:
     quorum: int = 1
     reason: str | None = None
     why: Why | None = None
-    changes: tuple[Change, ...] = ()
+    changes: tuple[FieldDiff, ...] = ()
     arguments: tuple[Argument, ...] = ()
     text: str | None = None
     seconds: float | None = None

@@ -27,7 +27,7 @@ from blocks.rich import (
     say,
     text,
 )
-from blocks.step_views import StepView, Told
+from blocks.step_views import StepKind, StepView
 from blocks.text import MESSAGE_TEXT, seen, units
 
 _PAGE = 2500
@@ -71,56 +71,56 @@ def told(step: StepView) -> tuple[Piece, ...]:
     return (Line(row), *differences(step.changes), *_arguments(step), *_said(step))
 
 
-_TEMPLATES: Mapping[Told, str] = {
-    Told.CALL_REFUSED: words.TOLD_CALL_REFUSED,
-    Told.ESCALATED: words.TOLD_ESCALATED,
-    Told.APPROVAL: words.TOLD_APPROVAL,
-    Told.EDITED: words.TOLD_EDITED,
-    Told.VOTE_REFUSED: words.TOLD_VOTE_REFUSED,
-    Told.VOTE_FELL: words.TOLD_VOTE_FELL,
-    Told.REAPPLIED: words.TOLD_REAPPLIED,
-    Told.APPROVED: words.TOLD_APPROVED,
-    Told.DENIED: words.TOLD_DENIED,
-    Told.EXPIRED: words.TOLD_EXPIRED,
-    Told.WITHDRAWN: words.TOLD_WITHDRAWN,
-    Told.LAPSED: words.TOLD_LAPSED,
-    Told.DONE: words.TOLD_DONE,
-    Told.FAILED: words.TOLD_FAILED,
-    Told.REFUSED: words.TOLD_REFUSED,
-    Told.ALTERED: words.TOLD_ALTERED,
-    Told.UNKNOWN: words.TOLD_UNKNOWN,
-    Told.RUN_AGAIN_VOTE: words.TOLD_RUN_AGAIN_VOTE,
-    Told.RUN_AGAIN: words.TOLD_RUN_AGAIN,
-    Told.NOBODY_KNOWS: words.TOLD_NOBODY_KNOWS,
-    Told.GRANTED: words.TOLD_GRANTED,
-    Told.GRANT_USED: words.TOLD_GRANT_USED,
-    Told.GRANT_REVOKED: words.TOLD_GRANT_REVOKED,
-    Told.PAUSED: words.TOLD_PAUSED,
-    Told.RESUMED: words.TOLD_RESUMED,
+_TEMPLATES: Mapping[StepKind, str] = {
+    StepKind.CALL_REFUSED: words.TOLD_CALL_REFUSED,
+    StepKind.ESCALATED: words.TOLD_ESCALATED,
+    StepKind.APPROVAL: words.TOLD_APPROVAL,
+    StepKind.EDITED: words.TOLD_EDITED,
+    StepKind.VOTE_REFUSED: words.TOLD_VOTE_REFUSED,
+    StepKind.VOTE_FELL: words.TOLD_VOTE_FELL,
+    StepKind.REAPPLIED: words.TOLD_REAPPLIED,
+    StepKind.APPROVED: words.TOLD_APPROVED,
+    StepKind.DENIED: words.TOLD_DENIED,
+    StepKind.EXPIRED: words.TOLD_EXPIRED,
+    StepKind.WITHDRAWN: words.TOLD_WITHDRAWN,
+    StepKind.LAPSED: words.TOLD_LAPSED,
+    StepKind.DONE: words.TOLD_DONE,
+    StepKind.FAILED: words.TOLD_FAILED,
+    StepKind.REFUSED: words.TOLD_REFUSED,
+    StepKind.ALTERED: words.TOLD_ALTERED,
+    StepKind.UNKNOWN: words.TOLD_UNKNOWN,
+    StepKind.RUN_AGAIN_VOTE: words.TOLD_RUN_AGAIN_VOTE,
+    StepKind.RUN_AGAIN: words.TOLD_RUN_AGAIN,
+    StepKind.NOBODY_KNOWS: words.TOLD_NOBODY_KNOWS,
+    StepKind.GRANTED: words.TOLD_GRANTED,
+    StepKind.GRANT_USED: words.TOLD_GRANT_USED,
+    StepKind.GRANT_REVOKED: words.TOLD_GRANT_REVOKED,
+    StepKind.PAUSED: words.TOLD_PAUSED,
+    StepKind.RESUMED: words.TOLD_RESUMED,
 }
 
 
 def _template(step: StepView) -> str:
     match step.told:
-        case Told.ASKED:
+        case StepKind.ASKED:
             return words.TOLD_ASKED_IN if step.channel else words.TOLD_ASKED
-        case Told.REMINDED:
+        case StepKind.REMINDED:
             return words.TOLD_REMINDED_WHO if step.until and approvers(step.approvers) else words.TOLD_REMINDED
-        case Told.BEGUN:
+        case StepKind.BEGUN:
             return words.TOLD_BEGUN_AGAIN if step.attempt > 1 else words.TOLD_BEGUN
-        case Told.ELSEWHERE:
+        case StepKind.ELSEWHERE:
             return words.TOLD_ELSEWHERE[step.yes]
-        case Told.SETTLED:
+        case StepKind.SETTLED:
             return words.TOLD_SETTLED[step.yes]
-        case Told.UNSEALED:
+        case StepKind.UNSEALED:
             return words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"])
-        case Told.VOTE_FELL if step.why is not None:
+        case StepKind.VOTE_FELL if step.why is not None:
             return words.TOLD_VOTE_FELL_WHY
-        case Told.WITHDRAWN if step.who is None:
+        case StepKind.WITHDRAWN if step.who is None:
             return words.TOLD_REMOVED
-        case Told.GRANT_REVOKED if step.who is None and step.people:
+        case StepKind.GRANT_REVOKED if step.who is None and step.people:
             return words.TOLD_GRANT_GIVER_LOST
-        case Told.GRANT_REVOKED if step.who is None:
+        case StepKind.GRANT_REVOKED if step.who is None:
             return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
     return _TEMPLATES[step.told]
 
@@ -146,19 +146,25 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
 def _took(step: StepView) -> str:
     if step.seconds is None:
         return ""
-    template = words.TOOK_UNTIL_FAILED if step.told is Told.FAILED else words.TOOK
+    template = words.TOOK_UNTIL_FAILED if step.told is StepKind.FAILED else words.TOOK
     return template.format(duration=words.duration(step.seconds))
 
 
 def _arguments(step: StepView) -> tuple[Piece, ...]:
     """The call, where there is no card that shows it."""
-    return values(step.arguments, LIST) if step.told in (Told.GRANT_USED, Told.CALL_REFUSED) else ()
+    return values(step.arguments, LIST) if step.told in (StepKind.GRANT_USED, StepKind.CALL_REFUSED) else ()
 
 
 def _said(step: StepView) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))
-    if step.text and step.told in (Told.DONE, Told.FAILED, Told.REFUSED, Told.ALTERED, Told.ELSEWHERE):
+    if step.text and step.told in (
+        StepKind.DONE,
+        StepKind.FAILED,
+        StepKind.REFUSED,
+        StepKind.ALTERED,
+        StepKind.ELSEWHERE,
+    ):
         said.append(Box(seen(step.text, _SAID, _LINES, keep="\n\t").text))
     return said

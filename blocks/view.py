@@ -1,7 +1,8 @@
 """What there is to show, as data: ids, epoch seconds, JSON. Nothing in here is Slack markup, and nothing is a secret.
 
 Supplied strings, which an agent or a tool chose and nobody vouches for, stand in: `tool`, `agent`, `hint`,
-`Argument.name` and `.value`, `Change`, `result`, `error`, `reason`, `checks`. Everything else comes from our own rows.
+`Argument.name` and `.value`, `FieldDiff`, `result`, `error`, `reason`, `checks`. Everything else comes from our own
+rows.
 A value that the policy redacts must already be gone when a view is built: `masked` says where one was.
 """
 
@@ -50,7 +51,7 @@ class Argument:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FieldDiff:
     """One difference that an edit made. A path that is an argument's own name is drawn in that argument's place."""
 
     path: str
@@ -58,16 +59,16 @@ class Change:
     new: JsonValue | Absent
 
 
-class Verdict(StrEnum):
+class VoteSide(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     RUN_AGAIN = "run_again"
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class VoteView:
     user: str
-    verdict: Verdict
+    verdict: VoteSide
     at: int
 
 
@@ -91,7 +92,7 @@ NOBODY = Approvers()
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class GrantView:
     """A standing yes for later calls of this tool with these arguments, in one session, given by all who approved."""
 
     id: str
@@ -160,12 +161,12 @@ class CardView:
     approvers: Approvers = NOBODY
     escalated_to: Approvers | None = None
     quorum: int = 1
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[VoteView, ...] = ()
     expires_at: int | None = None
     start_by: int | None = None
 
     edited_by: str | None = None
-    diff: tuple[Change, ...] = ()
+    diff: tuple[FieldDiff, ...] = ()
 
     decided_by: tuple[str, ...] = ()
     decided_at: int | None = None
@@ -192,7 +193,7 @@ class CardView:
     withdrawable: bool = True
     confirm_dialog: bool = False
     grant_offer: GrantOffer | None = None
-    grant: Grant | None = None
+    grant: GrantView | None = None
 
     session_link: str | None = None
     """Where the conversation is, when the card stands somewhere else."""
@@ -212,7 +213,7 @@ class HomeView:
     asked: tuple[CardView, ...] = ()
     here: tuple[CardView, ...] = ()
     """`/approvals` only: what waits in this channel and is not the reader's to decide."""
-    grants: tuple[Grant, ...] = ()
+    grants: tuple[GrantView, ...] = ()
     more_waiting: int = 0
     more_asked: int = 0
     more_here: int = 0

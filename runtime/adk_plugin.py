@@ -41,7 +41,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from runtime.adk.reading import (
-    Asked,
+    AskedInSession,
     answers_in,
     asked,
     asked_about,
@@ -59,7 +59,7 @@ from runtime.adk.signing import (
     UNSIGNED,
     WORKFLOW_CONFIRMATION,
     Announcement,
-    Verdict,
+    SignedAnswer,
     announced,
     announcing,
     checked_secret,
@@ -151,12 +151,14 @@ class ConfirmationPlugin(BasePlugin):
                 log.warning("an answer to %s stands in session %s and was not signed: no run", given.id, session.id)
                 raise Forbidden(UNSIGNED)
 
-    def _is_signed(self, session: Session, about: Asked | None, confirmation: ToolConfirmation, nth: int) -> bool:
+    def _is_signed(
+        self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation, nth: int
+    ) -> bool:
         if not self.secrets:
             return True
         if about is None:
             return False
-        verdict = Verdict(
+        verdict = SignedAnswer(
             app=session.app_name,
             user=session.user_id,
             session=session.id,
@@ -191,7 +193,9 @@ class ConfirmationPlugin(BasePlugin):
         refused = self._refused(session, about, confirmation) or _another(tool, tool_args, about)
         return refused or _amended(tool_args, about, confirmation)
 
-    def _refused(self, session: Session, about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
+    def _refused(
+        self, session: Session, about: AskedInSession | None, confirmation: ToolConfirmation
+    ) -> dict[str, Any] | None:
         """Signatures are looked at once more: an answer may get into a session by other ways than a message."""
         nth = 0 if about is None else times_answered(session, about.request) - 1
         if not self._is_signed(session, about, confirmation, nth):
@@ -243,13 +247,13 @@ class ConfirmationPlugin(BasePlugin):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcing(told)}
 
 
-def _asked_by_node(tool_context: ToolContext) -> Asked | None:
+def _asked_by_node(tool_context: ToolContext) -> AskedInSession | None:
     """A workflow runs a tool under a call id of its own each time; the request is the node's."""
     node = getattr(tool_context, "node_path", None)
     return asked(tool_context.session, f"{WORKFLOW_CONFIRMATION}{node}") if node else None
 
 
-def _another(tool: BaseTool, tool_args: dict[str, Any], about: Asked | None) -> dict[str, Any] | None:
+def _another(tool: BaseTool, tool_args: dict[str, Any], about: AskedInSession | None) -> dict[str, Any] | None:
     """Refuses what is not the call that people were asked about, to the letter."""
     if about is None:
         return None
@@ -260,7 +264,9 @@ def _another(tool: BaseTool, tool_args: dict[str, Any], about: Asked | None) -> 
     return {"error": ANOTHER}
 
 
-def _amended(tool_args: dict[str, Any], about: Asked | None, confirmation: ToolConfirmation) -> dict[str, Any] | None:
+def _amended(
+    tool_args: dict[str, Any], about: AskedInSession | None, confirmation: ToolConfirmation
+) -> dict[str, Any] | None:
     """An edit replaces the arguments that it names."""
     try:
         tool_args.update((about.edit_in(confirmation) if about is not None else None) or {})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, MutableMapping
 from pydantic import BaseModel
 from pydantic_core import from_json, to_json
 
-from runtime.calls.call import Asked
+from runtime.calls.call import HeldRequest
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import EventActions, ToolConfirmation
@@ -111,7 +111,7 @@ class ToolContext(ReadonlyContext):
         self.idempotency_key = idempotency_key
         self.attempt = attempt
         self.tool_confirmation = tool_confirmation
-        self.asked: Asked | None = None
+        self.asked: HeldRequest | None = None
         self._request_id = request_id
 
     def request_confirmation(self, *, hint: str | None = None, payload: object = None) -> None:
@@ -126,7 +126,7 @@ class ToolContext(ReadonlyContext):
             schema, payload = payload.model_json_schema(), None
         elif isinstance(payload, BaseModel):
             schema = type(payload).model_json_schema()
-        self.asked = Asked(
+        self.asked = HeldRequest(
             request_id=self._request_id,
             hint=str(as_json(str(hint or ""))),
             payload=None if payload is None else as_json(payload),

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from bench.chaos.plan import TOOLS, Tool
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ModelResponse, ScriptedModel, ToolContext
 from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 
 LOG = "CHAOS_TOOL_LOG"
 
@@ -50,7 +50,7 @@ def _tool(made: Tool) -> FunctionTool:
     return FunctionTool(run, require_confirmation=True, idempotent=made.idempotent)
 
 
-def reply(request: ModelRequest) -> Line:
+def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     results = [f"{result.name} came to {canonical(result.response)}" for result in last.responses()]
     if results:

@@ -12,30 +12,30 @@ from collections.abc import Iterator, Sequence
 from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
-from blocks.step_views import Told
+from blocks.step_views import StepKind
 
 _TEMPLATES = {
-    Told.ASKED: (words.TOLD_ASKED, words.TOLD_ASKED_IN),
-    Told.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
-    Told.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
-    Told.APPROVAL: (words.TOLD_APPROVAL,),
-    Told.EDITED: (words.TOLD_EDITED,),
-    Told.VOTE_REFUSED: (words.TOLD_VOTE_REFUSED,),
-    Told.VOTE_FELL: (words.TOLD_VOTE_FELL,),
-    Told.APPROVED: (words.TOLD_APPROVED,),
-    Told.DENIED: (words.TOLD_DENIED,),
-    Told.EXPIRED: (words.TOLD_EXPIRED,),
-    Told.WITHDRAWN: (words.TOLD_WITHDRAWN,),
-    Told.LAPSED: (words.TOLD_LAPSED,),
-    Told.BEGUN: (words.TOLD_BEGUN, words.TOLD_BEGUN_AGAIN),
-    Told.DONE: (words.TOLD_DONE,),
-    Told.FAILED: (words.TOLD_FAILED,),
-    Told.REFUSED: (words.TOLD_REFUSED,),
-    Told.UNKNOWN: (words.TOLD_UNKNOWN,),
-    Told.SETTLED: tuple(words.TOLD_SETTLED.values()),
-    Told.RUN_AGAIN_VOTE: (words.TOLD_RUN_AGAIN_VOTE,),
-    Told.RUN_AGAIN: (words.TOLD_RUN_AGAIN,),
-    Told.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
+    StepKind.ASKED: (words.TOLD_ASKED, words.TOLD_ASKED_IN),
+    StepKind.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
+    StepKind.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
+    StepKind.APPROVAL: (words.TOLD_APPROVAL,),
+    StepKind.EDITED: (words.TOLD_EDITED,),
+    StepKind.VOTE_REFUSED: (words.TOLD_VOTE_REFUSED,),
+    StepKind.VOTE_FELL: (words.TOLD_VOTE_FELL,),
+    StepKind.APPROVED: (words.TOLD_APPROVED,),
+    StepKind.DENIED: (words.TOLD_DENIED,),
+    StepKind.EXPIRED: (words.TOLD_EXPIRED,),
+    StepKind.WITHDRAWN: (words.TOLD_WITHDRAWN,),
+    StepKind.LAPSED: (words.TOLD_LAPSED,),
+    StepKind.BEGUN: (words.TOLD_BEGUN, words.TOLD_BEGUN_AGAIN),
+    StepKind.DONE: (words.TOLD_DONE,),
+    StepKind.FAILED: (words.TOLD_FAILED,),
+    StepKind.REFUSED: (words.TOLD_REFUSED,),
+    StepKind.UNKNOWN: (words.TOLD_UNKNOWN,),
+    StepKind.SETTLED: tuple(words.TOLD_SETTLED.values()),
+    StepKind.RUN_AGAIN_VOTE: (words.TOLD_RUN_AGAIN_VOTE,),
+    StepKind.RUN_AGAIN: (words.TOLD_RUN_AGAIN,),
+    StepKind.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
 }
 _FIRST_SIGNS = {template[0] for templates in _TEMPLATES.values() for template in templates}
 
@@ -46,7 +46,7 @@ def _is_ours(line: str) -> bool:
 
 
 def _told(story: Story, entry: Entry) -> re.Pattern[str] | None:
-    templates = _TEMPLATES.get(Told(entry.kind)) if entry.kind in set(Told) else None
+    templates = _TEMPLATES.get(StepKind(entry.kind)) if entry.kind in set(StepKind) else None
     if templates is None:
         return None
     who = f"@{story.history.names.get(entry.who, '')}"

@@ -10,12 +10,24 @@ from contextlib import suppress
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.edits import amended
-from bot.confirmation.effects import Answer, Delivery, Settlement, Word
+from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.confirmation.outcome import Seen
+from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
-from bot.hosts.host import Altered, Attachment, Host, HostAnswer, Look, Lost, Piece, Refused, Said, Unreachable, Words
+from bot.hosts.host import (
+    Altered,
+    Attachment,
+    Host,
+    HostAnswer,
+    Look,
+    Lost,
+    Piece,
+    RefusedByHost,
+    Said,
+    Unreachable,
+    UserWords,
+)
 from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter
@@ -40,7 +52,7 @@ class Deliveries:
         letter = letters[0]
         if letter.kind == "words":
             since = await self._begun_before(session, letter)
-            told = Words(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
+            told = UserWords(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
             return self._host.say(session.session, told)
         if letter.kind not in ANSWERS:
             return await self._settlement(session, letter)
@@ -66,7 +78,7 @@ class Deliveries:
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
             said, altered = None if lost.may_have_run else str(lost), isinstance(lost, Altered)
-            await self._lease.run(see, row.id, Seen(kind=kind, text=said, altered=altered))
+            await self._lease.run(see, row.id, HostReport(kind=kind, text=said, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
         """When it was first tried to tell this, if it was."""
@@ -85,7 +97,7 @@ class Deliveries:
                 since=await self._begun_before(session, letter),
             )
         row, delivery = await self._decision(letter)
-        assert isinstance(delivery, Answer)
+        assert isinstance(delivery, AnswerDelivery)
         handed = seconds(row.handed_at)
         if delivery.confirmed:
             looked_at = await self._may_begin(row, delivery)
@@ -108,8 +120,8 @@ class Deliveries:
 
     async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
         row, delivery = await self._decision(letter)
-        assert isinstance(delivery, Settlement)
-        again = delivery.word is Word.RUN_AGAIN
+        assert isinstance(delivery, SettlementDelivery)
+        again = delivery.word is WhatHappened.RUN_AGAIN
         if again:
             looked_at = await self._may_begin(row, delivery)
             if looked_at is None:
@@ -143,7 +155,7 @@ class Deliveries:
             if rest > 0:
                 raise NotNow(rest, "It was sent before, and may still arrive.")
             await self._lease.run(never_arrived, row.id)
-        elif patience and isinstance(delivery, Answer):
+        elif patience and isinstance(delivery, AnswerDelivery):
             look = await self._host.look(row.asked.session)
             if _known(row, look) and not _open(row, look):
                 return None  # somebody else answered it; what came of it is copied
@@ -158,7 +170,7 @@ class Deliveries:
         return handed
 
 
-def _run_again(row: Confirmation, delivery: Settlement, letter: Letter) -> HostAnswer:
+def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) -> HostAnswer:
     """The approval for one more attempt."""
     asked = row.asked
     return HostAnswer(
@@ -176,7 +188,7 @@ def _run_again(row: Confirmation, delivery: Settlement, letter: Letter) -> HostA
 
 def unreachable(letter: Letter, error: Unreachable) -> Said:
     """What the thread is told when a letter can't be delivered: that it is down, or why it does not take it."""
-    if isinstance(error, Refused):
+    if isinstance(error, RefusedByHost):
         return Said(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
     text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
     return Said(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
@@ -191,7 +203,7 @@ def _may_lapse(letter: Letter) -> bool:
     if letter.confirmation is None:
         return False
     delivery = delivery_from_json(json.dumps(letter.body))
-    return delivery.confirmed if isinstance(delivery, Answer) else delivery.word is Word.RUN_AGAIN
+    return delivery.confirmed if isinstance(delivery, AnswerDelivery) else delivery.word is WhatHappened.RUN_AGAIN
 
 
 def _mark(letter: Letter) -> str:

@@ -19,7 +19,7 @@ from bot.agents.progress import Showing, Stage
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.confirmation.outcome import Seen
+from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
 from bot.leasing.lease_loop import NotNow
@@ -239,7 +239,7 @@ class _Stretch:
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
             await self._lease.run(
-                see, row.id, Seen(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
+                see, row.id, HostReport(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
             )
         except Illegal as error:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells

@@ -84,7 +84,7 @@ class Head:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class LedgerLine:
     """`content` and `salt` are both `None` once purged. `confirmation` and `tool` stand in the header, to filter by.
 
     `sealed` is the keyed digest. Lines that were written before there was one have none.
@@ -123,7 +123,7 @@ def append(
     salt: str,
     confirmation: str | None = None,
     tool: str | None = None,
-) -> Line:
+) -> LedgerLine:
     """The chain's next line. The caller brings fresh randomness as `salt`, and content that is masked already.
 
     >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
@@ -135,7 +135,7 @@ def append(
     (True, False)
     """
     text = canonical(content)
-    line = Line(
+    line = LedgerLine(
         chain=chain,
         seq=head.seq + 1,
         at=at,
@@ -153,11 +153,11 @@ def append(
     return replace(line, sealed=keys.line.of(line.hash))
 
 
-def is_sealed(line: Line, keys: LedgerKeys) -> bool:
+def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
     return line.sealed is not None and keys.line.matches(line.hash, line.sealed)
 
 
-def line_hash(line: Line) -> str:
+def line_hash(line: LedgerLine) -> str:
     header: JsonObject = {
         "v": 1,
         "chain": line.chain,
@@ -172,12 +172,12 @@ def line_hash(line: Line) -> str:
     return _sha256(canonical(header))
 
 
-def purged(line: Line) -> Line:
+def purged(line: LedgerLine) -> LedgerLine:
     """The line without what it told; its place in the chain stays."""
     return replace(line, content=None, salt=None)
 
 
-def fault(line: Line, before: Head) -> str | None:
+def fault(line: LedgerLine, before: Head) -> str | None:
     """What is wrong with a line in its chain, given the one before it; `None` when nothing is.
 
     This needs no secret: whoever can write to the database can make a line without a fault. See `is_sealed`.
@@ -197,7 +197,7 @@ def stamp(at: datetime) -> str:
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 
-def _content_stands(line: Line) -> bool:
+def _content_stands(line: LedgerLine) -> bool:
     return line.content is None or line.salt is None or digest(line.content, line.salt) == line.digest
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bot.audit.ledger import SYSTEM, LedgerKeys, Line, LineKind, digest, is_sealed, line_hash
+from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, digest, is_sealed, line_hash
 
 Span = tuple[int, int]
 """From one line's number to another's, both included."""
@@ -41,7 +41,7 @@ class Purges:
     spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, lines: Iterable[Line], keys: LedgerKeys) -> Purges:
+    def read(cls, lines: Iterable[LedgerLine], keys: LedgerKeys) -> Purges:
         """Of the purge lines among these, those that are as they were sealed."""
         spans: dict[str, list[Span]] = {}
         for line in lines:
@@ -53,7 +53,7 @@ class Purges:
         return any(first <= seq <= last for first, last in self.spans.get(chain, ()))
 
 
-def _told(line: Line, keys: LedgerKeys) -> Emptied:
+def _told(line: LedgerLine, keys: LedgerKeys) -> Emptied:
     if line.chain != SYSTEM or line.kind is not LineKind.PURGED or line.content is None or line.salt is None:
         return ()
     if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, keys):

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import groupby
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, VERSION, Anchor, Checkpoint, version_of
-from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, Line, fault, is_sealed
+from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, LedgerLine, fault, is_sealed
 from bot.audit.purges import Purges
 
 
@@ -108,7 +108,7 @@ class Sealed:
 
 
 def verify(
-    lines: Iterable[Line],
+    lines: Iterable[LedgerLine],
     sealed: Sealed,
     keys: LedgerKeys,
     *,
@@ -158,7 +158,7 @@ class _Look:
     unproven: Broken | None = None
     lengths: dict[str, int] = field(default_factory=dict)
 
-    def at(self, lines: Iterable[Line]) -> Broken | None:
+    def at(self, lines: Iterable[LedgerLine]) -> Broken | None:
         for chain, group in groupby(lines, key=lambda line: line.chain):
             self.chains += 1
             broken = self._chain(chain, group)
@@ -183,7 +183,7 @@ class _Look:
         number, chain, seq = gone
         return Broken(chain, seq, f"it is missing; checkpoint {number} was made over it")
 
-    def _chain(self, chain: str, lines: Iterator[Line]) -> Broken | None:
+    def _chain(self, chain: str, lines: Iterator[LedgerLine]) -> Broken | None:
         head = Head()
         claims = sorted(self.sealed.claims.get(chain, ()), key=lambda one: one.head.seq, reverse=True)
         for line in lines:
@@ -203,7 +203,7 @@ class _Look:
         self.lengths[chain] = head.seq
         return None
 
-    def _unproven(self, line: Line) -> str | None:
+    def _unproven(self, line: LedgerLine) -> str | None:
         from_before = line.sealed is None and line.seq <= self.sealed.unsealed_up_to.get(line.chain, 0)
         self.unsealed += from_before
         if not from_before and not is_sealed(line, self.keys):

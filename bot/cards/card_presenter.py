@@ -9,7 +9,7 @@ from datetime import datetime
 
 from blocks import view as shown
 from blocks.form import PAYLOAD, payload_fields
-from blocks.view import ABSENT, Absent, Argument, CardView, Change, Face
+from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 from bot.confirmation import edits
 from bot.confirmation.grants import LONGEST_SESSION, Grant
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
@@ -133,8 +133,8 @@ def face(state: State, outcome: OutcomeKind | None) -> Face:
     return _STATE_FACES[state] if outcome is None or denied_elsewhere else _OUTCOME_FACES[outcome]
 
 
-def grant_view(grant: Grant, redactor: Redactor) -> shown.Grant:
-    return shown.Grant(
+def grant_view(grant: Grant, redactor: Redactor) -> shown.GrantView:
+    return shown.GrantView(
         id=grant.id,
         tool=redactor.mask_text(grant.tool),
         by=tuple(person.user for person in grant.given_by),
@@ -192,12 +192,12 @@ def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...
     return masked_arguments(redactor, {one.name: one.value for one in fields})
 
 
-def _votes(row: Confirmation) -> tuple[shown.Vote, ...]:
-    kind, verdict = VoteKind.APPROVE, shown.Verdict.APPROVE
+def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
+    kind, verdict = VoteKind.APPROVE, shown.VoteSide.APPROVE
     if row.unknown:
-        kind, verdict = VoteKind.RUN_AGAIN, shown.Verdict.RUN_AGAIN
+        kind, verdict = VoteKind.RUN_AGAIN, shown.VoteSide.RUN_AGAIN
     first = {vote.voter: vote for vote in reversed(row.standing(kind))}
-    return tuple(shown.Vote(vote.voter.user, verdict, epoch(vote.stored_at)) for vote in reversed(first.values()))
+    return tuple(shown.VoteView(vote.voter.user, verdict, epoch(vote.stored_at)) for vote in reversed(first.values()))
 
 
 _SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
@@ -221,7 +221,7 @@ def _named(people: Iterable[Person]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(person.user for person in people))
 
 
-def _diff(row: Confirmation, redactor: Redactor) -> tuple[Change, ...]:
+def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """From what was asked to what would run."""
     first, now = row.revisions[0], row.revision
     if not row.asked.wants_payload:
@@ -231,14 +231,14 @@ def _diff(row: Confirmation, redactor: Redactor) -> tuple[Change, ...]:
     return _differences({PAYLOAD: first.payload}, {PAYLOAD: now.payload}, redactor)
 
 
-def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> tuple[Change, ...]:
+def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> tuple[FieldDiff, ...]:
     names = [name for name in dict.fromkeys((*before, *after)) if not redactor.hides(name)]
 
     def side(values: JsonObject, name: str) -> Json | Absent:
         return redactor.mask(values[name]).value if name in values else ABSENT
 
     return tuple(
-        Change(redactor.mask_text(name), side(before, name), side(after, name))
+        FieldDiff(redactor.mask_text(name), side(before, name), side(after, name))
         for name in names
         if name not in before or name not in after or canonical(before[name]) != canonical(after[name])
     )

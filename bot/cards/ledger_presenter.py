@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from blocks.step_views import Counted, StepView, Told, VerdictView, Why
-from blocks.view import ABSENT, NOBODY, Approvers, Argument, Change
-from bot.audit.ledger import Line, LineKind
+from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
+from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
+from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.card_presenter import approvers_view, epoch, face, readable
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.policy.approvers import Approver
@@ -18,12 +18,12 @@ from bot.slack.answers import obj, objects, text, texts
 from bot.store.repository import content_of
 from runtime.jsontypes import Json, JsonObject
 
-_TOLD = {kind.value: kind for kind in Told}
-_RESULTS = (Told.DONE, Told.FAILED, Told.REFUSED, Told.ALTERED)
-_SENTENCES = (Told.CALL_REFUSED, Told.REAPPLIED)
+_TOLD = {kind.value: kind for kind in StepKind}
+_RESULTS = (StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.ALTERED)
+_SENTENCES = (StepKind.CALL_REFUSED, StepKind.REAPPLIED)
 
 
-def step_view(line: Line, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
+def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
     """One line of the ledger; None for one that no thread tells, or whose content was purged.
 
     `link` leads to the card, where it stands somewhere else.
@@ -31,7 +31,7 @@ def step_view(line: Line, row: Confirmation | None = None, *, link: str | None =
     told, content = _TOLD.get(str(line.kind)), content_of(line)
     if told is None or content is None:
         return None
-    elsewhere = _card_channel(row) if told is Told.ASKED else None
+    elsewhere = _card_channel(row) if told is StepKind.ASKED else None
     return StepView(
         seq=line.seq,
         told=told,
@@ -44,7 +44,7 @@ def step_view(line: Line, row: Confirmation | None = None, *, link: str | None =
         attempt=_number(content.get("attempt"), 1),
         votes=_maybe(content.get("votes")) if "votes" in content else _standing(told, row),
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
-        reason=text(content.get("reason")) or None if told is Told.DENIED else _said(told, content),
+        reason=text(content.get("reason")) or None if told is StepKind.DENIED else _said(told, content),
         why=_why(obj(content.get("refusal")).get("reason")),
         changes=tuple(_change(change) for change in objects(content.get("diff"))),
         arguments=tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items()),
@@ -66,36 +66,36 @@ def _card_channel(row: Confirmation | None) -> str | None:
     return channels[0] if channels and row.asked.channel not in channels else None
 
 
-def _approvers(told: Told, content: JsonObject, row: Confirmation | None) -> Approvers:
-    if told is Told.ESCALATED:
+def _approvers(told: StepKind, content: JsonObject, row: Confirmation | None) -> Approvers:
+    if told is StepKind.ESCALATED:
         return approvers_view(Approver.parse(entry) for entry in texts(content.get("entries")))
-    if told is Told.REMINDED and row is not None:
+    if told is StepKind.REMINDED and row is not None:
         return approvers_view(row.policy.approvers)
     return NOBODY
 
 
-def _standing(told: Told, row: Confirmation | None) -> int | None:
+def _standing(told: StepKind, row: Confirmation | None) -> int | None:
     """Expiry and reminders are told with how many votes there were; the row knows."""
-    return len(row.approvals) if row is not None and told in (Told.EXPIRED, Told.REMINDED) else None
+    return len(row.approvals) if row is not None and told in (StepKind.EXPIRED, StepKind.REMINDED) else None
 
 
-def _said(told: Told, content: JsonObject) -> str | None:
+def _said(told: StepKind, content: JsonObject) -> str | None:
     """Why a call was refused to the agent at once, or why nobody is left who could decide."""
     return text(content.get("text")) or None if told in _SENTENCES else None
 
 
-def _text(told: Told, content: JsonObject, row: Confirmation | None) -> str | None:
+def _text(told: StepKind, content: JsonObject, row: Confirmation | None) -> str | None:
     said = text(content.get("text"))
-    if told is Told.UNSEALED:
+    if told is StepKind.UNSEALED:
         return said
     if told not in _RESULTS or not said:
         return None
     return readable(row.redactor, said) if row else said
 
 
-def _change(change: JsonObject) -> Change:
+def _change(change: JsonObject) -> FieldDiff:
     before: Json = change.get("before")
-    return Change(text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
+    return FieldDiff(text(change.get("name")), ABSENT if change.get("added") else before, change.get("after"))
 
 
 def _user(person: Json) -> str | None:

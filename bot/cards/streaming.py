@@ -23,7 +23,7 @@ from bot.cards import markdown
 from bot.hosts.host import Piece
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, Refused, SlackTrouble, Unsure
+from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left
 from bot.store.repository import Session, session_confirmations
@@ -91,7 +91,7 @@ class Voice:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if isinstance(trouble, Gone | Refused):
+            if isinstance(trouble, Gone | RefusedBySlack):
                 self._without_status.add(session.channel)
             log.info("no status is shown: %s", trouble)
             return False
@@ -173,7 +173,7 @@ class Voice:
             if session.channel not in self._without_streams:
                 try:
                     await self._start(lease, session, live, fresh)
-                except (Gone, Refused) as trouble:
+                except (Gone, RefusedBySlack) as trouble:
                     log.info("replies are edited instead of streamed: %s", trouble)
                     self._without_streams.add(session.channel)
             if live.ts is None:
@@ -206,7 +206,7 @@ class Voice:
             await self._sender.under(lease.sure).ask(
                 _at(session), STOP, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
             )
-        except (Gone, Refused) as trouble:
+        except (Gone, RefusedBySlack) as trouble:
             log.info("a stream had ended: %s", trouble)
 
     async def close_left(self, lease: Lease, session: Session) -> None:

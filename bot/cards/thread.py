@@ -14,7 +14,7 @@ from blocks.kit import Message
 from blocks.thread import story
 from blocks.verdict import agent_failed, notice_message
 from blocks.words import AGENT_FAILED
-from bot.audit.ledger import Line
+from bot.audit.ledger import LedgerLine
 from bot.cards import markdown
 from bot.cards.ledger_presenter import step_view
 from bot.cards.streaming import Voice
@@ -36,7 +36,9 @@ class Thread:
     def __init__(self, sender: Sender, voice: Voice | None = None) -> None:
         self._sender, self._voice = sender, voice
 
-    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Iterable[Confirmation]) -> int:
+    async def tell(
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
+    ) -> int:
         """The lines as one message, or as few as Slack's limits allow; the number of the last one told."""
         if not lines:
             return session.told_seq

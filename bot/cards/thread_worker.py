@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from bot.audit.ledger import Line
+from bot.audit.ledger import LedgerLine
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import Said
 from bot.leasing.lease_loop import NotNow
@@ -25,7 +25,9 @@ CARDS_FIRST = 0.5
 class Thread(Protocol):
     """The thread as the teller writes to it."""
 
-    async def tell(self, lease: Lease, session: Session, lines: Sequence[Line], rows: Sequence[Confirmation]) -> int:
+    async def tell(
+        self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
+    ) -> int:
         """Ledger lines as one message; the number of the last one told."""
         ...
 

@@ -10,7 +10,7 @@ from bot.commands.common import add_config, settings_of, tell
 from bot.config.settings import Settings
 from bot.operations.operate import operate, reapply_arguments, reapply_command, rules_of
 from bot.operations.reapply import Reapplied
-from bot.worker.worker import Asking
+from bot.worker.worker import PeopleLookup
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
@@ -44,7 +44,7 @@ async def _reapply(settings: Settings, *, dry_run: bool) -> JsonObject:
     return await operate(settings, "reapply", arguments, here, read_only=dry_run)
 
 
-def _people(settings: Settings, database: Database) -> Asking:
+def _people(settings: Settings, database: Database) -> PeopleLookup:
     """Whom to ask when no service runs that knows them already. Nothing is asked before it is needed."""
     from bot.slack.directory.directory import Directory
     from bot.slack.outbound.client import Sender

@@ -74,7 +74,7 @@ class Permitted:
     by: Approver | None = None
 
 
-Verdict = Permitted | Refusal
+Ruling = Permitted | Refusal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class Facts:
         return replace(self, account=self.others.get(other, Unresolved(other.user, "the account was not asked about")))
 
 
-def authorise(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
+def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     """Fails closed: only somebody for whom every question has a good answer is permitted.
 
     >>> lead = Person("T1", "U0LEAD")
@@ -186,7 +186,7 @@ def _barred(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
     return None
 
 
-def _named(policy: Policy, claim: Claim, facts: Facts) -> Verdict:
+def _named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     entries = may_decide(policy, claim.escalated)
     if not entries:
         return Refusal(reason=Reason.NO_APPROVERS)

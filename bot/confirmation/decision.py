@@ -16,8 +16,8 @@
 5. `outcomes.observe(row, seen, now)` with what the host says of the call, as often as one likes;
    `elsewhere(row, confirmed, now)` when the session was answered by another way.
 
-Each gives a `Change`: the new row, steps for ledger and thread, and, when something is decided, the `delivery` for the
-session's mailbox, which belongs into the same transaction.
+Each gives a `Transition`: the new row, steps for ledger and thread, and, when something is decided, the `delivery` for
+the session's mailbox, which belongs into the same transaction.
 
 >>> from datetime import UTC
 >>> from bot.confirmation.authorise import Facts
@@ -50,19 +50,19 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
-from bot.confirmation.effects import Answer, Step, Unsealed
+from bot.confirmation.effects import AnswerDelivery, Step, Unsealed
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, Withheld, granted
-from bot.confirmation.model import Asked, Confirmation, Outside, Revision, State, VoteKind
+from bot.confirmation.model import AskedCall, Confirmation, Outside, Revision, State, VoteKind
 from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.seals import with_decision, with_terms
-from bot.confirmation.states import Change, Event, Illegal, changed, decided
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed, decided
 from bot.policy.approvers import OPERATOR, SLACK, Person
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
 
 
-def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, now: datetime) -> Change:
+def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime) -> Transition:
     """A request is put to people under the policy that governs it, frozen as it is now."""
     check_json(asked.arguments, f"The call to {asked.tool}")
     check_json(asked.payload, f"The payload that {asked.tool} asks for")
@@ -96,20 +96,20 @@ def open_confirmation(confirmation_id: str, asked: Asked, policy: Policy, seal: 
         until=row.deadline,
         fingerprint=first.fingerprint,
     )
-    return Change(row=row, steps=(asking,))
+    return Transition(row=row, steps=(asking,))
 
 
-def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
+def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
     """The counted votes make the quorum: so many *people*, on the current revision."""
     voters = sealed_voters(row, VoteKind.APPROVE, seal)
     if len(voters) < row.policy.quorum:
-        raise Illegal(row, Event.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
+        raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
     amended = amendments(row)
     if amended and not row.asked.wants_payload and not row.asked.can_edit:
         wish = words.wanted_otherwise_to_model(row.asked.tool, amended)
-        return refuse(row, Event.DENY, LineKind.DENIED, now, voters[-1], wish)
+        return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, voters[-1], wish)
     grant = granted(row, now, seal)
-    row = decided(row, Event.APPROVE, now, by=voters[-1])
+    row = decided(row, ConfirmationEvent.APPROVE, now, by=voters[-1])
     row = replace(row, start_by=now + row.policy.start_within)
     if grant is not None:
         row = replace(row, grant_until=grant.until, grant_look_at=now + LOOKED_AT_EVERY)
@@ -128,13 +128,15 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Change:
         granting = told(row, LineKind.GRANTED, now)
         steps.append(replace(granting, people=grant.given_by, until=grant.until, grant=grant.id))
     payload = row.revision.payload if row.asked.wants_payload else amended
-    return Change(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
+    return Transition(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
 
 
-def let_through(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, now: datetime, grant: Grant) -> Change:
+def let_through(
+    confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime, grant: Grant
+) -> Transition:
     """A request that falls under a grant: approved as it comes, with nobody asked."""
     row = open_confirmation(confirmation_id, asked, policy, seal, now).row
-    row = decided(row, Event.APPROVE, now, by=grant.given_by[-1])
+    row = decided(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     step = replace(
@@ -147,25 +149,25 @@ def let_through(confirmation_id: str, asked: Asked, policy: Policy, seal: Seal, 
         fingerprint=row.revision.fingerprint,
         grant=grant.id,
     )
-    return Change(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
+    return Transition(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
 
 
-def revoke(row: Confirmation, now: datetime, by: Person) -> Change:
+def revoke(row: Confirmation, now: datetime, by: Person) -> Transition:
     """The grant that came with an approval ends; what it let through before stays approved."""
     if row.grant_until is None:
-        raise Illegal(row, Event.REVOKE)
+        raise Illegal(row, ConfirmationEvent.REVOKE)
     row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id)
-    return Change(row=row, steps=(step,), revoked_by=by)
+    return Transition(row=row, steps=(step,), revoked_by=by)
 
 
-def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Change:
+def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Transition:
     """It was found out whether the grant would let a call like its own through. One that would not, for a reason that
     does not pass by itself, ends for good: its card promises nothing that is not so."""
     if row.grant_until is None:
-        return Change(row=row)
+        return Transition(row=row)
     if why is None or why.for_now:
-        return Change(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
+        return Transition(row=replace(row, grant_look_at=now + LOOKED_AT_EVERY))
     ended = revoke(row, now, SLACK)
     people = () if why.giver is None else (why.giver,)
     ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
@@ -175,37 +177,37 @@ def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> C
     return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
 
 
-def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Change:
+def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Transition:
     """One Deny decides. `by` is `None` when the policies themselves leave nobody who could approve."""
-    return refuse(row, Event.DENY, LineKind.DENIED, now, by, reason)
+    return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, by, reason)
 
 
-def withdraw(row: Confirmation, now: datetime, by: Person) -> Change:
+def withdraw(row: Confirmation, now: datetime, by: Person) -> Transition:
     reason = words.BY_OPERATOR_TO_MODEL if by == OPERATOR else words.WITHDRAWN_TO_MODEL
-    return refuse(row, Event.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
+    return refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
 
 
-def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Change:
+def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:
     """Somebody answered the session by another way: an alarm, told once, whatever had been decided here."""
     if row.outside is not None:
-        return Change(row=row)
+        return Transition(row=row)
     step = replace(told(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
     if row.state is State.WAITING:
-        row = decided(row, Event.ANSWERED_ELSEWHERE, now)
+        row = decided(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
     row = changed(replace(row, outside=Outside(at=now, confirmed=confirmed)), now)
-    return Change(row=row, steps=(step,))
+    return Transition(row=row, steps=(step,))
 
 
 def refuse(
-    row: Confirmation, event: Event, line: LineKind, now: datetime, by: Person | None, reason: str | None
-) -> Change:
+    row: Confirmation, event: ConfirmationEvent, line: LineKind, now: datetime, by: Person | None, reason: str | None
+) -> Transition:
     """Every end but approval is a denial to the session, and carries its reason there."""
     row = decided(row, event, now, by=by, reason=reason)
     step = replace(told(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
-    return Change(row=row, steps=(step,), delivery=denial(row, reason))
+    return Transition(row=row, steps=(step,), delivery=denial(row, reason))
 
 
-def denial(row: Confirmation, reason: str | None) -> Answer:
+def denial(row: Confirmation, reason: str | None) -> AnswerDelivery:
     """What the session is told of a call that shall not run."""
     return _answer(row, False, reason=reason)
 
@@ -215,9 +217,9 @@ def told(row: Confirmation, kind: LineKind, now: datetime) -> Step:
     return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
 
 
-def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason: str | None = None) -> Answer:
+def _answer(row: Confirmation, confirmed: bool, *, payload: Json = None, reason: str | None = None) -> AnswerDelivery:
     current = row.revision
-    return Answer(
+    return AnswerDelivery(
         confirmed=confirmed,
         payload=payload,
         reason=reason,

@@ -52,7 +52,7 @@ class Step:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class AnswerDelivery:
     """What the request is answered with. `arguments` is the whole call that may run, bound by `fingerprint`.
 
     `payload` is what goes on the wire: of a call without a payload of its own, just the arguments that were edited.
@@ -77,7 +77,7 @@ class Unsealed(StrEnum):
     GRANT = "grant"
 
 
-class Word(StrEnum):
+class WhatHappened(StrEnum):
     """What people, or the clock, say of a call whose outcome is unknown."""
 
     HAPPENED = "it happened"
@@ -87,10 +87,10 @@ class Word(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement:
+class SettlementDelivery:
     """What the session is told of an unknown outcome; `run again` carries attempt and fingerprint like an answer."""
 
-    word: Word
+    word: WhatHappened
     attempt: int
     arguments: ExactObject
     payload: ExactJson = None
@@ -100,5 +100,5 @@ class Settlement:
     trace: str | None = None
 
 
-Delivery = Answer | Settlement
+Delivery = AnswerDelivery | SettlementDelivery
 """What goes into the session's mailbox."""

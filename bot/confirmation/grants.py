@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from bot.audit.fingerprint import Seal
 from bot.confirmation.authorise import Act, Claim, Facts, Reason, Refusal, authorise
 from bot.confirmation.exact_json import ExactObject
-from bot.confirmation.model import Asked, Confirmation, SessionKey, VoteKind
+from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
 from bot.policy.versioned import Reader, Unreadable, tagged, untagged
@@ -97,7 +97,7 @@ def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
     return grant.under(seal)
 
 
-def is_for(grant: Grant, asked: Asked, policy: Policy, now: datetime) -> bool:
+def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
     """Whether a call is one that the grant was given for. `policy` is the one that governs the call now."""
     if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload:
         return False
@@ -119,7 +119,9 @@ class Withheld:
         return self.refusal.reason is Reason.CANNOT_ASK
 
 
-def withheld(grant: Grant, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal) -> Withheld | None:
+def withheld(
+    grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+) -> Withheld | None:
     """What keeps a call from being let through, though the grant is for it; None: nothing. `rights` are what was found
     out of each giver for this very call; of whom nothing was found out gives nothing."""
     if not grant.is_sealed(seal):

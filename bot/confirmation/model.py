@@ -86,7 +86,7 @@ class SessionKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedCall:
     """The request as it came, and who stood behind it. Never changes."""
 
     session: SessionKey
@@ -123,7 +123,7 @@ class Asked:
             enterprise=self.enterprise,
         )
 
-    def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> Asked:
+    def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
         """The same person asks for it once more, with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
@@ -255,7 +255,7 @@ class Place:
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
     id: str
-    asked: Asked
+    asked: AskedCall
     policy: FrozenPolicy
     asked_at: datetime
     revisions: tuple[Revision, ...]

@@ -9,11 +9,20 @@ from bot.audit.fingerprint import Seal, same_seal
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import denial, elsewhere, told
-from bot.confirmation.effects import Answer, Delivery, Settlement, Word
+from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.seals import decision_stands, first_with, with_decision
 from bot.confirmation.seals import voters as sealed_voters
-from bot.confirmation.states import OUTCOMES, SEEN_BY_HOSTS, Change, Event, Illegal, again, became, changed
+from bot.confirmation.states import (
+    OUTCOMES,
+    SEEN_BY_HOSTS,
+    ConfirmationEvent,
+    Illegal,
+    Transition,
+    again,
+    became,
+    changed,
+)
 from bot.policy.approvers import Person
 from runtime.jsontypes import canonical
 
@@ -22,7 +31,7 @@ UNKNOWN_FOR = timedelta(hours=24)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class HostReport:
     """What the host says of the call: running, done, failed, refused or unknown."""
 
     kind: OutcomeKind
@@ -31,39 +40,39 @@ class Seen:
     altered: bool = False  # refused, because it was not the call that was approved
 
 
-def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> Change:
+def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> Transition:
     """The last look before a host gets an approval: it is the one decided on, for this attempt, and still in time.
 
     It is also, to the letter, what its approvers saw, and they did approve it. If somebody changed the database in
     between, the call is refused, and `handed_at` stays empty.
     """
     if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
-        raise Illegal(row, Event.BEGIN)
+        raise Illegal(row, ConfirmationEvent.BEGIN)
     if row.outcome is not None or row.handed_at is not None:
-        raise Illegal(row, Event.BEGIN, " a second time")
+        raise Illegal(row, ConfirmationEvent.BEGIN, " a second time")
     if row.start_by is None or now >= row.start_by:
-        raise Illegal(row, Event.BEGIN, f" after {row.start_by}")
+        raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
     bound = same_seal(delivery.fingerprint, row.decision.fingerprint)
     if not bound or not decision_stands(row, seal) or not _intact(row, delivery, seal):
         return _altered(row, now)
-    return Change(row=changed(replace(row, handed_at=now), now, visible=False))
+    return Transition(row=changed(replace(row, handed_at=now), now, visible=False))
 
 
-def take_back(row: Confirmation, now: datetime) -> Change:
+def take_back(row: Confirmation, now: datetime) -> Transition:
     """The host never got it: it may be given again, or lapse."""
     if row.handed_at is None or row.outcome is not None:
-        raise Illegal(row, Event.TAKE_BACK)
-    return Change(row=changed(replace(row, handed_at=None), now, visible=False))
+        raise Illegal(row, ConfirmationEvent.TAKE_BACK)
+    return Transition(row=changed(replace(row, handed_at=None), now, visible=False))
 
 
-def unreached(row: Confirmation, now: datetime) -> Change:
+def unreached(row: Confirmation, now: datetime) -> Transition:
     """The host can't be reached for what was approved: people see that it is tried again, or lapses."""
     if row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None or row.unreached:
-        return Change(row=row)
-    return Change(row=changed(replace(row, unreached=True), now))
+        return Transition(row=row)
+    return Transition(row=changed(replace(row, unreached=True), now))
 
 
-def observe(row: Confirmation, seen: Seen, now: datetime) -> Change:
+def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
     """Copies what the host says. Hearing it again changes nothing, nor does the echo of what people settled.
 
     A host that runs what was not approved here, or was not given to it yet, was answered by somebody else. Before an
@@ -73,39 +82,41 @@ def observe(row: Confirmation, seen: Seen, now: datetime) -> Change:
     if seen.kind not in SEEN_BY_HOSTS or row.state is State.WAITING:
         raise Illegal(row, seen.kind)
     if row.state not in (State.APPROVED, State.ELSEWHERE):
-        return Change(row=row) if seen.kind is OutcomeKind.REFUSED else elsewhere(row, True, now)
+        return Transition(row=row) if seen.kind is OutcomeKind.REFUSED else elsewhere(row, True, now)
     if before is seen.kind or not OUTCOMES[before]:
-        return Change(row=row)
+        return Transition(row=row)
     if seen.kind not in OUTCOMES[before]:
         raise Illegal(row, seen.kind)
     not_given = row.state is State.APPROVED and before is None and row.handed_at is None
     if not_given and row.attempt > 1 and seen.kind is OutcomeKind.UNKNOWN:
-        return Change(row=row)
+        return Transition(row=row)
     if not_given and row.attempt == 1 and seen.kind is not OutcomeKind.REFUSED:
         alarm = elsewhere(row, True, now)
         return _copied(alarm.row, seen, now).after(*alarm.steps)
     return _copied(row, seen, now)
 
 
-def settle(row: Confirmation, word: Word, now: datetime, by: Person | None = None, reason: str | None = None) -> Change:
+def settle(
+    row: Confirmation, word: WhatHappened, now: datetime, by: Person | None = None, reason: str | None = None
+) -> Transition:
     """ "It happened", "it did not", or, after 24 hours, nobody knows: an unknown outcome is closed."""
     kind = OutcomeKind(word)
     if not row.unknown or row.outcome is None:
         raise Illegal(row, kind)
     delivery = _settlement(row, word, by, reason)
     row = became(row, replace(row.outcome, kind=kind, at=now, by=by), now)
-    line = LineKind.NOBODY_KNOWS if word is Word.NOBODY_KNOWS else LineKind.SETTLED
+    line = LineKind.NOBODY_KNOWS if word is WhatHappened.NOBODY_KNOWS else LineKind.SETTLED
     masked = reason and row.redactor.mask_text(reason)
-    yes = None if word is Word.NOBODY_KNOWS else word is Word.HAPPENED
+    yes = None if word is WhatHappened.NOBODY_KNOWS else word is WhatHappened.HAPPENED
     step = replace(told(row, line, now), who=by, text=str(word), reason=masked, yes=yes)
-    return Change(row=row, steps=(step,), delivery=delivery)
+    return Transition(row=row, steps=(step,), delivery=delivery)
 
 
-def run_again(row: Confirmation, now: datetime, seal: Seal) -> Change:
+def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
     """A fresh quorum wants the very call that was approved, once more."""
     voters = sealed_voters(row, VoteKind.RUN_AGAIN, seal)
     if len(voters) < row.policy.quorum:
-        raise Illegal(row, Event.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
+        raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
     row = with_decision(again(row, now, by=voters[-1]), seal)
     step = replace(
         told(row, LineKind.RUN_AGAIN, now),
@@ -115,21 +126,21 @@ def run_again(row: Confirmation, now: datetime, seal: Seal) -> Change:
         until=row.start_by,
         fingerprint=row.revision.fingerprint,
     )
-    return Change(row=row, steps=(step,), delivery=_settlement(row, Word.RUN_AGAIN, voters[-1], None))
+    return Transition(row=row, steps=(step,), delivery=_settlement(row, WhatHappened.RUN_AGAIN, voters[-1], None))
 
 
-def lapse_again(row: Confirmation, now: datetime) -> Change:
+def lapse_again(row: Confirmation, now: datetime) -> Transition:
     """A later attempt that could not begin in time leaves what was unknown before it as unknown as it was."""
     if row.attempt < 2 or row.outcome is not None:
-        raise Illegal(row, Event.LAPSE)
+        raise Illegal(row, ConfirmationEvent.LAPSE)
     step = told(row, LineKind.LAPSED, now)
-    return Change(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
+    return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
 
 def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
     """Arguments and payload are those that the fingerprint is of, and the answer on the wire comes to the same."""
     asked, payload = row.asked, delivery.payload
-    if isinstance(delivery, Answer) and not asked.wants_payload:
+    if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
         amended = payload if isinstance(payload, dict) else {}
         if canonical({**asked.arguments, **amended}) != canonical(delivery.arguments):
             return False
@@ -140,17 +151,17 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
     return asked.is_sealed(seal, delivery.arguments, payload, made.number, delivery.fingerprint)
 
 
-def _altered(row: Confirmation, now: datetime) -> Change:
+def _altered(row: Confirmation, now: datetime) -> Transition:
     """An alarm, and for a first attempt a refusal, of which the agent is told. A later attempt leaves unknown what was
     unknown before it."""
     if row.attempt > 1:
         step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
-        return Change(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
-    change = _copied(row, Seen(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
+        return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
+    change = _copied(row, HostReport(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
     return replace(change, delivery=denial(row, words.ALTERED_TO_MODEL))
 
 
-def _copied(row: Confirmation, seen: Seen, now: datetime) -> Change:
+def _copied(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
     begun_at = seen.begun_at or (row.outcome.begun_at if row.outcome else None)
     if seen.kind is OutcomeKind.UNKNOWN:
         row = _unknown(row, now, begun_at, seen.text)
@@ -164,7 +175,7 @@ def _copied(row: Confirmation, seen: Seen, now: datetime) -> Change:
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,
     )
-    return Change(row=row, steps=(step,))
+    return Transition(row=row, steps=(step,))
 
 
 def _unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: str | None) -> Confirmation:
@@ -180,9 +191,9 @@ def _unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: 
     )
 
 
-def _settlement(row: Confirmation, word: Word, by: Person | None, reason: str | None) -> Settlement:
+def _settlement(row: Confirmation, word: WhatHappened, by: Person | None, reason: str | None) -> SettlementDelivery:
     current = row.revision
-    return Settlement(
+    return SettlementDelivery(
         word=word,
         attempt=row.attempt,
         arguments=current.arguments,

@@ -9,10 +9,10 @@ from enum import StrEnum
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import refuse, told
-from bot.confirmation.effects import Step, Word
+from bot.confirmation.effects import Step, WhatHappened
 from bot.confirmation.model import Confirmation, State
 from bot.confirmation.outcome import lapse_again, settle
-from bot.confirmation.states import Change, Event, changed
+from bot.confirmation.states import ConfirmationEvent, Transition, changed
 
 
 class Owed(StrEnum):
@@ -65,7 +65,7 @@ def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
     return tuple((since, what) for since, what in times if since is not None)
 
 
-def tick(row: Confirmation, now: datetime) -> Change:
+def tick(row: Confirmation, now: datetime) -> Transition:
     """All that the clock brought by now. Never illegal: when nothing is due, nothing changes.
 
     What expires is not reminded of first, however late the clock was looked at.
@@ -73,14 +73,14 @@ def tick(row: Confirmation, now: datetime) -> Change:
     due = owed(row, now)
     if Owed.EXPIRE in due:
         reason = words.expired_to_model(row.policy.expires_after)
-        return refuse(row, Event.EXPIRE, LineKind.EXPIRED, now, None, reason)
+        return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if Owed.LAPSE in due:
         if row.attempt > 1:
             return lapse_again(row, now)
         reason = words.lapsed_to_model(row.policy.start_within)
-        return refuse(row, Event.LAPSE, LineKind.LAPSED, now, None, reason)
+        return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
     if Owed.GIVE_UP in due:
-        return settle(row, Word.NOBODY_KNOWS, now)
+        return settle(row, WhatHappened.NOBODY_KNOWS, now)
     steps: list[Step] = []
     if Owed.END_GRANT in due:  # its card offers to revoke it no longer
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)
@@ -91,4 +91,4 @@ def tick(row: Confirmation, now: datetime) -> Change:
         row = changed(replace(row, escalated=True), now)
         entries = tuple(str(entry) for entry in row.policy.escalate_to)
         steps.append(replace(told(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
-    return Change(row=row, steps=tuple(steps))
+    return Transition(row=row, steps=tuple(steps))

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter
 from bot.audit.fingerprint import Seal
 from bot.confirmation.edits import Edited, edited
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.model import Asked, Confirmation, Revision, Vote, VoteKind, VoteState
+from bot.confirmation.model import AskedCall, Confirmation, Revision, Vote, VoteKind, VoteState
 from bot.policy.approvers import Person
 from runtime.jsontypes import Json, JsonObject, canonical
 
-_ASKED: TypeAdapter[Asked] = TypeAdapter(Asked)
+_ASKED: TypeAdapter[AskedCall] = TypeAdapter(AskedCall)
 
 # Terms: what was asked, and under which policy
 

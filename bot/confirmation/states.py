@@ -19,7 +19,7 @@ from bot.policy.approvers import Person
 from runtime.errors import Conflict
 
 
-class Event(StrEnum):
+class ConfirmationEvent(StrEnum):
     APPROVE = "approve"
     DENY = "deny"
     EXPIRE = "expire"
@@ -34,16 +34,16 @@ class Event(StrEnum):
     REVOKE = "revoke"
 
 
-DECISIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
+DECISIONS: Mapping[State, Mapping[ConfirmationEvent, State]] = MappingProxyType(
     {
         State.WAITING: {
-            Event.APPROVE: State.APPROVED,
-            Event.DENY: State.DENIED,
-            Event.EXPIRE: State.EXPIRED,
-            Event.WITHDRAW: State.WITHDRAWN,
-            Event.ANSWERED_ELSEWHERE: State.ELSEWHERE,
+            ConfirmationEvent.APPROVE: State.APPROVED,
+            ConfirmationEvent.DENY: State.DENIED,
+            ConfirmationEvent.EXPIRE: State.EXPIRED,
+            ConfirmationEvent.WITHDRAW: State.WITHDRAWN,
+            ConfirmationEvent.ANSWERED_ELSEWHERE: State.ELSEWHERE,
         },
-        State.APPROVED: {Event.LAPSE: State.LAPSED},
+        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED},
         State.DENIED: {},
         State.EXPIRED: {},
         State.WITHDRAWN: {},
@@ -77,14 +77,14 @@ OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType
 class Illegal(Conflict):
     """The confirmation's state does not allow this event: nothing was changed."""
 
-    def __init__(self, row: Confirmation, event: Event | OutcomeKind, why: str = "") -> None:
+    def __init__(self, row: Confirmation, event: ConfirmationEvent | OutcomeKind, why: str = "") -> None:
         outcome = f" ({row.outcome.kind})" if row.outcome else ""
         super().__init__(f'Confirmation {row.id} is {row.state}{outcome}: "{event}" is not possible{why}.')
         self.row, self.event = row, event
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class Transition:
     """The row after an event, and all that has to be written, told and delivered with it."""
 
     row: Confirmation
@@ -93,12 +93,12 @@ class Change:
     grant: Grant | None = None
     revoked_by: Person | None = None  # the grant that came with the row lets nothing through any more
 
-    def then(self, later: Change) -> Change:
+    def then(self, later: Transition) -> Transition:
         """Both, one after the other; only one of them may deliver something."""
         delivery = later.delivery or self.delivery
         return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
 
-    def after(self, *before: Step) -> Change:
+    def after(self, *before: Step) -> Transition:
         """The same change, told after what led to it."""
         return replace(self, steps=(*before, *self.steps))
 
@@ -112,7 +112,7 @@ def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confir
 
 
 def decided(
-    row: Confirmation, event: Event, now: datetime, by: Person | None = None, reason: str | None = None
+    row: Confirmation, event: ConfirmationEvent, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Confirmation:
     """The decision's only way on."""
     state = DECISIONS[row.state].get(event)
@@ -136,7 +136,7 @@ def became(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
 def again(row: Confirmation, now: datetime, by: Person) -> Confirmation:
     """From unknown back to approved and not begun, as the next attempt."""
     if row.state is not State.APPROVED or not row.unknown:
-        raise Illegal(row, Event.RUN_AGAIN)
+        raise Illegal(row, ConfirmationEvent.RUN_AGAIN)
     revision = row.revision
     decision = Decision(state=State.APPROVED, at=now, revision=revision.number, fingerprint=revision.fingerprint, by=by)
     start_by = now + row.policy.start_within

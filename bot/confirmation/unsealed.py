@@ -18,13 +18,13 @@ from bot.confirmation.decision import deny, told
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
-from bot.confirmation.states import Change, changed
+from bot.confirmation.states import Transition, changed
 from bot.policy.model import Governs, Policies
 
 MOST_NAMED = 10
 
 
-def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
     """The row without what no seal vouches for. Where all is sealed nothing changes; checking again never does."""
     if row.state is State.WAITING or row.unknown:
         if not terms_stand(row, seal):
@@ -57,20 +57,20 @@ def _in_play(row: Confirmation) -> tuple[Vote, ...]:
     return (*row.pending, *standing)
 
 
-def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Change:
+def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:
     """Votes go. Whoever waits to hear of one hears that it does not count, be they its author or not."""
     if not lost:
-        return Change(row=row)
+        return Transition(row=row)
     gone = {vote.id for vote in lost}
     votes = tuple(vote for vote in row.votes if vote.id not in gone)
     people = tuple(dict.fromkeys(vote.voter for vote in lost))[:MOST_NAMED]
     row = changed(replace(row, votes=votes, unsealed=True), now)
     alarm = replace(_alarm(row, Unsealed.VOTES, now), people=people)
     waiting = [vote for vote in lost if vote.state is VoteState.PENDING][:MOST_NAMED]
-    return Change(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
+    return Transition(row=row, steps=(alarm, *(_refused(row, vote, now) for vote in waiting)))
 
 
-def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Change:
+def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
     """Nobody vouches for the policy in the row, nor for who asked: so neither do its votes count."""
     known = _call_is_known(row, seal)
     if row.state is State.WAITING and not known:
@@ -87,7 +87,7 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: 
         return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
     row = under(_numbered(row, seal) if known else row, found, seal)
     moved = () if same_policy else (replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
-    return Change(row=row, steps=(*steps, *moved))
+    return Transition(row=row, steps=(*steps, *moved))
 
 
 def _call_is_known(row: Confirmation, seal: Seal) -> bool:
@@ -107,16 +107,16 @@ def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
     return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
-def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Change:
+def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Transition:
     """No policy of the file is for it: what waits is denied, and what is unknown nobody can settle any more."""
     step = replace(told(row, LineKind.REAPPLIED, now), text=why)
     if row.state is State.WAITING:
         return deny(row, now, None, to_model).after(step)
     nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
-    return Change(row=with_terms(replace(row, policy=nobody), seal), steps=(step,))
+    return Transition(row=with_terms(replace(row, policy=nobody), seal), steps=(step,))
 
 
-def _not_the_call(row: Confirmation, now: datetime) -> Change:
+def _not_the_call(row: Confirmation, now: datetime) -> Transition:
     """What the row holds is not what people were asked about: it does not run."""
     change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
     return change.after(_alarm(row, Unsealed.CALL, now))

@@ -14,32 +14,32 @@ from typing import assert_never
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
-from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Verdict, authorise, people_of
+from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Ruling, authorise, people_of
 from bot.confirmation.decision import approve, deny, revoke, told, withdraw
 from bot.confirmation.edits import Edited, check_edit, edited
-from bot.confirmation.effects import FieldChange, Step, Word
+from bot.confirmation.effects import FieldChange, Step, WhatHappened
 from bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.seals import voters as sealed_voters
-from bot.confirmation.states import Change, Event, Illegal, changed
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.unsealed import checked
 from bot.policy.approvers import OPERATOR, Unresolved
 from runtime.errors import Invalid
 
 
-def store_vote(row: Confirmation, vote: Vote) -> Change:
+def store_vote(row: Confirmation, vote: Vote) -> Transition:
     """A click, before anybody was asked. A vote that can't count any more is refused right here, with a step.
 
     The same vote again changes nothing: Slack, people and networks deliver twice.
     """
     if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
-        return Change(row=row)
+        return Transition(row=row)
     if vote.state is not VoteState.PENDING or vote.stands_on is not None:
         raise Invalid("A vote is stored before it is counted.")
     refusal = refusal_without_asking(row, vote)
     if refusal is not None:
         return _not_counted(row, vote, refusal, vote.stored_at)
-    return Change(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
+    return Transition(row=changed(replace(row, votes=(*row.votes, vote)), vote.stored_at, visible=False))
 
 
 def _says_the_same(waiting: Vote, vote: Vote) -> bool:
@@ -100,7 +100,7 @@ def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
     return standing if len(accounts) >= row.policy.quorum else ()
 
 
-def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Verdict]:
+def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
     """Whether the votes that make the quorum with this one could still be given, by their ids."""
     return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
 
@@ -118,7 +118,7 @@ def claim_of(row: Confirmation, vote: Vote) -> Claim:
     )
 
 
-def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Change:
+def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Transition:
     """The oldest stored vote, heard: refused, counted, or deciding. `facts` are about its voter, fresh.
 
     Votes of people who were barred meanwhile fall first, whoever's vote this is; before the last vote that is needed,
@@ -127,7 +127,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:
-        raise Illegal(row, Event.COUNT, f": vote {vote_id} is not the oldest one stored")
+        raise Illegal(row, ConfirmationEvent.COUNT, f": vote {vote_id} is not the oldest one stored")
     sound = checked(row, now, rules.policies, rules.seal)
     if sound.row is not row:
         return sound
@@ -137,7 +137,7 @@ def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, r
         return _not_counted(row, vote, refusal, now)
     if facts is None:
         if needs_asking(row, vote):
-            raise Illegal(row, Event.COUNT, ": who may decide now was not asked")
+            raise Illegal(row, ConfirmationEvent.COUNT, ": who may decide now was not asked")
         facts = Facts(account=Unresolved(vote.voter.user, "it was not asked"))
     verdict = authorise(row.policy, claim_of(row, vote), facts)
     row, fallen = fall(row, dict.fromkeys(_barred_now(row, facts), Refusal(reason=Reason.BARRED)), now)
@@ -176,7 +176,7 @@ def _nothing_to_revoke(row: Confirmation, vote: Vote) -> Refusal | None:
 _STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reason.NOTHING_TO_REVOKE)
 
 
-def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Change:
+def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
     """Refused votes leave the row; the ledger keeps them. Who looked at an old card gets a fresh one."""
     stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
@@ -189,10 +189,10 @@ def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime)
         refusal=refusal,
         way=vote.way,
     )
-    return Change(row=row, steps=(step,))
+    return Transition(row=row, steps=(step,))
 
 
-def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Change:
+def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
     match vote.kind:
         case VoteKind.APPROVE:
             return _approval(row, vote, permitted, now, rules)
@@ -201,20 +201,20 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.WITHDRAW:
             return withdraw(_counted(row, vote, now), now, vote.voter)
         case VoteKind.HAPPENED:
-            return settle(_counted(row, vote, now), Word.HAPPENED, now, vote.voter, vote.reason)
+            return settle(_counted(row, vote, now), WhatHappened.HAPPENED, now, vote.voter, vote.reason)
         case VoteKind.DID_NOT:
-            return settle(_counted(row, vote, now), Word.DID_NOT, now, vote.voter, vote.reason)
+            return settle(_counted(row, vote, now), WhatHappened.DID_NOT, now, vote.voter, vote.reason)
         case VoteKind.RUN_AGAIN:
             row = _counted(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)
             enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.seal)) >= row.policy.quorum
-            return run_again(row, now, rules.seal).after(step) if enough else Change(row=row, steps=(step,))
+            return run_again(row, now, rules.seal).after(step) if enough else Transition(row=row, steps=(step,))
         case VoteKind.REVOKE:
             return revoke(_counted(row, vote, now), now, vote.voter)
     assert_never(vote.kind)
 
 
-def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Change:
+def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
     """A plain one stands on the revision; one that edits makes the next, on which it stands alone."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
@@ -232,9 +232,9 @@ def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime
     return or_approved(row, now, rules).after(step, *fallen)
 
 
-def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Change:
+def or_approved(row: Confirmation, now: datetime, rules: Rules) -> Transition:
     enough = len(sealed_voters(row, VoteKind.APPROVE, rules.seal)) >= row.policy.quorum
-    return approve(row, now, rules.seal) if enough else Change(row=row)
+    return approve(row, now, rules.seal) if enough else Transition(row=row)
 
 
 def _edit_of(row: Confirmation, vote: Vote) -> Edited:

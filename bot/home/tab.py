@@ -42,7 +42,7 @@ _STRAGGLERS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Home:
+class HomeTab:
     key: str
     reader: Reader
     looked_at: float
@@ -105,7 +105,7 @@ class Tabs:
         again = not composed.settled or home.digest is None
         await lease.run(looked, home, at, again, self._pause)
 
-    async def _publish(self, lease: Lease, home: Home, view: JsonObject) -> Home:
+    async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
         """With Slack's `hash`: what another replica, late, has put there is seen, and drawn over next time."""
         reader = home.reader
         try:
@@ -147,16 +147,18 @@ def opened(tx: Tx, reader: Reader) -> None:
     tx.notify(HOMES)
 
 
-def read_home(tx: Tx, key: str) -> tuple[Home, float]:
+def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     row = tx.execute(select(homes).where(homes.c.key == key)).one_or_none()
     if row is None:
         raise NotFound(f"Nobody opened the Home tab {key}.")
     reader = Reader(person=Person(row.team, row.user_id), at=Workspace(row.team, row.enterprise))
-    home = Home(key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash)
+    home = HomeTab(
+        key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash
+    )
     return home, tx.now()
 
 
-def looked(tx: Tx, home: Home, at: float, again: bool, pause: float) -> None:
+def looked(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
     """What was found out, and when: what happened after `at` makes it due again. Somebody who opened the tab meanwhile
     keeps it due."""
     here = update(homes).where(homes.c.key == home.key)

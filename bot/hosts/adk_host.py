@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
@@ -23,12 +23,12 @@ from bot.hosts.host import (
     Look,
     Lost,
     Piece,
-    Refused,
+    RefusedByHost,
     Said,
     Unreachable,
-    Words,
+    UserWords,
 )
-from bot.hosts.reading import Asking, Reading, Standing
+from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, broken_off, denied, found_out
@@ -80,7 +80,7 @@ class ForeignHost:
 
     # Words
 
-    async def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]:
+    async def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
@@ -105,7 +105,7 @@ class ForeignHost:
         try:
             async for said in self._run(session, message, mark):
                 yield said
-        except Refused as refused:
+        except RefusedByHost as refused:
             yield Said(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
         except Cut as cut:
             self._sent[mark] = began
@@ -128,7 +128,7 @@ class ForeignHost:
             if _is_another(asking, answer):
                 raise Altered(ANOTHER)
             if self._signer.lacks_secret(asking):
-                raise Refused(NOT_SIGNED, MENDED_BY_PEOPLE)
+                raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
         if left:
             parts = [self._signer.part(session, before.asking(a.request_id), _word(a)) for a in left]
@@ -144,7 +144,7 @@ class ForeignHost:
         session: SessionKey,
         request_id: str,
         call_id: str,
-        word: Word,
+        word: WhatHappened,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
@@ -155,14 +155,14 @@ class ForeignHost:
         if again is not None and _is_another(asking, again):
             raise Altered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
-            if word is not Word.NOBODY_KNOWS:  # that it says by itself, after a day
+            if word is not WhatHappened.NOBODY_KNOWS:  # that it says by itself, after a day
                 with self._on_its_way(session, {request_id: len(asking.given) - 1}):
                     async for raw in settle(session, asking.call_id, word, attempt):
                         for heard in _heard(raw):
                             yield heard
             return
         mark = f"settled:{call_id}:{attempt}:{word}"
-        if word is not Word.RUN_AGAIN:
+        if word is not WhatHappened.RUN_AGAIN:
             text = Content.of_text(found_out(asking, word))
             async for said in self._tell(session, text, mark, 0.0):
                 yield said
@@ -193,7 +193,7 @@ class ForeignHost:
             if not await self._arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
-                    raise Refused(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
+                    raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise Cut(str(cut), self.server.patience) from cut
             if isinstance(cut, Failed):
                 yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
@@ -212,7 +212,7 @@ class ForeignHost:
         return all(one is not None and len(one.given) > given[key] for key, one in now.items())
 
     async def _explain(
-        self, session: SessionKey, asking: Asking | None, answer: HostAnswer
+        self, session: SessionKey, asking: ForeignRequest | None, answer: HostAnswer
     ) -> AsyncIterator[Said | Piece]:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
         if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
@@ -280,7 +280,7 @@ def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
         yield said
 
 
-def _is_another(asking: Asking | None, answer: HostAnswer) -> bool:
+def _is_another(asking: ForeignRequest | None, answer: HostAnswer) -> bool:
     """Whether the session has by now another call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SLACK, SessionKey
 from bot.hosts.host import (
     Became,
@@ -16,10 +16,10 @@ from bot.hosts.host import (
     Lost,
     Piece,
     Said,
-    Words,
+    UserWords,
 )
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
-from runtime.calls.call import ALTERED, Call, CallState, Gate
+from runtime.calls.call import ALTERED, Call, CallState, GateKind
 from runtime.calls.seal import Sealer
 from runtime.jsontypes import JsonObject, canonical
 from runtime.run.runner import Run
@@ -48,7 +48,7 @@ class EmbeddedHost:
     def app(self) -> str:
         return self.runner.app_name
 
-    async def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]:
+    async def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
@@ -87,7 +87,7 @@ class EmbeddedHost:
         session: SessionKey,
         request_id: str,  # noqa: ARG002  (hosts over REST find the call by it)
         call_id: str,
-        word: Word,
+        word: WhatHappened,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
@@ -157,11 +157,11 @@ def _request(call: Call) -> HostRequest:
         agent=call.agent,
         invocation_id=call.invocation_id,
         hint=asked.hint,
-        wants_payload=call.gate is Gate.DYNAMIC and (asked.payload is not None or asked.payload_schema is not None),
+        wants_payload=call.gate is GateKind.DYNAMIC and (asked.payload is not None or asked.payload_schema is not None),
         payload=asked.payload,
         payload_schema=asked.payload_schema,
         tool_schema=call.tool_schema,
-        can_edit=call.gate is Gate.STATIC,
+        can_edit=call.gate is GateKind.STATIC,
     )
 
 

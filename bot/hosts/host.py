@@ -6,8 +6,8 @@
 3. `look(session)` tells what was asked, what became of it, and what the agent said.
 4. `capabilities()` says what this host can do; found out once.
 
-A host raises `Unreachable` when nothing can have happened (`Refused`: nor will, by itself), `Cut` when something may
-have: then look, and `Lost` when the request is not in the session any more.
+A host raises `Unreachable` when nothing can have happened (`RefusedByHost`: nor will, by itself), `Cut` when something
+may have: then look, and `Lost` when the request is not in the session any more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
@@ -32,7 +32,7 @@ class Unreachable(ConfirmError):
         self.again_after = again_after
 
 
-class Refused(Unreachable):
+class RefusedByHost(Unreachable):
     """It is there, and took nothing of this. Says why to people, some of whom may have to mend it."""
 
 
@@ -73,7 +73,7 @@ class Attachment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Words:
+class UserWords:
     """What a person said. `mark` names the message: the same one again is the same words. `since`: when it was first
     tried to tell them, if it was."""
 
@@ -189,14 +189,14 @@ class Capabilities:
 class Host(Protocol):
     @property
     def app(self) -> str: ...
-    def say(self, session: SessionKey, words: Words) -> AsyncIterator[Said | Piece]: ...
+    def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]: ...
     def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]: ...
     def settle(
         self,
         session: SessionKey,
         request_id: str,
         call_id: str,
-        word: Word,
+        word: WhatHappened,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:

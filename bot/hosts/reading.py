@@ -45,7 +45,7 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Asking:
+class ForeignRequest:
     """A request, the answers to it, and the agent's responses to its call: the last before the first answer, and the
     first after it."""
 
@@ -63,7 +63,7 @@ class Asking:
             return Standing.ABSENT
         return Standing.SETTLED if self.after is not None else Standing.BEGUN
 
-    def is_about(self, other: Asking) -> bool:
+    def is_about(self, other: ForeignRequest) -> bool:
         """Whether both ask about the same call, to the letter."""
         return same(self.call, other.call)
 
@@ -80,7 +80,7 @@ class Asking:
 
 
 @dataclass(frozen=True)
-class Words:
+class ForeignWords:
     """What was said to the agent. `mark`: where the server kept it. `at`: when, if the server tells. `replied`: the
     agent said or did something then."""
 
@@ -93,20 +93,20 @@ class Words:
 
 @dataclass(frozen=True)
 class Reading:
-    askings: tuple[Asking, ...] = ()
-    words: tuple[Words, ...] = ()
+    askings: tuple[ForeignRequest, ...] = ()
+    words: tuple[ForeignWords, ...] = ()
     said: tuple[Said, ...] = ()
     resumable: bool = False  # the app keeps its agents' states in the session
     exists: bool = True
 
-    def asking(self, request_id: str) -> Asking | None:
+    def asking(self, request_id: str) -> ForeignRequest | None:
         return next((one for one in self.askings if one.request.id == request_id), None)
 
     def standing(self, request_id: str) -> Standing:
         asking = self.asking(request_id)
         return Standing.GONE if asking is None else asking.standing
 
-    def heard(self, mark: str, text: str, since: float | None) -> Words | None:
+    def heard(self, mark: str, text: str, since: float | None) -> ForeignWords | None:
         """These words, if they stand here: by their mark, else by their text, said not before `since`."""
         for words in reversed(self.words):
             if words.mark == mark:
@@ -115,7 +115,7 @@ class Reading:
                 return words
         return None
 
-    def _since(self, words: Words, since: float) -> bool:
+    def _since(self, words: ForeignWords, since: float) -> bool:
         """Where a server tells no times, only the last words can be those just sent; 0 and earlier is any time."""
         if since <= 0:
             return True
@@ -134,16 +134,16 @@ class Reading:
 class _Gathered:
     """What stands in the session, each part with its place: a session may hold a hundred thousand of each."""
 
-    askings: dict[str, Asking] = field(default_factory=dict)
+    askings: dict[str, ForeignRequest] = field(default_factory=dict)
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, Given]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
-    words: list[Words] = field(default_factory=list)
+    words: list[ForeignWords] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     resumable: bool = False
     places: Iterator[int] = field(default_factory=count)
 
-    def completed(self, asking: Asking) -> Asking:
+    def completed(self, asking: ForeignRequest) -> ForeignRequest:
         """With the answers to it, and the responses on either side of the first: the last before, the first after."""
         given = self.given.get(asking.request.id, [])
         responses = self.responses.get(asking.call_id, [])
@@ -181,7 +181,7 @@ def _gather(gathered: _Gathered, event: Event) -> None:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        asking = Asking(request, call_id, announced(event.custom_metadata, call_id))
+        asking = ForeignRequest(request, call_id, announced(event.custom_metadata, call_id))
         first = gathered.askings.setdefault(request.id, asking)
         if first is asking:
             gathered.by_call[call_id] = request.id
@@ -200,7 +200,7 @@ def _hear(gathered: _Gathered, event: Event) -> None:
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
-        gathered.words.append(Words(event.id, event.text, time_of(event), kept))
+        gathered.words.append(ForeignWords(event.id, event.text, time_of(event), kept))
     for response in event.responses():
         if response.name == REQUEST_CONFIRMATION:
             _answer(gathered, response, time_of(event))
@@ -216,7 +216,7 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
         gathered.given.setdefault(asked, []).append((next(gathered.places), Given(answer, at)))
 
 
-def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
+def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
     request, announcement = asking.request, asking.announcement
     tool = request.call.name or ""
     payload_schema = announcement.payload_schema if announcement else None
@@ -236,7 +236,7 @@ def _request(asking: Asking, schemas: Mapping[str, JsonObject]) -> HostRequest:
     )
 
 
-def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
+def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if not asking.given:
         return HostOutcome(request_id=asking.request.id, became=Became.HELD)
     first = asking.given[0]
@@ -263,7 +263,7 @@ def _outcome(asking: Asking, running: Mapping[str, int]) -> HostOutcome | None:
     )
 
 
-def _begun(asking: Asking, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
+def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
     on_its_way = running.get(asking.request.id)
     if not confirmed:
         became = Became.REFUSED

@@ -13,10 +13,10 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
 from bot.hosts.about import find_out
-from bot.hosts.host import Cut, Failed, Refused, Unreachable
+from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
 from bot.hosts.server import About
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
 from runtime.jsontypes import Json, JsonObject
@@ -113,7 +113,9 @@ class RemoteServer:
                 for event in await _listed(response):
                     yield event
 
-    async def settle(self, session: SessionKey, call_id: str, word: Word, attempt: int) -> AsyncIterator[JsonObject]:
+    async def settle(
+        self, session: SessionKey, call_id: str, word: WhatHappened, attempt: int
+    ) -> AsyncIterator[JsonObject]:
         """On our own API. The same again, of the same attempt, changes nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
         with self._may_break():
@@ -157,7 +159,9 @@ class RemoteServer:
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Failed(_refusal("The run broke off", response.status, body))
         if response.status not in PASSING:
-            raise Refused(_refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR)
+            raise RefusedByHost(
+                _refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR
+            )
         raise self._unreachable(_refusal("it did not take the message", response.status, body))
 
     def _check_place(self, response: aiohttp.ClientResponse) -> None:

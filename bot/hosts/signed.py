@@ -6,8 +6,8 @@ import logging
 
 from bot.confirmation.model import SessionKey
 from bot.hosts.host import Cut, Failed
-from bot.hosts.reading import Asking
-from runtime.adk.signing import UNSIGNED, Verdict
+from bot.hosts.reading import ForeignRequest
+from runtime.adk.signing import UNSIGNED, SignedAnswer
 from runtime.confirming import Answer
 from runtime.wire import FunctionResponse, Part
 
@@ -32,10 +32,10 @@ class Signer:
     def __init__(self, app: str, secret: str | None) -> None:
         self._app, self._secret = app, secret
 
-    def lacks_secret(self, asking: Asking | None) -> bool:
+    def lacks_secret(self, asking: ForeignRequest | None) -> bool:
         return self._secret is None and _wants(asking)
 
-    def part(self, session: SessionKey, asking: Asking | None, answer: Answer) -> Part:
+    def part(self, session: SessionKey, asking: ForeignRequest | None, answer: Answer) -> Part:
         """The answer as every ADK takes it; where the plugin wants it, signed in its hint."""
         part = answer.as_part()
         response = part.function_response
@@ -46,7 +46,7 @@ class Signer:
             log.warning(NOT_WANTED)
             return part
         given = dict(response.response or {})
-        verdict = Verdict(
+        verdict = SignedAnswer(
             app=self._app,
             user=session.user,
             session=session.id,
@@ -66,5 +66,5 @@ def was_refused(cut: Cut) -> bool:
     return isinstance(cut, Failed) and UNSIGNED.partition(":")[0] in str(cut)
 
 
-def _wants(asking: Asking | None) -> bool:
+def _wants(asking: ForeignRequest | None) -> bool:
     return asking is not None and asking.announcement is not None and asking.announcement.signed

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.hosts.host import Said
-from bot.hosts.reading import Asking
+from bot.hosts.reading import ForeignRequest
 
 GONE = (
     "The agent does not know this request any more: its session is gone, or was begun anew. "
@@ -16,7 +16,7 @@ ANOTHER = "The agent's server has another call now than the one that was approve
 NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 
-def denied(asking: Asking, reason: str) -> str:
+def denied(asking: ForeignRequest, reason: str) -> str:
     return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
 
 
@@ -25,12 +25,12 @@ def broken_off(event: str, why: str = "") -> Said:
     return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def found_out(asking: Asking, word: Word) -> str:
+def found_out(asking: ForeignRequest, word: WhatHappened) -> str:
     call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
     match word:
-        case Word.HAPPENED:
+        case WhatHappened.HAPPENED:
             return f"People looked into {call}: it happened. Do not call it again for this."
-        case Word.DID_NOT:
+        case WhatHappened.DID_NOT:
             return f"People looked into {call}: it did not happen."
         case _:
             return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

@@ -14,7 +14,7 @@ from blocks.home import ticked_refs
 from blocks.ids import Action, Callback, Ref, confirmation_in, parse_id, parse_refs
 from blocks.step_views import HistoryView
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
-from bot.audit.ledger import Line
+from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.card_presenter import card_view
 from bot.cards.ledger_presenter import step_view
@@ -195,12 +195,12 @@ class Asides:
             self._errands.begin("a list", redrawn)
 
 
-def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[Line]] | None:
+def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
     row = read_confirmation(tx, confirmation)
     return None if row is None else (row, confirmation_lines(tx, confirmation))
 
 
-def history_view(row: Confirmation, lines: list[Line]) -> HistoryView:
+def history_view(row: Confirmation, lines: list[LedgerLine]) -> HistoryView:
     steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
     tool = row.redactor.mask_text(row.asked.tool)
     return HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps)

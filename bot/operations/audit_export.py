@@ -6,7 +6,7 @@ import csv
 import io
 import json
 
-from bot.audit.ledger import Line, stamp
+from bot.audit.ledger import LedgerLine, stamp
 from runtime.jsontypes import Json, JsonObject
 
 COLUMNS = (
@@ -15,7 +15,7 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-def export_object(line: Line) -> JsonObject:
+def export_object(line: LedgerLine) -> JsonObject:
     """Everything, `content` as JSON; `null` once it is purged."""
     return {
         "at": stamp(line.at),
@@ -32,7 +32,7 @@ def export_object(line: Line) -> JsonObject:
     }
 
 
-def jsonl_row(line: Line) -> str:
+def jsonl_row(line: LedgerLine) -> str:
     return json.dumps(export_object(line), allow_nan=False)
 
 
@@ -40,7 +40,7 @@ def csv_header() -> str:
     return _row(COLUMNS)
 
 
-def csv_row(line: Line) -> str:
+def csv_row(line: LedgerLine) -> str:
     content = _content(line)
     said = content if isinstance(content, dict) else {}
     who = said.get("who")
@@ -76,7 +76,7 @@ def _cell(value: Json) -> str:
             return defused(json.dumps(value))
 
 
-def _content(line: Line) -> Json:
+def _content(line: LedgerLine) -> Json:
     if line.content is None:
         return None
     content: Json = json.loads(line.content)

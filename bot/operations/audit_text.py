@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Span, Supplied, User, When
-from blocks.step_views import StepView, Told
+from blocks.step_views import StepKind, StepView
 from blocks.text import visible
 from blocks.thread import told
 from blocks.values import quick
-from bot.audit.ledger import Line as LedgerLine
+from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
@@ -85,12 +85,12 @@ def _ours(kind: LineKind, content: JsonObject) -> str:
 def _details(step: StepView, content: JsonObject) -> Iterator[str]:
     """As whom somebody was heard, and by which way in."""
     entries, way = texts(content.get("entries")), text(content.get("way"))
-    heard = [f"as {', '.join(entries)}" if entries and step.told is not Told.ESCALATED else ""]
+    heard = [f"as {', '.join(entries)}" if entries and step.told is not StepKind.ESCALATED else ""]
     heard.append(f"by {way}" if way else "")
-    heard.append(f"on revision {step.revision}" if step.revision > 1 or step.told is Told.VOTE_REFUSED else "")
+    heard.append(f"on revision {step.revision}" if step.revision > 1 or step.told is StepKind.VOTE_REFUSED else "")
     if any(heard):
         yield visible(", ".join(filter(None, heard)))
-    if step.told is Told.ASKED:
+    if step.told is StepKind.ASKED:
         yield f"for {visible(step.who or 'nobody')}; {step.quorum} to approve; until {_until(step)}"
 
 
@@ -100,7 +100,7 @@ def _until(step: StepView) -> str:
 
 def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
     """Arguments, differences and texts in full: the thread may cut them, an audit may not."""
-    if step.told is Told.ASKED and (hint := text(content.get("text"))):
+    if step.told is StepKind.ASKED and (hint := text(content.get("text"))):
         yield f"“{visible(hint)}”"
     yield from _values(obj(content.get("arguments")))
     for change in objects(content.get("diff")):
@@ -110,7 +110,7 @@ def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterat
         yield f"“{visible(reason)}”"
     if any(isinstance(piece, Quote | Box) for piece in more) and step.text:
         yield from visible(step.text, keep="\n").split("\n")
-    elif step.told in (Told.CALL_REFUSED, Told.REAPPLIED) and step.reason:
+    elif step.told in (StepKind.CALL_REFUSED, StepKind.REAPPLIED) and step.reason:
         yield visible(step.reason)
     hidden = content.get("hidden")
     if isinstance(hidden, int) and hidden:

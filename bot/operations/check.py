@@ -26,7 +26,7 @@ from bot.store.open import HISTORY
 from runtime.agent import Agent
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
-from runtime.store.migrate import History, version
+from runtime.store.migrate import MigrationHistory, version
 from runtime.store.open import HISTORY as RUNTIME_HISTORY
 from runtime.target import load_object
 
@@ -110,7 +110,7 @@ def _to_be_made(url: str) -> Finding | None:
     )
 
 
-def _schema(history: History, at: str | None) -> Finding:
+def _schema(history: MigrationHistory, at: str | None) -> Finding:
     name = f"schema of {history.name}"
     if at is None or at < history.head:
         return Finding(name, ok=True, said=f"at revision {at or 'none'}; serve brings it to {history.head}")

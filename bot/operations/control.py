@@ -38,7 +38,7 @@ _DRAINING = 0.5  # by then the worker has had its time to end, and a command had
 log = logging.getLogger(__name__)
 
 
-class Told(ConfirmError):
+class CommandRefused(ConfirmError):
     """What the service said in answer to a command; it is a sentence for people already."""
 
 
@@ -217,7 +217,7 @@ def _done(line: bytes) -> JsonObject:
         )
     answer = json.loads(line)
     if "error" in answer:
-        raise Told(str(answer["error"]))
+        raise CommandRefused(str(answer["error"]))
     done = answer["done"]
     if not isinstance(done, dict):
         raise Invalid("The service gave no answer that this version knows. Restart it with this version.")

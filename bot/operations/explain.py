@@ -12,7 +12,7 @@ from bot.audit.fingerprint import Seal
 from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable
-from bot.confirmation.model import Asked, Confirmation, SessionKey
+from bot.confirmation.model import AskedCall, Confirmation, SessionKey
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
 from bot.policy.model import CallFacts, Governs, Policies, Policy, may_decide
@@ -137,7 +137,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 def _as_asked(policy: Policy, call: CallFacts) -> Confirmation:
     """The confirmation that the call would become: what may be done with one is asked of one, here as there."""
-    asked = Asked(
+    asked = AskedCall(
         session=SessionKey(call.app, call.asker, call.session),
         request_id="explained",
         call_id="explained",

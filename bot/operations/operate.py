@@ -39,7 +39,7 @@ from runtime.store.migrate import migrate
 from runtime.store.open import HISTORY as RUNTIME_HISTORY
 
 if TYPE_CHECKING:
-    from bot.worker.worker import Asking
+    from bot.worker.worker import PeopleLookup
 
 Otherwise = Callable[[Database], Awaitable[JsonObject]]
 
@@ -96,7 +96,7 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def operator_handlers(
-    database: Database, rules: Rules, people: Asking, reloading: Reloading | None = None
+    database: Database, rules: Rules, people: PeopleLookup, reloading: Reloading | None = None
 ) -> Mapping[str, Handler]:
     """The service's side of each command, for `serve_control`."""
 
@@ -187,7 +187,7 @@ def cast_as_operator(tx: Tx, name: str, kind: VoteKind, rules: Rules) -> tuple[s
     return confirmation, cast(tx, ballot, rules)
 
 
-async def reapply_command(database: Database, people: Asking, rules: Rules, *, dry_run: bool) -> JsonObject:
+async def reapply_command(database: Database, people: PeopleLookup, rules: Rules, *, dry_run: bool) -> JsonObject:
     rows: list[Json] = [done.to_json() async for done in reapply_all(database, people, rules, dry_run=dry_run)]
     return {"rows": rows}
 

@@ -14,10 +14,10 @@ from sqlalchemy import select, tuple_
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import words
-from bot.confirmation.authorise import Facts, Reason, Refusal, Verdict, authorise
+from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
 from bot.confirmation.decision import deny, told
 from bot.confirmation.model import Confirmation, State, Vote
-from bot.confirmation.states import Change, Event, Illegal, changed
+from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.stored_json import row_from_json
 from bot.confirmation.unsealed import checked, under
 from bot.confirmation.votes import claim_of, fall, or_approved
@@ -30,7 +30,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
-    from bot.worker.worker import Asking
+    from bot.worker.worker import PeopleLookup
 
 PAGE = 200
 _TIMES = 5
@@ -62,7 +62,7 @@ _ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)
 
 
 async def reapply_all(
-    database: Database, people: Asking, rules: Rules, *, dry_run: bool = False
+    database: Database, people: PeopleLookup, rules: Rules, *, dry_run: bool = False
 ) -> AsyncIterator[Reapplied]:
     """Each waiting confirmation that the policies of `rules` would treat otherwise."""
     after: tuple[float, str] | None = None
@@ -88,7 +88,7 @@ def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, flo
 
 
 async def _reapply_one(
-    database: Database, people: Asking, rules: Rules, confirmation: str, body: str, *, dry_run: bool
+    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, *, dry_run: bool
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
@@ -115,7 +115,7 @@ def _concerned(row: Confirmation, policies: Policies) -> bool:
     return not isinstance(found, Governs) or found.policy.fingerprint != row.policy.fingerprint
 
 
-async def _facts(people: Asking, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
     """Of whoever has approved, under the policy that it comes under."""
     found = policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, Governs):
@@ -125,7 +125,7 @@ async def _facts(people: Asking, row: Confirmation, policies: Policies) -> dict[
     return {vote.id: await people.facts(under, vote, policies) for vote in row.approvals}
 
 
-async def _facts_in_turn(people: Asking, row: Confirmation, policies: Policies) -> dict[str, Facts]:
+async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
     """The same, however long it takes until it is our turn to ask Slack."""
     for _ in range(_TURNS):
         facts = await _facts(people, row, policies)
@@ -142,7 +142,9 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
     return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
 
 
-def reapply_row(tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules) -> Change | Confirmation | None:
+def reapply_row(
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules
+) -> Transition | Confirmation | None:
     """The change that was made; the row, when it has votes that nobody was asked about; None: it waits no more."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
@@ -156,7 +158,7 @@ def reapply_row(tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Ru
     return change
 
 
-def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Change:
+def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
     """The same, and nothing is written."""
     session = find_session(tx, chain_of(row.asked.session))
     return reapply(row, _in_session(facts, session), now(tx), rules)
@@ -173,7 +175,7 @@ def _in_session(facts: Mapping[str, Facts], session: Session | None) -> dict[str
     return {vote: replace(one, speakers=one.speakers | speakers) for vote, one in facts.items()}
 
 
-def _told(change: Change) -> Reapplied:
+def _told(change: Transition) -> Reapplied:
     row = change.row
     fell = tuple(step.who.user for step in change.steps if step.kind is LineKind.VOTE_FELL and step.who is not None)
     ungoverned = next((step.text for step in change.steps if step.kind is LineKind.REAPPLIED), None)
@@ -191,35 +193,35 @@ def _tool(row: Confirmation) -> str:
 # What follows from it. Pure.
 
 
-def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     """A waiting confirmation comes under the file as `rules` have it.
 
     `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
     whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
     """
     if row.state is not State.WAITING:
-        raise Illegal(row, Event.REAPPLY)
+        raise Illegal(row, ConfirmationEvent.REAPPLY)
     sound = checked(row, now, rules.policies, rules.seal)
     return sound.then(_reapplied(sound.row, facts, now, rules)) if sound.row.state is State.WAITING else sound
 
 
-def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Change:
+def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, Governs):
         step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
-        return Change(row=row)
+        return Transition(row=row)
     row = changed(under(row, found, rules.seal), now)
     verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = fall(row, lost, now)
     in_time = now < row.deadline  # the file as it is now may say that it is too late already
-    return (or_approved(row, now, rules) if in_time else Change(row=row)).after(step, *fallen)
+    return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
 
 
-def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Verdict:
+def _still(row: Confirmation, vote: Vote, facts: Facts | None) -> Ruling:
     if facts is None:
         return Refusal(reason=Reason.CANNOT_ASK)
     return authorise(row.policy, claim_of(row, vote), facts)

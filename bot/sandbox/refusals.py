@@ -8,7 +8,7 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 
 
-class Refused(ConfirmError):
+class ApiRefusal(ConfirmError):
     """The Web API's `{"ok": false, "error": code}`."""
 
     def __init__(

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, Select, select, tuple_
 
-from bot.audit.ledger import SYSTEM, Line
+from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
 from bot.policy.versioned import NewerVersion, Unreadable
 from bot.store.repository import line_of, read_confirmation, seconds
@@ -36,9 +36,9 @@ class Wanted:
     chain: str | None = None
 
 
-async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> AsyncIterator[list[Line]]:
+async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
     """The lines in the order of their time, a page at a time: no reader holds up the store, nor all in memory."""
-    after: Line | None = None
+    after: LedgerLine | None = None
     while True:
         page = await database.read(read_page, wanted, after, size)
         yield [line for line in page if _is_of(line, wanted.tool)]
@@ -47,7 +47,7 @@ async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> Asyn
         after = page[-1]
 
 
-def read_page(tx: Tx, wanted: Wanted, after: Line | None, size: int) -> list[Line]:
+def read_page(tx: Tx, wanted: Wanted, after: LedgerLine | None, size: int) -> list[LedgerLine]:
     found = select(ledger).order_by(ledger.c.at, ledger.c.chain, ledger.c.seq).limit(size)
     if wanted.since is not None:
         found = found.where(ledger.c.at >= seconds(wanted.since))
@@ -63,7 +63,7 @@ def read_page(tx: Tx, wanted: Wanted, after: Line | None, size: int) -> list[Lin
     return [read_line(row) for row in tx.execute(found)]
 
 
-def read_line(row: Row[*tuple[Any, ...]]) -> Line:
+def read_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     try:
         return line_of(row)
     except ValueError as error:
@@ -77,7 +77,7 @@ def _is_pattern(tool: str) -> bool:
     return any(mark in tool for mark in "*?[")
 
 
-def _is_of(line: Line, tool: str | None) -> bool:
+def _is_of(line: LedgerLine, tool: str | None) -> bool:
     return tool is None or (line.tool is not None and fnmatchcase(line.tool, tool))
 
 
@@ -128,7 +128,7 @@ class Story:
     """All that the ledger tells of one confirmation or session; `rows` are the confirmations that are still stored."""
 
     title: str
-    lines: tuple[Line, ...]
+    lines: tuple[LedgerLine, ...]
     rows: dict[str, Confirmation]
 
 
@@ -153,11 +153,11 @@ def _chain_or_nothing(tx: Tx, name: str) -> str:
         ) from error
 
 
-def _lines(tx: Tx, found: Select[*tuple[Any, ...]]) -> tuple[Line, ...]:
+def _lines(tx: Tx, found: Select[*tuple[Any, ...]]) -> tuple[LedgerLine, ...]:
     return tuple(read_line(row) for row in tx.execute(found.order_by(ledger.c.chain, ledger.c.seq)))
 
 
-def _rows(tx: Tx, lines: tuple[Line, ...]) -> dict[str, Confirmation]:
+def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
     ids = dict.fromkeys(line.confirmation for line in lines if line.confirmation is not None)
     found = ((one, _row(tx, one)) for one in ids)
     return {one: row for one, row in found if row is not None}

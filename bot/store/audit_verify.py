@@ -10,7 +10,7 @@ from sqlalchemy import Row, and_, func, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from bot.audit.checkpoints import Anchor
-from bot.audit.ledger import SYSTEM, LedgerKeys, Line, LineKind, stamp
+from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, stamp
 from bot.audit.purges import Purges
 from bot.audit.verification import Broken, Finding, Report, Sealed, verify
 from bot.store.checkpoints import stored_checkpoints
@@ -49,13 +49,13 @@ def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Rep
     return report if broken is None else replace(report, finding=Finding.BROKEN, broken=broken)
 
 
-def _all_lines(tx: Tx) -> Iterator[Line]:
+def _all_lines(tx: Tx) -> Iterator[LedgerLine]:
     found = select(ledger).order_by(ledger.c.chain, ledger.c.seq).execution_options(yield_per=PAGE)
     for row in tx.execute(found):
         yield _exact_line(row)
 
 
-def _purge_lines(tx: Tx) -> Iterator[Line]:
+def _purge_lines(tx: Tx) -> Iterator[LedgerLine]:
     found = select(ledger).where(ledger.c.chain == SYSTEM, ledger.c.kind == str(LineKind.PURGED))
     for row in tx.execute(found.order_by(ledger.c.seq).execution_options(yield_per=PAGE)):
         yield _exact_line(row)
@@ -65,7 +65,7 @@ _TEXTS = ("chain", "stamp", "kind", "digest", "previous", "hash")
 _PERHAPS = ("confirmation", "tool", "content", "salt", "sealed")
 
 
-def _exact_line(row: Row[*tuple[Any, ...]]) -> Line:
+def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     """Cell by cell as this program writes them. SQLite takes anything in any column, and a time has many spellings."""
     of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
     if not of_a_kind or not all(isinstance(getattr(row, name), str | None) for name in _PERHAPS):

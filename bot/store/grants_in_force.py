@@ -17,8 +17,8 @@ from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.grants import Grant, Withheld, is_for, withheld
-from bot.confirmation.model import Asked, Confirmation, Vote, VoteKind
-from bot.confirmation.states import Change
+from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
+from bot.confirmation.states import Transition
 from bot.policy.approvers import Person
 from bot.policy.model import Governs, Policy
 from bot.policy.versioned import NewerVersion, Unreadable
@@ -67,7 +67,7 @@ def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
 
 
 def grant_for(
-    tx: Tx, key: str, asked: Asked, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
+    tx: Tx, key: str, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
 ) -> Grant | None:
     """The grant that lets a call through, if there is one."""
     at = now(tx)
@@ -99,11 +99,11 @@ def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
         session, row = lock_confirmation(tx, grant_id)
     except (NotFound, NewerVersion, Unreadable):
         return
-    save(tx, session, Change(row=replace(row, grant_look_at=at)))
+    save(tx, session, Transition(row=replace(row, grant_look_at=at)))
 
 
 async def rights_of(
-    givers: Iterable[Person], asked: Asked, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
+    givers: Iterable[Person], asked: AskedCall, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
 ) -> Rights:
     """What is known now of each giver for this call, as if it had been put to people and they had approved it."""
     row = open_confirmation("grant", asked, policy, rules.seal, at).row

@@ -13,11 +13,11 @@ from bot.store.ledger_upgrade import adopt, secret_fits
 from bot.store.tables import ATTENDED
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
-from runtime.store.migrate import History, migrate
+from runtime.store.migrate import MigrationHistory, migrate
 from runtime.store.open import bring_up_to_date
 from runtime.store.sessions import free_all as free_sessions
 
-HISTORY = History("bot", Path(__file__).parent / "migrations", "0014")
+HISTORY = MigrationHistory("bot", Path(__file__).parent / "migrations", "0014")
 
 _SEALED_OTHERWISE = (
     "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "

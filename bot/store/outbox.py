@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
-from bot.audit.ledger import Line
+from bot.audit.ledger import LedgerLine
 from bot.hosts.host import Said
 from bot.policy.versioned import tagged, untagged
 from bot.store.repository import lock_session, read_lines
@@ -36,7 +36,7 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 class Telling:
     """What is told next: lines, as one message, or words. `retry`: the letter that failed, to be tried again."""
 
-    lines: Sequence[Line] = ()
+    lines: Sequence[LedgerLine] = ()
     said: Said | None = None
     retry: str | None = None
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
-from bot.audit.ledger import Head, LedgerKeys, Line, LineKind, append, stamp
+from bot.audit.ledger import Head, LedgerKeys, LedgerLine, LineKind, append, stamp
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.confirmation.schedule import next_due, to_draw
-from bot.confirmation.states import Change
+from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json, step_content
 from bot.policy.approvers import Person
 from bot.store.slack_lanes import owe_card, owe_thread
@@ -149,7 +149,7 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
     return [row_from_json(body) for body in tx.execute(found).scalars()]
 
 
-def save(tx: Tx, session: Session, change: Change, *, new: bool = False) -> Confirmation:
+def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
     """All that a change brings, together: the row, its ledger lines, what the session is to be told, a grant."""
     row = change.row
     values = _columns(row)
@@ -228,7 +228,7 @@ def _columns(row: Confirmation) -> dict[str, object]:
     }
 
 
-def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> Line:
+def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
     """One more line of a chain. The chain's head is locked, so that lines written at once stand one after the other."""
     keys = ledger_keys(tx)
     line = append(
@@ -327,20 +327,20 @@ def owe_session(tx: Tx, key: str) -> None:
     tx.notify(SESSIONS)
 
 
-def read_lines(tx: Tx, chain: str, after: int = 0) -> list[Line]:
+def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
     """A chain's lines from number `after` + 1 on."""
     found = select(ledger).where(ledger.c.chain == chain, ledger.c.seq > after).order_by(ledger.c.seq)
     return [line_of(row) for row in tx.execute(found)]
 
 
-def confirmation_lines(tx: Tx, confirmation: str) -> list[Line]:
+def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
     """All that was written of one confirmation, in order."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
     return [line_of(row) for row in tx.execute(found)]
 
 
-def line_of(row: Row[*tuple[Any, ...]]) -> Line:
-    return Line(
+def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
+    return LedgerLine(
         chain=row.chain,
         seq=row.seq,
         at=datetime.fromisoformat(row.stamp),
@@ -356,7 +356,7 @@ def line_of(row: Row[*tuple[Any, ...]]) -> Line:
     )
 
 
-def content_of(line: Line) -> JsonObject | None:
+def content_of(line: LedgerLine) -> JsonObject | None:
     """What a line told, without its version; `None` once it is purged."""
     if line.content is None:
         return None

@@ -21,11 +21,11 @@ from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import elsewhere, grant_looked_at, let_through, open_confirmation
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Withheld
-from bot.confirmation.model import Asked, Confirmation, Edit, Place, State, Vote, VoteKind
-from bot.confirmation.outcome import Seen, begin, observe, take_back, unreached
+from bot.confirmation.model import AskedCall, Confirmation, Edit, Place, State, Vote, VoteKind
+from bot.confirmation.outcome import HostReport, begin, observe, take_back, unreached
 from bot.confirmation.schedule import tick, to_draw
 from bot.confirmation.seals import with_seal
-from bot.confirmation.states import Change, changed
+from bot.confirmation.states import Transition, changed
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.hosts.host import HostRequest
@@ -93,10 +93,10 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     return save(tx, session, change, new=True)
 
 
-def asked_of(session: Session, opening: Opening) -> Asked:
+def asked_of(session: Session, opening: Opening) -> AskedCall:
     """The request as people will see it."""
     request = opening.request
-    return Asked(
+    return AskedCall(
         session=session.session,
         request_id=request.request_id,
         call_id=request.call_id,
@@ -129,7 +129,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
     return [moment(at) for at in tx.execute(found).scalars()]
 
 
-def _refuse(tx: Tx, session: Session, asked: Asked, found: Ungoverned) -> None:
+def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> None:
     """No person is asked: the agent hears it at once, and so does the thread."""
     reason = words.ungoverned_to_model(found)
     body: JsonObject = {
@@ -144,7 +144,7 @@ def _refuse(tx: Tx, session: Session, asked: Asked, found: Ungoverned) -> None:
     write_step(tx, session.key, step, None, asked.tool)
 
 
-def _refusal_mark(asked: HostRequest | Asked) -> str:
+def _refusal_mark(asked: HostRequest | AskedCall) -> str:
     return f"refused:{asked.request_id}"
 
 
@@ -237,11 +237,11 @@ def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
     return _put_right(tx, session, row, sound)
 
 
-def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Change) -> Confirmation:
+def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Transition) -> Confirmation:
     return row if sound.row is row else save(tx, session, sound)
 
 
-def _tell_the_lost(tx: Tx, before: Confirmation, change: Change) -> None:
+def _tell_the_lost(tx: Tx, before: Confirmation, change: Transition) -> None:
     """Whoever's vote waited and waits no more hears what became of it."""
     waiting = {vote.id for vote in change.row.pending}
     for vote in before.pending:
@@ -256,14 +256,14 @@ def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirm
     return row if change.row is row else save(tx, session, change)
 
 
-def _refusal(change: Change) -> Refusal | None:
+def _refusal(change: Transition) -> Refusal | None:
     return next((s.refusal for s in change.steps if s.kind is LineKind.VOTE_REFUSED), None)
 
 
 _WHILE_TOLD = 1.0
 
 
-def _tell_voter(tx: Tx, vote: Vote, change: Change) -> bool:
+def _tell_voter(tx: Tx, vote: Vote, change: Transition) -> bool:
     """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
     button that counted sees it on the card."""
     if vote.target is None or not (_refusal(change) or vote.target.get("view") or vote.target.get("list")):
@@ -293,7 +293,7 @@ def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> Non
     tx.execute(update(replies).where(replies.c.vote == vote).values(values))
 
 
-def _verdict(change: Change) -> str:
+def _verdict(change: Transition) -> str:
     """What the voter is told: the step their word led to, and where the confirmation stands now."""
     row = change.row
     told = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
@@ -351,7 +351,7 @@ def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
     return row if change.row is row else save(tx, session, change)
 
 
-def see(tx: Tx, confirmation_id: str, seen: Seen) -> Confirmation:
+def see(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
     """Copies what the host says of the call."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = observe(row, seen, now(tx))
@@ -395,4 +395,4 @@ def drawn(tx: Tx, confirmation_id: str) -> None:
 def draw_again(tx: Tx, confirmation_id: str) -> None:
     """A drawing may have landed after a later one: each place is drawn once more, whatever it is known to show."""
     session, row = lock_confirmation(tx, confirmation_id)
-    save(tx, session, Change(row=changed(row, now(tx))))
+    save(tx, session, Transition(row=changed(row, now(tx))))

@@ -17,8 +17,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from bot.audit.ledger import Line, LineKind
-from bot.confirmation.states import Change
+from bot.audit.ledger import LedgerLine, LineKind
+from bot.confirmation.states import Transition
 from bot.store.transactions import Shown
 from bot.telemetry.gauges import Gauges, read_gauges
 from bot.telemetry.tallies import Tally, take, tallies
@@ -102,9 +102,9 @@ class Metrics:
 
     def heard(self, fact: object) -> None:
         match fact:
-            case Change():
+            case Transition():
                 self._changed(fact)
-            case Line():
+            case LedgerLine():
                 self._unsealed.inc(fact.kind is LineKind.UNSEALED)
             case Tally():
                 self._count(fact)
@@ -112,7 +112,7 @@ class Metrics:
                 for waited in seconds:
                     self._click_to_card.observe(waited)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: Transition) -> None:
         self._outside.inc(sum(step.kind is LineKind.ELSEWHERE for step in change.steps))
         self._altered.inc(sum(step.kind is LineKind.ALTERED for step in change.steps))
         for one in tallies(change):

@@ -17,7 +17,7 @@ from sqlalchemy import delete, insert, select
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import State
-from bot.confirmation.states import Change
+from bot.confirmation.states import Transition
 from bot.store.tables import switches
 from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx, for_update
@@ -49,7 +49,7 @@ class Tally:
     seconds: float | None
 
 
-def tallies(change: Change) -> Iterator[Tally]:
+def tallies(change: Transition) -> Iterator[Tally]:
     row = change.row
     for step in change.steps:
         verdict = VERDICTS.get(step.kind)
@@ -65,7 +65,7 @@ async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]
     decided: list[Tally] = []
 
     def heard(fact: object) -> None:
-        if isinstance(fact, Change):
+        if isinstance(fact, Transition):
             decided.extend(tallies(fact))
 
     database.listen(heard)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bot.audit.ledger import SYSTEM, Line, LineKind
+from bot.audit.ledger import SYSTEM, LedgerLine, LineKind
 from bot.config.rules import Rules
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.store.batch_votes import cast_all
@@ -57,7 +57,7 @@ async def followed_casts(database: Database, ballots: Sequence[Ballot], rules: R
 def log_line(fact: object) -> None:
     """Listens to the store: each line of the ledger, once it is committed, is a line of the log. What it holds stays
     in the store."""
-    if isinstance(fact, Line):
+    if isinstance(fact, LedgerLine):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
         with about(session=session, confirmation=fact.confirmation):
             level = logging.ERROR if fact.kind is LineKind.UNSEALED else logging.INFO

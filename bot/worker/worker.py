@@ -52,7 +52,7 @@ HELD_FOR = 300.0
 """So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
 
 
-class Asking(Protocol):
+class PeopleLookup(Protocol):
     """What has to be found out before a vote is counted."""
 
     async def facts(
@@ -80,7 +80,7 @@ class Worker:
         database: Database,
         mailroom: Mailroom,
         teller: Teller,
-        people: Asking,
+        people: PeopleLookup,
         drawing: Drawing,
         rules: Rules,
         *,

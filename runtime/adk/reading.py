@@ -26,7 +26,7 @@ AFRESH = "Ask the agent afresh."
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedInSession:
     """A request, the call that it is about, and what was announced of it."""
 
     request: str
@@ -91,7 +91,7 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
     return found
 
 
-def asked_in(event: Event) -> Iterator[Asked]:
+def asked_in(event: Event) -> Iterator[AskedInSession]:
     if event.author == USER:
         return
     for call in event.get_function_calls():
@@ -104,27 +104,27 @@ def asked_in(event: Event) -> Iterator[Asked]:
         call_id, tool = original.get("id"), original.get("name")
         if isinstance(call_id, str) and isinstance(tool, str):
             told = announced(event.custom_metadata, call_id)
-            yield Asked(call.id, call_id, tool, original.get("args") or {}, told, event.id)
+            yield AskedInSession(call.id, call_id, tool, original.get("args") or {}, told, event.id)
 
 
-def _asked_by_a_node(event: Event, request: str, payload: object) -> Asked:
+def _asked_by_a_node(event: Event, request: str, payload: object) -> AskedInSession:
     told = payload if isinstance(payload, dict) else {}
-    return Asked(request, request, str(told.get("tool_name") or ""), told.get("args") or {}, None, event.id)
+    return AskedInSession(request, request, str(told.get("tool_name") or ""), told.get("args") or {}, None, event.id)
 
 
-def asked(session: Session, request: str | None) -> Asked | None:
+def asked(session: Session, request: str | None) -> AskedInSession | None:
     """What this request is about. Raises `Forbidden` for one that stands there twice: people saw the one, and
     google-adk would run the other. A workflow's node asks under one id again and again: the last one counts."""
     return _the_one([one for event in session.events for one in asked_in(event) if one.request == request])
 
 
-def asked_about(session: Session, call_id: str) -> Asked | None:
+def asked_about(session: Session, call_id: str) -> AskedInSession | None:
     """The request about this call. Raises `Forbidden` like `asked`."""
     about = _the_one([one for event in session.events for one in asked_in(event) if one.call_id == call_id])
     return None if about is None else asked(session, about.request)
 
 
-def _the_one(found: list[Asked]) -> Asked | None:
+def _the_one(found: list[AskedInSession]) -> AskedInSession | None:
     if len(found) > 1 and not found[-1].by_a_node:
         raise Forbidden(f"The request {found[-1].request} stands twice in the session: nothing runs. {AFRESH}")
     return found[-1] if found else None
@@ -137,10 +137,10 @@ def times_answered(session: Session, request: str) -> int:
     return sum(one.id == request and (by_any_name or one.name == REQUEST_CONFIRMATION) for one in given)
 
 
-def given_to_nodes(session: Session) -> Iterator[tuple[Asked | None, types.FunctionResponse, int]]:
+def given_to_nodes(session: Session) -> Iterator[tuple[AskedInSession | None, types.FunctionResponse, int]]:
     """The answers that stand in the session to requests of a workflow's nodes: each with the request before it, and how
     many answers that request's id had before."""
-    asking: dict[str, Asked] = {}
+    asking: dict[str, AskedInSession] = {}
     times: Counter[str] = Counter()
     for event in session.events:
         asking.update({one.request: one for one in asked_in(event) if one.by_a_node})
@@ -150,7 +150,7 @@ def given_to_nodes(session: Session) -> Iterator[tuple[Asked | None, types.Funct
                 times[given.id] += 1
 
 
-def result_of(session: Session, call: Asked) -> dict[str, Any] | None:
+def result_of(session: Session, call: AskedInSession) -> dict[str, Any] | None:
     """What the call came to, once an answer stands before it."""
     answered = False
     for event in session.events:

@@ -79,7 +79,7 @@ def bound_to_event(request: str, event: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Verdict:
+class SignedAnswer:
     """What is signed: this answer to this request of this session about this call, and no other. `nth` counts the
     answers that stood there before it: one that was given can't be given again by whoever read it. `request` is the
     request's id, or `bound_to_event`."""

@@ -33,7 +33,7 @@ class CallState(StrEnum):
     REFUSED = "refused"  # never ran in this attempt, and never will
 
 
-class Gate(StrEnum):
+class GateKind(StrEnum):
     NONE = "none"
     STATIC = "static"  # the tool's declaration asks
     DYNAMIC = "dynamic"  # the tool's body asks
@@ -44,7 +44,7 @@ WAITING = frozenset({CallState.HELD, CallState.UNKNOWN})
 
 
 @dataclass(frozen=True)
-class Asked:
+class HeldRequest:
     """A request as it was put to people, and the answer it got."""
 
     request_id: str
@@ -67,9 +67,9 @@ class Call:
     invocation_id: str
     turn: int  # which of the session's turns it belongs to
     place: int  # its place among the turn's calls
-    gate: Gate = Gate.NONE
+    gate: GateKind = GateKind.NONE
     state: CallState = CallState.READY
-    asked: tuple[Asked, ...] = ()  # the last one is the current request
+    asked: tuple[HeldRequest, ...] = ()  # the last one is the current request
     amended: JsonObject | None = None  # what people made of the arguments, when they did
     approved: str | None = None  # fingerprint of what was approved
     attempt: int = 0
@@ -83,7 +83,7 @@ class Call:
     seal: str | None = None  # a keyed digest of all the rest, where the runner has a key
 
     @property
-    def request(self) -> Asked | None:
+    def request(self) -> HeldRequest | None:
         return self.asked[-1] if self.asked else None
 
     def has_asked(self, request_id: str) -> bool:
@@ -119,8 +119,8 @@ class Approved:
 class Ask:
     """The gate holds the call: before it began, or, for a dynamic gate, from inside the tool's body."""
 
-    asked: Asked
-    gate: Gate
+    asked: HeldRequest
+    gate: GateKind
     result: JsonObject | None = None  # what the tool's body returned while asking
 
 
@@ -250,12 +250,12 @@ def _denied(call: Call, event: Deny) -> Call:
 
 
 def _may_begin(call: Call) -> bool:
-    if call.gate is Gate.NONE:
+    if call.gate is GateKind.NONE:
         return True
     return call.approved == fingerprint(call.tool, call.run_args)
 
 
-def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[Asked, ...]:
+def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, ...]:
     return (*call.asked[:-1], replace(call.asked[-1], confirmed=confirmed, answer=payload))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from runtime.adk.signing import Announcement, announcing
-from runtime.calls.call import SETTLED, Call, CallState, Gate
+from runtime.calls.call import SETTLED, Call, CallState, GateKind
 from runtime.jsontypes import JsonObject
 from runtime.tool import default_hint
 from runtime.wire import (
@@ -81,7 +81,7 @@ def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Di
 
 def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
     held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD}
-    static = any(call.state is CallState.HELD and call.gate is Gate.STATIC for call in calls)
+    static = any(call.state is CallState.HELD and call.gate is GateKind.STATIC for call in calls)
     # With requests and results in one event there is something left to be said about the results.
     enough = (static or actions.skip_summarization) and len(held) in (0, len(calls))
     actions = actions.model_copy(
@@ -150,7 +150,7 @@ def _new(event: Event, content: Content | None, actions: EventActions, asking: S
 
 def _announcement(call: Call) -> Announcement:
     assert call.request is not None
-    static = call.gate is Gate.STATIC
+    static = call.gate is GateKind.STATIC
     return Announcement(gated=static, edits=static, schema=call.tool_schema, payload_schema=call.request.payload_schema)
 
 

@@ -8,7 +8,7 @@ from runtime.jsontypes import Json
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Content, FunctionCall, Part
 
-Line = str | FunctionCall | Content | Exception | Sequence["str | FunctionCall"]
+ScriptLine = str | FunctionCall | Content | Exception | Sequence["str | FunctionCall"]
 """One answer: a text, a call, several of both, a ready content, or a failure to raise."""
 
 
@@ -24,7 +24,9 @@ class ScriptedModel:
     """
 
     def __init__(
-        self, *script: Line | Callable[[ModelRequest], Line], reply: Callable[[ModelRequest], Line] | None = None
+        self,
+        *script: ScriptLine | Callable[[ModelRequest], ScriptLine],
+        reply: Callable[[ModelRequest], ScriptLine] | None = None,
     ):
         self._script = list(script)
         self._reply = reply
@@ -42,8 +44,8 @@ class ScriptedModel:
                     yield ModelResponse(Content.of_text(word, "model"), partial=True)
         yield ModelResponse(content, finish_reason="STOP")
 
-    def _next(self, request: ModelRequest) -> Line:
-        line: Line | Callable[[ModelRequest], Line]
+    def _next(self, request: ModelRequest) -> ScriptLine:
+        line: ScriptLine | Callable[[ModelRequest], ScriptLine]
         if self._script:
             line = self._script.pop(0)
         elif self._reply:
@@ -56,7 +58,7 @@ class ScriptedModel:
         return said
 
 
-def _content(line: Line) -> Content:
+def _content(line: ScriptLine) -> Content:
     if isinstance(line, Content):
         return line.model_copy(deep=True)
     assert not isinstance(line, Exception)

@@ -15,7 +15,7 @@ from runtime.run.sequencer import Sequencer
 from runtime.store.database import Database, Tx
 from runtime.store.desk import Sender
 from runtime.store.lookup import read_calls, read_events
-from runtime.store.records import Change, SessionId, Stored
+from runtime.store.records import SessionChange, SessionId, Stored
 from runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
 from runtime.store.shared_state import split_temporary
 from runtime.wire import USER, Event, EventActions, SessionRecord
@@ -45,7 +45,7 @@ class AppSessions(ABC):
         """A `Conflict` if there is one of that name."""
         name = self._name(user_id, str(uuid.uuid4()) if session_id is None else session_id)
         check_state(state)
-        history = Change()
+        history = SessionChange()
         for number, event in enumerate(events, 1):
             try:
                 history.add(event)

@@ -10,12 +10,12 @@ from runtime.calls.seal import CallSeal, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
-from runtime.run.decisions import Decision
+from runtime.run.decisions import CallDecision
 from runtime.run.message import Incoming
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Sender, check_sender
 from runtime.store.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
-from runtime.store.records import Change, Invocation, OpenedBy, SessionId, Status, Stored
+from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
 from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
 from runtime.store.shared_state import split_temporary
 from runtime.wire import USER, Content, Event, EventActions, Part, new_invocation_id
@@ -43,7 +43,7 @@ class Entry:
     root: str
     term: float
     incoming: Incoming | None = None
-    decisions: tuple[Decision, ...] = ()
+    decisions: tuple[CallDecision, ...] = ()
     create: bool = False
     sender: Sender = ANYBODY
     resumed: str | None = None  # the invocation to go on with, without a message
@@ -100,7 +100,7 @@ def enter(tx: Tx, entry: Entry) -> Begun | None:
         return None
     before, token = claimed
     check_sender(tx, entry.sender, entry.name, before, entry.writes)
-    change = Change()
+    change = SessionChange()
     temporary = _admit(tx, entry, before, change)
     stored = before
     if change.any:
@@ -142,7 +142,7 @@ def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]
         yield checked
 
 
-def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
+def _admit(tx: Tx, entry: Entry, session: Stored, change: SessionChange) -> JsonObject:
     """Adds what was said to the change; gives back what is to be known in this run only."""
     decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d)]
     if entry.incoming is not None and entry.speaks:
@@ -160,7 +160,7 @@ def _admit(tx: Tx, entry: Entry, session: Stored, change: Change) -> JsonObject:
     return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
-def _apply(tx: Tx, entry: Entry, session: Stored, change: Change, decision: Decision) -> bool:
+def _apply(tx: Tx, entry: Entry, session: Stored, change: SessionChange, decision: CallDecision) -> bool:
     call = read_call(tx, session.key, decision.call_id)
     if call is None:
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
@@ -175,7 +175,7 @@ def _apply(tx: Tx, entry: Entry, session: Stored, change: Change, decision: Deci
     return True
 
 
-def _stepped(tx: Tx, entry: Entry, call: Call, decision: Decision) -> Call:
+def _stepped(tx: Tx, entry: Entry, call: Call, decision: CallDecision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
     runs = isinstance(decision.event, Approve | RunAgain | Refuse)
     if runs and call.state is CallState.HELD and entry.seal.is_broken(call, required=False):
@@ -189,7 +189,9 @@ def _stepped(tx: Tx, entry: Entry, call: Call, decision: Decision) -> Call:
     return after
 
 
-def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decided: Sequence[Decision]) -> JsonObject:
+def _admit_answers(
+    tx: Tx, entry: Entry, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
+) -> JsonObject:
     """The answers join the invocations that asked, whoever owns the conversation by now."""
     parts: dict[str, list[Part]] = {}
     for decision in decided:
@@ -208,7 +210,7 @@ def _admit_answers(tx: Tx, entry: Entry, session: Stored, change: Change, decide
 
 
 def _say(
-    change: Change, entry: Entry, invocation_id: str, content: Content | None, delta: JsonObject | None
+    change: SessionChange, entry: Entry, invocation_id: str, content: Content | None, delta: JsonObject | None
 ) -> JsonObject:
     kept, temporary = split_temporary(delta or {})
     change.add(

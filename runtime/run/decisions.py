@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, Gate, Refuse, already_answered
+from runtime.calls.call import Approve, Approved, Call, CallEvent, Deny, GateKind, Refuse, already_answered
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, alike, same
@@ -15,7 +15,7 @@ from runtime.wire import Part
 
 
 @dataclass(frozen=True)
-class Decision:
+class CallDecision:
     """What shall happen to a call, checked against its tool; stored only if the call is still as it was then."""
 
     call_id: str
@@ -28,20 +28,20 @@ class Decision:
 
 def decide(
     answer: Answer, call: Call, tool: Tool | None, part: Part, approved: Approved | None = None
-) -> Decision | None:
+) -> CallDecision | None:
     """What an answer means for its call; None when it was given before. Raises when it does not fit."""
     if already_answered(call, answer.id, answer.confirmed, answer.payload):
         return None
     if not answer.confirmed:
-        return Decision(call.id, Deny(_reason(answer, call, part)), answer, part)
+        return CallDecision(call.id, Deny(_reason(answer, call, part)), answer, part)
     try:
-        amended = _amended(call, answer, tool, exact=approved is not None) if call.gate is Gate.STATIC else None
+        amended = _amended(call, answer, tool, exact=approved is not None) if call.gate is GateKind.STATIC else None
     except Invalid as error:
         if approved is None:
             raise
         # People have decided, so nobody is there to correct it: the agent is told instead.
-        return Decision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
-    return Decision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
+        return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
+    return CallDecision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
 
 
 def _reason(answer: Answer, call: Call, part: Part) -> str | None:
@@ -50,9 +50,9 @@ def _reason(answer: Answer, call: Call, part: Part) -> str | None:
     return None if said and alike(said.get("payload"), call.args) else answer.reason
 
 
-def one_a_call(decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+def one_a_call(decisions: Sequence[CallDecision]) -> tuple[CallDecision, ...]:
     """A request and its call name the same thing: answers by either id may say it twice, but not differently."""
-    first: dict[str, Decision] = {}
+    first: dict[str, CallDecision] = {}
     for decision in decisions:
         said = first.setdefault(decision.call_id, decision)
         if not _same_event(said.event, decision.event):

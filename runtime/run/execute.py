@@ -8,7 +8,19 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from runtime.calls.call import INTERRUPTED, Ask, Asked, Call, CallEvent, Finish, Gate, Lose, Refuse, Retry, step
+from runtime.calls.call import (
+    INTERRUPTED,
+    Ask,
+    Call,
+    CallEvent,
+    Finish,
+    GateKind,
+    HeldRequest,
+    Lose,
+    Refuse,
+    Retry,
+    step,
+)
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError, words_of
 from runtime.finite import not_finite
@@ -88,8 +100,10 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         return step(call, Refuse(f"The gate of {call.tool} failed, so nothing ran: {_words(error)}"), now)
     if not gated:
         return call
-    asked = Asked(request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name))))
-    return step(call, Ask(asked, Gate.STATIC), now)
+    asked = HeldRequest(
+        request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name)))
+    )
+    return step(call, Ask(asked, GateKind.STATIC), now)
 
 
 def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
@@ -120,7 +134,7 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
             value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
         actions = _storable(context.actions)
     except ToolOutcomeUnknown as error:
-        lost = Finish({"error": _words(error)}) if call.gate is Gate.NONE else Lose()
+        lost = Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose()
         return Outcome(lost)
     except _ANYTHING as error:
         if was_cancelled():
@@ -128,7 +142,7 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
         log.info("tool %s raised %s", call.tool, type(error).__name__)
         return Outcome(Finish({"error": _words(error)}))
     if context.asked is not None:
-        return Outcome(Ask(context.asked, Gate.DYNAMIC, _as_result(value)), actions)
+        return Outcome(Ask(context.asked, GateKind.DYNAMIC, _as_result(value)), actions)
     return Outcome(Finish(_as_result(value)), actions)
 
 
@@ -155,7 +169,7 @@ async def recover(call: Call, tools: Mapping[str, Tool], scene: Scene) -> CallEv
             return Retry()
         if effect is not None:
             return Finish(_TOOK_EFFECT if effect is True else _as_result(effect))
-    return Finish({"error": INTERRUPTED}) if call.gate is Gate.NONE else Lose()
+    return Finish({"error": INTERRUPTED}) if call.gate is GateKind.NONE else Lose()
 
 
 # A tool that calls `sys.exit` must not end its server, nor one whose own task was cancelled its run.

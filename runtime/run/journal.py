@@ -15,7 +15,7 @@ from runtime.run.warm import Live
 from runtime.store.database import Database, OutcomeUnknown
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_glimpses
-from runtime.store.records import Change, Invocation, Stored
+from runtime.store.records import Invocation, SessionChange, Stored
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
@@ -39,7 +39,7 @@ class Journal:
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
         self._seal = CallSeal(sealer, live.stored.name)
-        self._change = Change()
+        self._change = SessionChange()
         self._writing = asyncio.Lock()
 
     @property
@@ -77,13 +77,13 @@ class Journal:
         async with self._writing:
             if not (release or self._change.any):
                 return
-            change, self._change = self._change, Change()
+            change, self._change = self._change, SessionChange()
             change.release = release
             self._live.stored = await self._write(change)
             for event in change.events:
                 self.emit(event)
 
-    async def _write(self, change: Change) -> Stored:
+    async def _write(self, change: SessionChange) -> Stored:
         before = self.stored
         rows = change.rows(before.key, before.events, self._seal.put_on)
         unsure = False

@@ -20,7 +20,7 @@ from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
 from runtime.run.app_sessions import AppSessions
 from runtime.run.arrival import Entry, look
-from runtime.run.decisions import Decision, decide, one_a_call
+from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.live_run import Run
 from runtime.run.message import Incoming, Message, check_state, kept_metadata, read_message
 from runtime.run.recovery import Recovery, TakeUp
@@ -185,7 +185,7 @@ class Runner(AppSessions):
     ) -> Run:
         """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now.
         `approved` is what shall run again."""
-        decision = Decision(call_id, _WORDS[word], attempt=attempt, approved=approved)
+        decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
         return await self._sequencer.enter(replace(self._entry(self._name(user_id, session_id)), decisions=(decision,)))
 
     async def take_up(self, *, user_id: str, session_id: str) -> Run:
@@ -226,7 +226,7 @@ class Runner(AppSessions):
 
     async def _decide(
         self, incoming: Incoming, answer: Answer, call: Call, approved: Approved | None
-    ) -> Decision | None:
+    ) -> CallDecision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
         return decide(answer, call, tools.get(call.tool), incoming.content_of(answer), approved)
@@ -237,7 +237,7 @@ class Runner(AppSessions):
         dead = await database.read(abandoned, [self.app_name], desk=desk)
         owed = [self._entry(name) for name in dead]
         for name, call_id, attempt in await database.read(unknown_since, [self.app_name], UNKNOWN_FOR, desk=desk):
-            decision = Decision(call_id, _WORDS["nobody knows"], attempt=attempt)
+            decision = CallDecision(call_id, _WORDS["nobody knows"], attempt=attempt)
             owed.append(replace(self._entry(name), decisions=(decision,)))
         return [
             (entry.name, partial(self._sequencer.enter, replace(entry, patient=False)))

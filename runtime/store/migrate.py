@@ -36,7 +36,7 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 
 
 @dataclass(frozen=True)
-class History:
+class MigrationHistory:
     """The revisions of one package's tables; `head` is the one that its code was written for."""
 
     name: str
@@ -48,7 +48,7 @@ class History:
         return f"{self.name}_version"
 
 
-async def migrate(database: Database, history: History) -> None:
+async def migrate(database: Database, history: MigrationHistory) -> None:
     """At every start, before the first use. Alembic is imported only when there is something to do."""
     current = await database.read(version, history)
     if current == history.head:
@@ -63,7 +63,7 @@ async def migrate(database: Database, history: History) -> None:
         await database.run(_upgrade, history)
 
 
-def version(tx: Tx, history: History) -> str | None:
+def version(tx: Tx, history: MigrationHistory) -> str | None:
     """The revision that the store is at; None before the first."""
     if not inspect(tx.connection).has_table(history.version_table):
         return None
@@ -72,7 +72,7 @@ def version(tx: Tx, history: History) -> str | None:
     return current
 
 
-def _upgrade(tx: Tx, history: History) -> None:
+def _upgrade(tx: Tx, history: MigrationHistory) -> None:
     if tx.dialect == "postgresql":
         # Replicas that start together take turns; the second finds nothing to do.
         key = int.from_bytes(blake2b(history.version_table.encode(), digest_size=8).digest(), signed=True)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from runtime.store.database import Database
-from runtime.store.migrate import History, migrate
+from runtime.store.migrate import MigrationHistory, migrate
 from runtime.store.sessions import free_all
 
-HISTORY = History("runtime", Path(__file__).parent / "migrations", "0002")
+HISTORY = MigrationHistory("runtime", Path(__file__).parent / "migrations", "0002")
 
 
 async def open_store(url: str, clock: Callable[[], float] | None = None) -> Database:

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_e
 
 from runtime.errors import Busy, StoreError
 from runtime.store.postgres_wire import PRESENCE, DriverConnection, Wire
-from runtime.store.transaction import Dialect, Gate, Job, Limits, OutcomeUnknown, R, Tx
+from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
 WRITERS = 10
@@ -60,7 +60,7 @@ class PostgresEngine:
         # Readers have connections of their own: they don't stand in line behind writers that wait for a lock.
         self._reads = self._pool(READERS).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         self._wire = None if read_only else Wire(self._connect, hub)
-        self._write_gate, self._read_gate = Gate(limits), Gate(limits)
+        self._write_gate, self._read_gate = Admission(limits), Admission(limits)
         self._running: set[asyncio.Task[None]] = set()
         self._closing = False
 
@@ -105,7 +105,7 @@ class PostgresEngine:
             await self._writes.dispose()
         await self._reads.dispose()
 
-    async def _submit(self, pool: AsyncEngine, gate: Gate, work: Callable[[Tx], R]) -> R:
+    async def _submit(self, pool: AsyncEngine, gate: Admission, work: Callable[[Tx], R]) -> R:
         await gate.enter()
         if self._closing:
             gate.leave()

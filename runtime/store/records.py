@@ -77,7 +77,7 @@ class Stored:
     created: float
     updated: float
 
-    def after(self, change: Change) -> Stored:
+    def after(self, change: SessionChange) -> Stored:
         own, user, app = change.state()
         return replace(
             self,
@@ -92,7 +92,7 @@ class Stored:
 
 
 @dataclass
-class Change:
+class SessionChange:
     """What one transaction adds to a session."""
 
     events: list[Event] = field(default_factory=list)

@@ -17,7 +17,7 @@ from runtime.store import lease
 from runtime.store.database import Tx, for_update
 from runtime.store.desk import Sender, check_sender
 from runtime.store.lease import LeaseLost
-from runtime.store.records import Change, OpenedBy, Rows, SessionId, Stored
+from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
 from runtime.store.shared_state import read_shared, share, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.store.upsert import insert_if_absent, upsert
@@ -97,7 +97,9 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
     return True
 
 
-def create_with(tx: Tx, name: SessionId, agent: str, state: JsonObject, history: Change, sender: Sender) -> Stored:
+def create_with(
+    tx: Tx, name: SessionId, agent: str, state: JsonObject, history: SessionChange, sender: Sender
+) -> Stored:
     """A new session that begins with a history of its own; a `Conflict` if there is one of that name."""
     check_sender(tx, sender, name, keys=state)
     if not create(tx, name, agent, state):
@@ -172,7 +174,7 @@ _WRITE = (
 _RELEASE = _WRITE.values(lease_token=None, lease_until=None)
 
 
-def write(tx: Tx, session: Stored, token: str, change: Change, rows: Rows) -> Stored:
+def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows) -> Stored:
     """Adds to a session under its lease, and returns it as it is now."""
     after = session.after(change)
     values = {
@@ -200,7 +202,7 @@ def write(tx: Tx, session: Stored, token: str, change: Change, rows: Rows) -> St
     return after
 
 
-def was_written(tx: Tx, after: Stored, token: str, change: Change) -> bool:
+def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> bool:
     """Whether a write whose outcome was unknown is the last one there is, and not another's of the same version."""
     written = (sessions.c.version == after.version, sessions.c.events == after.events)
     found = tx.execute(select(sessions.c.lease_token).where(sessions.c.key == after.key, *written)).one_or_none()
@@ -210,12 +212,12 @@ def was_written(tx: Tx, after: Stored, token: str, change: Change) -> bool:
 def update_state(tx: Tx, name: SessionId, event: Event, sender: Sender) -> Stored | None:
     """Appends an event that only changes the state; None while somebody works on the session."""
     check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
-    change = Change()
+    change = SessionChange()
     change.add(event)
     return _write_at_once(tx, name, change)
 
 
-def _write_at_once(tx: Tx, name: SessionId, change: Change) -> Stored | None:
+def _write_at_once(tx: Tx, name: SessionId, change: SessionChange) -> Stored | None:
     claimed = claim(tx, name, 1.0)
     if claimed is None:
         return None

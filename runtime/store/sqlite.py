@@ -20,7 +20,7 @@ from sqlalchemy.pool import NullPool
 from runtime.errors import StoreError
 from runtime.store.lockfile import PRIVATE, LockFile
 from runtime.store.sqlite_writer import Writer, in_words
-from runtime.store.transaction import Dialect, Gate, Limits, R, Tx
+from runtime.store.transaction import Admission, Dialect, Limits, R, Tx
 from runtime.store.wakeups import Hub
 
 READERS = 4
@@ -118,7 +118,7 @@ class _Readers:
 
 
 async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> Writer:
-    writer = Writer(_engine(lambda: _connect(path)), clock, hub, Gate(limits))
+    writer = Writer(_engine(lambda: _connect(path)), clock, hub, Admission(limits))
     await writer.start()
     return writer
 

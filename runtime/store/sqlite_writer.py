@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from runtime.errors import StoreError
-from runtime.store.transaction import Gate, Job, R, Tx
+from runtime.store.transaction import Admission, Job, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
 GROUP_LIMIT = 256
@@ -54,7 +54,7 @@ class _GroupLost(Exception):
 
 
 class Writer:
-    def __init__(self, engine: Engine, clock: Callable[[], float], hub: Hub, gate: Gate) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], float], hub: Hub, gate: Admission) -> None:
         self._engine = engine
         self._clock = clock
         self._hub = hub

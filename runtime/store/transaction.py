@@ -127,7 +127,7 @@ class Job(Generic[R]):
             self.future.set_result(self.result)  # type: ignore[arg-type]  # R itself may be None
 
 
-class Gate:
+class Admission:
     """A bounded queue: beyond its length callers wait outside, and after a while are told to come back."""
 
     def __init__(self, limits: Limits) -> None:

@@ -6,23 +6,23 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from blocks.step_views import Counted, HistoryView, StepView, Told, VerdictView, Why
+from blocks.step_views import Counted, HistoryView, StepKind, StepView, VerdictView, Why
 from blocks.view import (
     AnsweredOutside,
     Approvers,
     Argument,
     CardView,
-    Change,
     Email,
     Face,
-    Grant,
+    FieldDiff,
     GrantOffer,
+    GrantView,
     HomeView,
     Parked,
     Paused,
     Unreachable,
-    Verdict,
-    Vote,
+    VoteSide,
+    VoteView,
 )
 
 NOON = 1_795_262_400  # 2026-11-21 12:00 UTC
@@ -50,7 +50,7 @@ WAITING = CardView(
     editable=("version", "replicas"),
 )
 
-ONE_VOTE = replace(WAITING, version=4, votes=(Vote(OPS, Verdict.APPROVE, NOON + 60),))
+ONE_VOTE = replace(WAITING, version=4, votes=(VoteView(OPS, VoteSide.APPROVE, NOON + 60),))
 
 REIMBURSE = CardView(
     id="r1",
@@ -76,7 +76,7 @@ REIMBURSE = CardView(
     votes=(),
     expires_at=NOON + 86_400,
     edited_by=LEAD,
-    diff=(Change("amount", 1500, 1200),),
+    diff=(FieldDiff("amount", 1500, 1200),),
     editable=("amount",),
     confirm_dialog=True,
     session_link="https://example.slack.com/archives/C0TALK/p1795262400000100",
@@ -142,7 +142,7 @@ UNKNOWN = replace(
     checks=("Is version 2.14.0 live on https://checkout.example/health?",),
     votes=(),
 )
-UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(Vote(OPS, Verdict.RUN_AGAIN, NOON + 300),))
+UNKNOWN_VOTED = replace(UNKNOWN, version=8, checks=(), votes=(VoteView(OPS, VoteSide.RUN_AGAIN, NOON + 300),))
 NOBODY_KNOWS = replace(UNKNOWN, face=Face.SETTLED, version=9, decided_by=())
 SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_by=(LEAD,))
 AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
@@ -151,7 +151,7 @@ UNREACHABLE = replace(APPROVED, notices=(Unreachable(NOON + 900),))
 PARKED = replace(APPROVED, notices=(Parked(),))
 ESCALATED = replace(ONE_VOTE, version=6, escalated_to=Approvers(groups=("S0LEADS",)))
 NOBODY = replace(WAITING, approvers=Approvers(), quorum=1)
-GRANT = Grant("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
+GRANT = GrantView("g41", "deploy", (LEAD,), NOON + 1800, (Argument("service", "checkout"),))
 GRANTED = replace(DONE, id="granted", grant=GRANT, decided_by=(LEAD,))
 OFFERED = replace(WAITING, grant_offer=GrantOffer(1800, (Argument("service", "checkout"),)))
 TIME_OFF = CardView(
@@ -178,9 +178,9 @@ ANSWERED = replace(
     payload=(Argument("approved_days", 8),),
     answered=True,
     quorum=2,
-    diff=(Change("approved_days", 0, 8),),
+    diff=(FieldDiff("approved_days", 0, 8),),
     edited_by=LEAD,
-    votes=(Vote(LEAD, Verdict.APPROVE, NOON + 60),),
+    votes=(VoteView(LEAD, VoteSide.APPROVE, NOON + 60),),
 )
 NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
 
@@ -230,10 +230,10 @@ HOME = HomeView(
 )
 
 STEPS = (
-    StepView(seq=1, told=Told.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
+    StepView(seq=1, told=StepKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
     StepView(
         seq=2,
-        told=Told.REMINDED,
+        told=StepKind.REMINDED,
         at=NOON + 600,
         tool="deploy",
         votes=0,
@@ -241,11 +241,11 @@ STEPS = (
         approvers=WAITING.approvers,
         until=NOON + 3600,
     ),
-    StepView(seq=3, told=Told.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
-    StepView(seq=4, told=Told.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(seq=3, told=StepKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
+    StepView(seq=4, told=StepKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
     StepView(
         seq=5,
-        told=Told.VOTE_REFUSED,
+        told=StepKind.VOTE_REFUSED,
         at=NOON + 1270,
         tool="deploy",
         who=DANA,
@@ -253,48 +253,48 @@ STEPS = (
     ),
     StepView(
         seq=6,
-        told=Told.EDITED,
+        told=StepKind.EDITED,
         at=NOON + 1300,
         tool="deploy",
         who=LEAD,
         revision=2,
-        changes=(Change("version", "2.14.0", "2.14.1"), Change("replicas", 6, 4)),
+        changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
-    StepView(seq=7, told=Told.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
-    StepView(seq=8, told=Told.BEGUN, at=NOON + 1321, tool="deploy"),
-    StepView(seq=9, told=Told.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
+    StepView(seq=7, told=StepKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
+    StepView(seq=8, told=StepKind.BEGUN, at=NOON + 1321, tool="deploy"),
+    StepView(seq=9, told=StepKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
 )
 OTHER_STEPS = (
-    StepView(seq=10, told=Told.ASKED, at=NOON, tool="deploy"),
-    StepView(seq=11, told=Told.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
-    StepView(seq=12, told=Told.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
-    StepView(seq=13, told=Told.REAPPLIED, at=NOON, tool="deploy"),
-    StepView(seq=14, told=Told.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
-    StepView(seq=15, told=Told.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
-    StepView(seq=16, told=Told.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
-    StepView(seq=17, told=Told.ELSEWHERE, at=NOON, tool="deploy", yes=True),
-    StepView(seq=18, told=Told.LAPSED, at=NOON, tool="deploy"),
-    StepView(seq=19, told=Told.BEGUN, at=NOON, tool="deploy", attempt=2),
-    StepView(seq=20, told=Told.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
-    StepView(seq=21, told=Told.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
-    StepView(seq=22, told=Told.UNKNOWN, at=NOON, tool="deploy"),
-    StepView(seq=23, told=Told.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
-    StepView(seq=24, told=Told.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
-    StepView(seq=25, told=Told.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
-    StepView(seq=26, told=Told.NOBODY_KNOWS, at=NOON, tool="deploy"),
-    StepView(seq=27, told=Told.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
+    StepView(seq=10, told=StepKind.ASKED, at=NOON, tool="deploy"),
+    StepView(seq=11, told=StepKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
+    StepView(seq=12, told=StepKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
+    StepView(seq=13, told=StepKind.REAPPLIED, at=NOON, tool="deploy"),
+    StepView(seq=14, told=StepKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
+    StepView(seq=15, told=StepKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
+    StepView(seq=16, told=StepKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
+    StepView(seq=17, told=StepKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
+    StepView(seq=18, told=StepKind.LAPSED, at=NOON, tool="deploy"),
+    StepView(seq=19, told=StepKind.BEGUN, at=NOON, tool="deploy", attempt=2),
+    StepView(seq=20, told=StepKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
+    StepView(seq=21, told=StepKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
+    StepView(seq=22, told=StepKind.UNKNOWN, at=NOON, tool="deploy"),
+    StepView(seq=23, told=StepKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
+    StepView(seq=24, told=StepKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(seq=25, told=StepKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
+    StepView(seq=26, told=StepKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
+    StepView(seq=27, told=StepKind.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
     StepView(
         seq=28,
-        told=Told.GRANT_USED,
+        told=StepKind.GRANT_USED,
         at=NOON,
         tool="deploy",
         people=(LEAD,),
         grant="g41",
         arguments=WAITING.arguments,
     ),
-    StepView(seq=29, told=Told.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
-    StepView(seq=30, told=Told.PAUSED, at=NOON),
-    StepView(seq=31, told=Told.RESUMED, at=NOON),
+    StepView(seq=29, told=StepKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
+    StepView(seq=30, told=StepKind.PAUSED, at=NOON),
+    StepView(seq=31, told=StepKind.RESUMED, at=NOON),
 )
 HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, tool="deploy", steps=STEPS)
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)

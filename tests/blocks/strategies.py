@@ -5,24 +5,24 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from blocks.step_views import StepView, Told, Why
+from blocks.step_views import StepKind, StepView, Why
 from blocks.view import (
     ABSENT,
     AnsweredOutside,
     Approvers,
     Argument,
     CardView,
-    Change,
     Email,
     Face,
-    Grant,
+    FieldDiff,
     GrantOffer,
+    GrantView,
     Notice,
     Parked,
     Paused,
     Unreachable,
-    Verdict,
-    Vote,
+    VoteSide,
+    VoteView,
 )
 
 FRAGMENTS = [
@@ -59,7 +59,9 @@ several = st.lists(users, max_size=12).map(tuple)
 links = st.none() | st.sampled_from([*LINKS, "javascript:alert(1)", "https://x y|<!here>"])
 arguments = st.lists(st.builds(Argument, nasty, values, st.booleans()), max_size=8).map(tuple)
 many_arguments = st.builds(lambda one, times: one * times, arguments, st.sampled_from([1, 1, 1, 30]))
-changes = st.lists(st.builds(Change, nasty, values | st.just(ABSENT), values | st.just(ABSENT)), max_size=12).map(tuple)
+changes = st.lists(st.builds(FieldDiff, nasty, values | st.just(ABSENT), values | st.just(ABSENT)), max_size=12).map(
+    tuple
+)
 approvers = st.builds(
     Approvers,
     users=several,
@@ -67,8 +69,8 @@ approvers = st.builds(
     emails=st.lists(st.builds(Email, nasty, st.none() | users), max_size=4).map(tuple),
     callables=st.lists(nasty, max_size=3).map(tuple),
 )
-votes = st.lists(st.builds(Vote, users, st.sampled_from(Verdict), moments), max_size=12).map(tuple)
-grants = st.builds(Grant, st.just("g41"), nasty, several, moments, arguments)
+votes = st.lists(st.builds(VoteView, users, st.sampled_from(VoteSide), moments), max_size=12).map(tuple)
+grants = st.builds(GrantView, st.just("g41"), nasty, several, moments, arguments)
 notices: st.SearchStrategy[tuple[Notice, ...]] = st.lists(
     st.one_of(st.just(Paused()), st.builds(Unreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),
     max_size=4,
@@ -123,7 +125,7 @@ cards = st.builds(
 steps = st.builds(
     StepView,
     seq=st.integers(1, 10**6),
-    told=st.sampled_from(Told),
+    told=st.sampled_from(StepKind),
     at=moments,
     tool=nasty,
     who=st.none() | users,

@@ -18,9 +18,9 @@ from blocks.view import (
     AnsweredOutside,
     Argument,
     CardView,
-    Change,
     Email,
     Face,
+    FieldDiff,
     Paused,
     Unreachable,
 )
@@ -86,7 +86,7 @@ def test_megabytes_are_drawn_at_once() -> None:
 # -- when something counts as cut
 
 
-def cut(*arguments: Argument, hint: str | None = None, tool: str = "deploy", diff: tuple[Change, ...] = ()) -> bool:
+def cut(*arguments: Argument, hint: str | None = None, tool: str = "deploy", diff: tuple[FieldDiff, ...] = ()) -> bool:
     view = replace(samples.WAITING, arguments=arguments, hint=hint, tool=tool, diff=diff)
     opens = buttons(view)["Approve"] == Action.APPROVE_OPEN
     assert opens == ("See everything" in buttons(view))
@@ -130,7 +130,7 @@ def test_a_masked_value_takes_no_room_however_long_it_is() -> None:
 
 
 def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_same() -> None:
-    view = replace(samples.WAITING, arguments=(Argument("a", "short"),), diff=(Change("a", "x" * 5000, "short"),))
+    view = replace(samples.WAITING, arguments=(Argument("a", "short"),), diff=(FieldDiff("a", "x" * 5000, "short"),))
     assert buttons(view)["Approve"] == Action.APPROVE
     assert "See everything" in buttons(view)
 
@@ -242,7 +242,11 @@ def test_a_change_deep_inside_is_told_below() -> None:
     view = replace(
         samples.WAITING,
         arguments=(Argument("options", {"retry": {"times": 3}}),),
-        diff=(Change("options.retry.times", 1, 3), Change("note", "x", ABSENT), Change("new\u200b", ABSENT, "a\nb")),
+        diff=(
+            FieldDiff("options.retry.times", 1, 3),
+            FieldDiff("note", "x", ABSENT),
+            FieldDiff("new\u200b", ABSENT, "a\nb"),
+        ),
     )
     text = said(view)
     assert 'options {"retry": {"times": 3}}' in text

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blocks.history import history
 from blocks.ids import LineMark, Ref, parse_mark
-from blocks.step_views import Counted, HistoryView, StepView, Told, VerdictView, Why
+from blocks.step_views import Counted, HistoryView, StepKind, StepView, VerdictView, Why
 from blocks.thread import story
 from blocks.verdict import (
     agent_failed,
@@ -119,7 +119,7 @@ def test_every_step_has_its_sentence(step: StepView, sentence: str) -> None:
 
 
 def test_every_step_of_the_ledger_can_be_told_however_little_is_known_of_it() -> None:
-    for kind in Told:
+    for kind in StepKind:
         assert told(StepView(seq=1, told=kind, at=0)) != ""
 
 
@@ -178,7 +178,7 @@ def test_every_refusal_has_its_sentence(why: Why) -> None:
     text = verdict_message(view).text
     assert text.endswith(".")
     assert "{" not in text
-    assert told(StepView(seq=1, told=Told.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
+    assert told(StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
 
 
 def test_a_verdict_can_lead_to_the_card() -> None:

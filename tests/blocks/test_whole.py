@@ -12,7 +12,7 @@ from blocks.form import approve_form, read_approval
 from blocks.full_view import everything, file_name, file_text, needs_file, run_again_form
 from blocks.text import visible
 from blocks.values import shown
-from blocks.view import Argument, CardView, Change
+from blocks.view import Argument, CardView, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
 
@@ -51,7 +51,7 @@ def test_long_names_and_old_values_are_there_too() -> None:
         samples.WAITING,
         tool="t" * 500,
         arguments=(Argument("n" * 500, 1),),
-        diff=(Change("n" * 500, "o" * 3000, 1), Change("p" * 200, 1, 2)),
+        diff=(FieldDiff("n" * 500, "o" * 3000, 1), FieldDiff("p" * 200, 1, 2)),
     )
     text = inert.shown(everything(view))
     for part in ("t" * 500, "n" * 500, "o" * 3000, "p" * 200):

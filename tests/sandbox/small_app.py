@@ -19,7 +19,7 @@ from blocks.home import approvals, inbox
 from blocks.ids import Action, Callback
 from blocks.step_views import Counted, VerdictView, Why
 from blocks.verdict import counting, verdict_message, verdict_modal
-from blocks.view import CardView, Change, Face, Verdict, Vote
+from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
 from tests.blocks import samples
 
@@ -104,7 +104,7 @@ class SmallApp:
             payload: Body = verdict_message(refused).payload()
             await self.client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread, **payload)
             return
-        votes = (*self.view.votes, Vote(user, Verdict.APPROVE, samples.NOON))
+        votes = (*self.view.votes, VoteView(user, VoteSide.APPROVE, samples.NOON))
         version = self.view.version + 1
         if len(votes) < self.view.quorum:
             await self.redraws(replace(self.view, version=version, votes=votes))
@@ -144,7 +144,7 @@ class SmallApp:
         old = {argument.name: argument.value for argument in self.view.arguments}
         changes = reading.changes
         arguments = tuple(replace(each, value=changes.get(each.name, each.value)) for each in self.view.arguments)
-        diff = tuple(Change(name, old.get(name), new) for name, new in changes.items())
+        diff = tuple(FieldDiff(name, old.get(name), new) for name, new in changes.items())
         who = body["user"]["id"]
         await self.redraws(
             replace(
@@ -154,7 +154,7 @@ class SmallApp:
                 arguments=arguments,
                 diff=diff,
                 edited_by=who,
-                votes=(Vote(who, Verdict.APPROVE, samples.NOON),),
+                votes=(VoteView(who, VoteSide.APPROVE, samples.NOON),),
             )
         )
 

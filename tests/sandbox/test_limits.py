@@ -8,7 +8,7 @@ import pytest
 
 from bot.sandbox.blockkit.blocks import Surface, complaints
 from bot.sandbox.blockkit.limits import check_blocks, check_metadata, check_text, check_view
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 
 Block = dict[str, Any]
 
@@ -184,7 +184,7 @@ def test_so_many_blocks_and_no_more(surface: Surface, most: int) -> None:
     ids=["block_id", "action_id", "two tables", "two focuses", "no list", "text"],
 )
 def test_blocks_are_checked_together(blocks: Any) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         check_blocks(blocks)
     assert refused.value.code == "invalid_blocks"
     assert "json-pointer:/blocks" in refused.value.messages[0]
@@ -197,11 +197,11 @@ def test_a_message_has_an_end() -> None:
         "elements": [{"type": "rich_text_section", "elements": [{**LEAF, "text": "x" * 24_001}]}],
     }
     for blocks in ([long, long], [rich]):
-        with pytest.raises(Refused, match="msg_blocks_too_long"):
+        with pytest.raises(ApiRefusal, match="msg_blocks_too_long"):
             check_blocks([*blocks])
     assert len(check_text("x" * 40_001, updating=False)) == 40_000
     assert check_text("x" * 4_000, updating=True)
-    with pytest.raises(Refused, match="msg_too_long"):
+    with pytest.raises(ApiRefusal, match="msg_too_long"):
         check_text("x" * 4_001, updating=True)
 
 
@@ -224,7 +224,7 @@ MODAL: Block = {"type": "modal", "title": plain(24), "blocks": [section()]}
 )
 def test_a_view_that_slack_would_refuse(change: Block, code: str) -> None:
     assert check_view({**MODAL, "private_metadata": "x" * 3000, "submit": plain(24), "close": plain(24)}, "modal")
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         check_view({**MODAL, **change}, "modal")
     assert refused.value.code == code
 
@@ -241,6 +241,6 @@ def test_a_view_that_slack_would_refuse(change: Block, code: str) -> None:
 )
 def test_metadata_that_slack_would_refuse(metadata: Any, code: str) -> None:
     assert check_metadata({"event_type": "confirmation", "event_payload": {"id": 1}})
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(ApiRefusal) as refused:
         check_metadata(metadata)
     assert refused.value.code == code

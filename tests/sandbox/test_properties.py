@@ -14,7 +14,7 @@ from bot.sandbox.blockkit.elements import ELEMENTS
 from bot.sandbox.blockkit.limits import check_metadata, check_view
 from bot.sandbox.methods.call import Args, Call
 from bot.sandbox.people.plain import Reader
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.web_api import METHODS
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.records import Channel, User
@@ -55,7 +55,7 @@ def refusal(judged: Callable[[], object]) -> str:
     """The code with which it was refused, empty when it was taken."""
     try:
         judged()
-    except Refused as refused:
+    except ApiRefusal as refused:
         return refused.code
     return ""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel
 from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 
 taken: list[object] = []
 
@@ -21,7 +21,7 @@ def take(x: Any) -> JsonObject:
     return {"took": type(x).__name__}
 
 
-def reply(request: ModelRequest) -> Line:
+def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     results = [canonical(result.response) for result in last.responses()]
     return " ".join(results) or FunctionCall(name="take", args={"x": json.loads(last.text)})

@@ -29,7 +29,7 @@ from bot.config.rules import Rules
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
-from bot.confirmation.outcome import Seen
+from bot.confirmation.outcome import HostReport
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
 from bot.operations.control import serve_control
@@ -189,9 +189,9 @@ class Backoffice:
         """The approved call begins, and ends."""
         body = await self.database.read(lambda tx: _answer(tx, confirmation))
         await self.database.run(hand_over, confirmation, delivery_from_json(body), self.rules.seal)
-        await self.database.run(see, confirmation, Seen(kind=OutcomeKind.RUNNING))
+        await self.database.run(see, confirmation, HostReport(kind=OutcomeKind.RUNNING))
         if kind is not OutcomeKind.RUNNING:
-            await self.database.run(see, confirmation, Seen(kind=kind, text=text))
+            await self.database.run(see, confirmation, HostReport(kind=kind, text=text))
 
     async def is_told(self) -> None:
         """The session's agent and thread have heard all there is, and the cards show it."""

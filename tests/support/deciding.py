@@ -11,13 +11,13 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import elsewhere, open_confirmation
-from bot.confirmation.effects import Answer, Delivery, Step
+from bot.confirmation.effects import AnswerDelivery, Delivery, Step
 from bot.confirmation.grants import Grant
-from bot.confirmation.model import Asked, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
-from bot.confirmation.outcome import Seen, begin, observe
+from bot.confirmation.model import AskedCall, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
+from bot.confirmation.outcome import HostReport, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.seals import with_seal
-from bot.confirmation.states import Change
+from bot.confirmation.states import Transition
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import count, store_vote
 from bot.operations.reapply import reapply
@@ -43,8 +43,8 @@ def make_policy(**keys: object) -> Policy:
     return Policy.model_validate(given)
 
 
-def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more: object) -> Asked:
-    asked = Asked(
+def make_asked(tool: str = "deploy", arguments: JsonObject | None = None, **more: object) -> AskedCall:
+    asked = AskedCall(
         session=SessionKey("oncall", "slack-T0ACME-U0ASKER", "slack-T0ACME-C1-1.1"),
         request_id="r1",
         call_id="c1",
@@ -76,7 +76,7 @@ class Desk:
     """
 
     policy: Policy
-    asked: Asked = field(default_factory=make_asked)
+    asked: AskedCall = field(default_factory=make_asked)
     now: datetime = NOON
     members: Mapping[Approver, Members] = field(default_factory=dict)
     barred: tuple[Approver, ...] = ()
@@ -101,16 +101,16 @@ class Desk:
         return [step.kind for step in self.steps]
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> AnswerDelivery:
         """The only answer there is."""
-        (answer,) = (delivery for delivery in self.deliveries if isinstance(delivery, Answer))
+        (answer,) = (delivery for delivery in self.deliveries if isinstance(delivery, AnswerDelivery))
         return answer
 
     def state(self) -> State:
         """A call, so that a type checker does not take two looks at it for one."""
         return self.row.state
 
-    def took(self, change: Change) -> None:
+    def took(self, change: Transition) -> None:
         self.row = change.row
         self.steps += change.steps
         if change.delivery is not None:
@@ -204,7 +204,7 @@ class Desk:
         self.took(begin(self.row, self.deliveries[-1], self.now, SEAL))
 
     def host_says(self, kind: OutcomeKind, text: str | None = None) -> None:
-        self.took(observe(self.row, Seen(kind=kind, text=text), self.now))
+        self.took(observe(self.row, HostReport(kind=kind, text=text), self.now))
 
     def answered_elsewhere(self, confirmed: bool | None = True) -> None:
         self.took(elsewhere(self.row, confirmed, self.now))

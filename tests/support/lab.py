@@ -31,7 +31,7 @@ from runtime import (
     ToolContext,
 )
 from runtime.jsontypes import JsonObject, canonical
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 from runtime.tool import ToolOutcomeUnknown
 
 LOOK_AGAIN = 0.01
@@ -108,7 +108,7 @@ def agree(terms: str, tool_context: ToolContext) -> JsonObject:
     return _log("agree", tool_context, terms=terms, price=tool_context.state.get("price"), date=payload.get("date"))
 
 
-def reply(request: ModelRequest) -> Line:
+def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     results = [f"{result.name}: {canonical(result.response)}" for result in last.responses()]
     if results:
@@ -158,7 +158,7 @@ def _call(line: str, offered: set[str]) -> FunctionCall | None:
     return FunctionCall(name=name, args=json.loads(arguments)) if name in offered else None
 
 
-def _words(text: str) -> Line:
+def _words(text: str) -> ScriptLine:
     match text.split():
         case ["fail", *why]:
             return ModelFailure("OUT_OF_ORDER", " ".join(why) or "The model is out of order.")

@@ -9,7 +9,7 @@ import asyncio
 
 from runtime import Agent, Content, FunctionCall, FunctionTool, ModelRequest, ScriptedModel, ToolContext
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 from runtime.tool import ToolOutcomeUnknown
 
 TOKEN = "s3cr3t-of-the-safe"
@@ -52,7 +52,7 @@ async def asks(token: str, tool_context: ToolContext) -> JsonObject:
     return {"token": FRESH, "said": f"{tool_context.tool_confirmation.payload} {FRESH}"}
 
 
-def reply(request: ModelRequest) -> Line:
+def reply(request: ModelRequest) -> ScriptLine:
     last = request.contents[-1] if request.contents else Content()
     results = [f"{result.name}: {canonical(result.response)}" for result in last.responses()]
     if results:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.audit.ledger import Head, Line, append
+from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, Around
 from bot.confirmation.effects import Step
@@ -104,7 +104,7 @@ class Outgoing:
         (card,) = self.cards_in()
         return card
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[LedgerLine]:
         """All that happened at the desk, as the ledger has it."""
         return lines_of(self.session, self.desk.steps, self.desk.asked.tool)
 
@@ -171,9 +171,9 @@ def a_session(channel: str, thread_ts: str) -> Session:
     )
 
 
-def lines_of(session: Session, steps: Sequence[Step], tool: str = "deploy") -> list[Line]:
+def lines_of(session: Session, steps: Sequence[Step], tool: str = "deploy") -> list[LedgerLine]:
     """These steps as the session's ledger has them."""
-    lines: list[Line] = []
+    lines: list[LedgerLine] = []
     head = Head()
     for step in steps:
         content = step_content(step)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from bot.sandbox.blockkit.blocks import Surface, complaints
 from bot.sandbox.blockkit.schema import Check, Shape, anything, boolean, choice, string, text
 from bot.sandbox.reading import as_object, as_text, objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from runtime.jsontypes import Json, JsonObject
 
 LONGEST_TEXT = 40_000
@@ -37,19 +37,19 @@ _HOME = Shape({"type": choice("home"), "blocks": anything}, _VIEW)
 def check_text(message: str, *, updating: bool) -> str:
     """The text as Slack keeps it: a post is cut, an update that is too long is refused."""
     if updating and len(message) > LONGEST_UPDATE:
-        raise Refused("msg_too_long")
+        raise ApiRefusal("msg_too_long")
     return message[:LONGEST_TEXT]
 
 
 def check_blocks(blocks: Json, surface: Surface = "message") -> list[JsonObject]:
     found = list(complaints(blocks, surface))
     if found:
-        raise Refused("invalid_blocks", messages=found, extra={"errors": list(found)})
+        raise ApiRefusal("invalid_blocks", messages=found, extra={"errors": list(found)})
     kept = objects(blocks)
     markdown = sum(len(as_text(block.get("text"))) for block in kept if block.get("type") == "markdown")
     rich = sum(len(part) for block in kept if block.get("type") == "rich_text" for part in _words(block))
     if markdown > LONGEST_MARKDOWN or rich > LONGEST_RICH_TEXT:
-        raise Refused("msg_blocks_too_long")
+        raise ApiRefusal("msg_blocks_too_long")
     return kept
 
 
@@ -62,11 +62,11 @@ def _words(element: JsonObject) -> Iterator[str]:
 def check_metadata(metadata: Json) -> JsonObject:
     found = as_object(metadata)
     if not found or list(_METADATA(found, "/metadata")):
-        raise Refused("invalid_metadata_format", messages=list(_METADATA(metadata, "/metadata")))
+        raise ApiRefusal("invalid_metadata_format", messages=list(_METADATA(metadata, "/metadata")))
     if not isinstance(found["event_payload"], dict):
-        raise Refused("invalid_metadata_schema")
+        raise ApiRefusal("invalid_metadata_schema")
     if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_METADATA:
-        raise Refused("metadata_too_large")
+        raise ApiRefusal("metadata_too_large")
     return found
 
 
@@ -74,13 +74,13 @@ def check_view(view: Json, surface: Surface) -> JsonObject:
     """A view that Slack would take; the state that a person entered is not part of it."""
     found = as_object(view)
     if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_VIEW:
-        raise Refused("view_too_large")
+        raise ApiRefusal("view_too_large")
     shape = _MODAL if surface == "modal" else _HOME
     wrong = [*shape(view, "/view"), *complaints(found.get("blocks"), surface, "/view/blocks")]
     if surface == "modal" and "submit" not in found and _asks(objects(found.get("blocks"))):
         wrong.append("[ERROR] missing required field: submit, as the view has an input [json-pointer:/view]")
     if wrong:
-        raise Refused("invalid_arguments", messages=wrong)
+        raise ApiRefusal("invalid_arguments", messages=wrong)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Install
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
@@ -58,20 +58,20 @@ def change(workspace: Workspace, install: Install, teams: Sequence[str], emit: E
 
 def check_client(workspace: Workspace, client_id: str, client_secret: str) -> None:
     if client_id != workspace.app.client_id:
-        raise Refused("invalid_client_id")
+        raise ApiRefusal("invalid_client_id")
     if client_secret != workspace.app.client_secret:
-        raise Refused("bad_client_secret")
+        raise ApiRefusal("bad_client_secret")
 
 
 def oauth_access(workspace: Workspace, code: str, redirect_uri: str = "") -> JsonObject:
     """A code becomes an installation: once, within ten minutes, for the address that people were sent back to."""
     kept = workspace.codes.get(code)
     if kept is None or workspace.clock.now() > kept.issued_at + CODE_LIVES:
-        raise Refused("invalid_code")
+        raise ApiRefusal("invalid_code")
     if kept.used:
-        raise Refused("code_already_used")
+        raise ApiRefusal("code_already_used")
     if redirect_uri != kept.redirect_uri:
-        raise Refused("bad_redirect_uri")
+        raise ApiRefusal("bad_redirect_uri")
     kept.used = True
     team = workspace.directory.team(kept.team_id)
     return _grant(workspace, workspace.directory.install(team, enterprise_wide=kept.enterprise_wide), kept.user)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, Install, Message, User
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import NotFound
@@ -35,13 +35,13 @@ class Args:
         if value is None:
             return ""
         if isinstance(value, (dict, list)):
-            raise Refused("invalid_arguments", messages=[f"[ERROR] must be a string [json-pointer:/{name}]"])
+            raise ApiRefusal("invalid_arguments", messages=[f"[ERROR] must be a string [json-pointer:/{name}]"])
         return value if isinstance(value, str) else json.dumps(value)
 
     def required(self, name: str) -> str:
         value = self.text(name)
         if not value:
-            raise Refused("invalid_arguments", messages=[f"[ERROR] missing required field: {name}"])
+            raise ApiRefusal("invalid_arguments", messages=[f"[ERROR] missing required field: {name}"])
         return value
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -53,14 +53,14 @@ class Args:
         if not value:
             return default
         if not value.isascii() or not value.isdigit():
-            raise Refused("invalid_arguments", messages=[f"[ERROR] must be a number [json-pointer:/{name}]"])
+            raise ApiRefusal("invalid_arguments", messages=[f"[ERROR] must be a number [json-pointer:/{name}]"])
         return int(value)
 
     def moment(self, name: str, default: str) -> str:
         """A timestamp, as messages carry them."""
         value = self.text(name) or default
         if not _MOMENT.fullmatch(value):
-            raise Refused("invalid_ts_" + name)
+            raise ApiRefusal("invalid_ts_" + name)
         return value
 
     def json(self, name: str, refusal: str = "invalid_arguments") -> Json:
@@ -70,7 +70,7 @@ class Args:
         try:
             parsed: Json = json.loads(value)
         except ValueError as error:
-            raise Refused(refusal, messages=[f"[ERROR] no JSON [json-pointer:/{name}]"]) from error
+            raise ApiRefusal(refusal, messages=[f"[ERROR] no JSON [json-pointer:/{name}]"]) from error
         return parsed
 
 
@@ -105,15 +105,15 @@ class Call:
     def need(self, scope: str) -> None:
         if scope not in self.install.scopes:
             provided = ",".join(sorted(self.install.scopes))
-            raise Refused("missing_scope", extra={"needed": scope, "provided": provided})
+            raise ApiRefusal("missing_scope", extra={"needed": scope, "provided": provided})
 
     def channel(self, name: str = "channel") -> Channel:
         """A channel that the app can know of: a public one, or one it is in."""
         found = self.workspace.directory.channels.get(self.args.required(name))
         if found is None or not found.teams & self.teams:
-            raise Refused("channel_not_found")
+            raise ApiRefusal("channel_not_found")
         if found.kind != "public" and self.bot not in found.members:
-            raise Refused("channel_not_found")
+            raise ApiRefusal("channel_not_found")
         return found
 
     def scoped(self, channel: Channel, right: Literal["read", "history"]) -> None:
@@ -122,9 +122,9 @@ class Call:
     def writable(self, name: str = "channel") -> Channel:
         channel = self._direct(self.args.required(name)) or self.channel(name)
         if self.bot not in channel.members and "chat:write.public" not in self.install.scopes:
-            raise Refused("not_in_channel")
+            raise ApiRefusal("not_in_channel")
         if channel.is_archived:
-            raise Refused("is_archived")
+            raise ApiRefusal("is_archived")
         return channel
 
     def _direct(self, user_id: str) -> Channel | None:
@@ -138,9 +138,9 @@ class Call:
         """A message of this app, which is what it may change."""
         found = channel.messages.get(ts)
         if found is None:
-            raise Refused("message_not_found")
+            raise ApiRefusal("message_not_found")
         if found.user != self.bot:
-            raise Refused(refusal)
+            raise ApiRefusal(refusal)
         return found
 
     def sees(self, user: User) -> bool:
@@ -153,16 +153,16 @@ class Call:
         try:
             user = self.workspace.directory.user(user_id)
         except NotFound as error:
-            raise Refused(refusal) from error
+            raise ApiRefusal(refusal) from error
         if not self.sees(user):
-            raise Refused(refusal)
+            raise ApiRefusal(refusal)
         return user
 
     def page(self, items: Sequence[T], most: int = 1000, default: int = 100) -> tuple[Sequence[T], str]:
         """The page that `cursor` and `limit` ask for, and the cursor of the next."""
         limit = self.args.number("limit", default)
         if not 1 <= limit <= most:
-            raise Refused("invalid_limit")
+            raise ApiRefusal("invalid_limit")
         start = _offset(self.args.text("cursor"))
         end = start + limit
         return items[start:end], _cursor(end) if end < len(items) else ""
@@ -212,4 +212,4 @@ def _offset(cursor: str) -> int:
     try:
         return int(base64.b64decode(cursor, validate=True).decode().removeprefix("next:"))
     except (binascii.Error, UnicodeDecodeError, ValueError) as error:
-        raise Refused("invalid_cursor") from error
+        raise ApiRefusal("invalid_cursor") from error

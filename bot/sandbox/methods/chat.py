@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata, check_text
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.reading import objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
@@ -16,10 +16,10 @@ def content(call: Call, *, updating: bool = False) -> Content:
     args, found = call.args, Content()
     if "markdown_text" in args:
         if "text" in args or "blocks" in args:
-            raise Refused("markdown_text_conflict")
+            raise ApiRefusal("markdown_text_conflict")
         found["text"] = args.text("markdown_text")
         if len(found["text"]) > LONGEST_MARKDOWN:
-            raise Refused("msg_too_long")
+            raise ApiRefusal("msg_too_long")
         found["blocks"] = [{"type": "markdown", "text": found["text"]}] if found["text"] else []
     if "text" in args:
         found["text"] = check_text(args.text("text"), updating=updating)
@@ -32,7 +32,7 @@ def content(call: Call, *, updating: bool = False) -> Content:
         found["metadata"] = None if updating and raw == {} else check_metadata(raw)
     says_something = found.get("text", "").strip() or found.get("blocks") or found.get("attachments")
     if not says_something:
-        raise Refused("no_text")
+        raise ApiRefusal("no_text")
     return found
 
 
@@ -43,9 +43,9 @@ def thread_of(call: Call, channel: Channel) -> str:
         return ""
     parent = channel.messages.get(thread_ts)
     if parent is None:
-        raise Refused("thread_not_found")
+        raise ApiRefusal("thread_not_found")
     if parent.is_reply:
-        raise Refused("cannot_reply_to_message")
+        raise ApiRefusal("cannot_reply_to_message")
     return thread_ts
 
 
@@ -64,10 +64,10 @@ def post_ephemeral(call: Call) -> JsonObject:
     channel = call.channel()
     reader = call.args.required("user")
     if call.bot not in channel.members:
-        raise Refused("not_in_channel")
+        raise ApiRefusal("not_in_channel")
     call.user(reader)
     if reader not in channel.members:
-        raise Refused("user_not_in_channel")
+        raise ApiRefusal("user_not_in_channel")
     held = content(call)
     message = call.workspace.messages.post(
         channel, call.bot, thread_ts=thread_of(call, channel), only_for=reader, by=call.install, **held
@@ -79,7 +79,7 @@ def update(call: Call) -> JsonObject:
     channel = call.channel()
     message = call.own(channel, call.args.required("ts"), "cant_update_message")
     if message.streaming_since is not None:
-        raise Refused("streaming_state_conflict")
+        raise ApiRefusal("streaming_state_conflict")
     held = content(call, updating=True)
     if "text" in held and "blocks" not in held:
         held["blocks"] = []
@@ -98,7 +98,7 @@ def get_permalink(call: Call) -> JsonObject:
     channel = call.channel()
     message = channel.messages.get(call.args.required("message_ts"))
     if message is None:
-        raise Refused("message_not_found")
+        raise ApiRefusal("message_not_found")
     return {"ok": True, "channel": channel.id, "permalink": call.workspace.permalink(message)}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bot.sandbox.methods.call import Call, Method, Methods, paged
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
 
@@ -27,7 +27,7 @@ def list_all(call: Call) -> JsonObject:
     wanted = (call.args.text("types") or "public_channel").split(",")
     kinds = {"public_channel": "public", "private_channel": "private", "im": "im", "mpim": "mpim"}
     if not set(wanted) <= set(kinds):
-        raise Refused("invalid_types")
+        raise ApiRefusal("invalid_types")
     seen: list[Channel] = []
     for channel in call.workspace.directory.channels.values():
         mine = channel.kind == "public" or call.bot in channel.members
@@ -45,10 +45,10 @@ def open_direct(call: Call) -> JsonObject:
     else:
         names = [name.strip() for name in call.args.required("users").split(",")]
         if len(names) > 8:
-            raise Refused("too_many_users")
+            raise ApiRefusal("too_many_users")
         people = [call.user(name) for name in names]
         if any(person.deleted for person in people):
-            raise Refused("user_disabled")
+            raise ApiRefusal("user_disabled")
         call.need("im:write" if len(people) == 1 else "mpim:write")
         channel = call.workspace.directory.direct(people[0].team_id, call.bot, *names)
     told: JsonObject = channel.to_json(call.bot) if call.args.flag("return_im") else {"id": channel.id}
@@ -58,9 +58,9 @@ def open_direct(call: Call) -> JsonObject:
 def join(call: Call) -> JsonObject:
     channel = call.channel()
     if channel.kind != "public":
-        raise Refused("method_not_supported_for_channel_type")
+        raise ApiRefusal("method_not_supported_for_channel_type")
     if channel.is_archived:
-        raise Refused("is_archived")
+        raise ApiRefusal("is_archived")
     call.workspace.directory.set_members(channel.id, add=(call.bot,))
     return {"ok": True, "channel": channel.to_json(call.bot)}
 
@@ -69,7 +69,7 @@ def _readable(call: Call) -> Channel:
     channel = call.channel()
     call.scoped(channel, "history")
     if call.bot not in channel.members:
-        raise Refused("not_in_channel")
+        raise ApiRefusal("not_in_channel")
     return channel
 
 
@@ -96,7 +96,7 @@ def replies(call: Call) -> JsonObject:
     channel = _readable(call)
     named = channel.messages.get(call.args.required("ts"))
     if named is None:
-        raise Refused("thread_not_found")
+        raise ApiRefusal("thread_not_found")
     root = named.thread_ts or named.ts
     thread = call.workspace.messages.thread(channel, root)
     after_root = _between(call, [each for each in thread if each.ts != root])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from runtime.jsontypes import JsonObject
 
 
@@ -12,9 +12,9 @@ def add_reaction(call: Call) -> JsonObject:
     name = call.args.required("name")
     message = channel.messages.get(call.args.required("timestamp"))
     if message is None:
-        raise Refused("message_not_found")
+        raise ApiRefusal("message_not_found")
     if call.bot in message.reactions.get(name, set()):
-        raise Refused("already_reacted")
+        raise ApiRefusal("already_reacted")
     call.workspace.messages.react(channel, message, name, call.bot)
     return {"ok": True}
 
@@ -24,7 +24,7 @@ def set_status(call: Call) -> JsonObject:
     channel = call.channel("channel_id")
     thread_ts = call.args.required("thread_ts")
     if thread_ts not in channel.messages:
-        raise Refused("invalid_thread_ts")
+        raise ApiRefusal("invalid_thread_ts")
     status = call.args.text("status")
     if status:
         channel.statuses[thread_ts] = status

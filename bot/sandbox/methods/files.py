@@ -5,7 +5,7 @@ from __future__ import annotations
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.reading import as_text, objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Channel, StoredFile
 from runtime.jsontypes import JsonObject
 
@@ -13,7 +13,7 @@ from runtime.jsontypes import JsonObject
 def get_upload_url(call: Call) -> JsonObject:
     length = call.args.number("length", 0)
     if length < 1:
-        raise Refused("invalid_arguments", messages=["[ERROR] length must be more than 0"])
+        raise ApiRefusal("invalid_arguments", messages=["[ERROR] length must be more than 0"])
     file_id = call.workspace.directory.new_id("F")
     name = call.args.required("filename")
     call.workspace.files[file_id] = StoredFile(file_id, call.install.team_id, name, length, call.bot)
@@ -23,7 +23,7 @@ def get_upload_url(call: Call) -> JsonObject:
 def complete(call: Call) -> JsonObject:
     named = objects(call.args.json("files"))
     if not named:
-        raise Refused("invalid_arguments", messages=["[ERROR] missing required field: files"])
+        raise ApiRefusal("invalid_arguments", messages=["[ERROR] missing required field: files"])
     files = [_uploaded(call, as_text(each.get("id"))) for each in named]
     for file, each in zip(files, named, strict=True):
         file.title = as_text(each.get("title"))
@@ -35,7 +35,7 @@ def complete(call: Call) -> JsonObject:
 def _uploaded(call: Call, file_id: str) -> StoredFile:
     file = call.workspace.files.get(file_id)
     if file is None or file.team_id not in call.teams or file.content is None:
-        raise Refused("file_not_found")
+        raise ApiRefusal("file_not_found")
     return file
 
 
@@ -47,9 +47,9 @@ def _channels(call: Call) -> list[Channel]:
     for name in names:
         channel = call.workspace.directory.channels.get(name)
         if channel is None or not channel.teams & call.teams:
-            raise Refused("channel_not_found")
+            raise ApiRefusal("channel_not_found")
         if call.bot not in channel.members:
-            raise Refused("not_in_channel" if channel.kind == "public" else "channel_not_found")
+            raise ApiRefusal("not_in_channel" if channel.kind == "public" else "channel_not_found")
         found.append(channel)
     return found
 

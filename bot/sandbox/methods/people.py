@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bot.sandbox.methods.call import Call, Method, Methods, paged
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import Group, User
 from runtime.jsontypes import JsonObject
 
@@ -31,16 +31,16 @@ def user_by_email(call: Call) -> JsonObject:
     for user in call.workspace.directory.users.values():
         if user.email.lower() == email and user.team_id in call.teams and not user.deleted:
             return {"ok": True, "user": _told(call, user)}
-    raise Refused("users_not_found")
+    raise ApiRefusal("users_not_found")
 
 
 def _groups(call: Call) -> list[Group]:
     """An organisation's token has to say in which workspace."""
     team_id = call.args.text("team_id") if call.install.is_enterprise else call.install.team_id
     if not team_id:
-        raise Refused("missing_argument", messages=["[ERROR] missing required field: team_id"])
+        raise ApiRefusal("missing_argument", messages=["[ERROR] missing required field: team_id"])
     if team_id not in call.teams:
-        raise Refused("team_access_not_granted")
+        raise ApiRefusal("team_access_not_granted")
     hidden_too = call.args.flag("include_disabled")
     groups = call.workspace.directory.groups.values()
     return [group for group in groups if group.team_id == team_id and (hidden_too or not group.disabled)]
@@ -56,13 +56,13 @@ def group_users(call: Call) -> JsonObject:
     for group in _groups(call):
         if group.id == wanted:
             return {"ok": True, "users": [*group.members]}
-    raise Refused("no_such_subteam")
+    raise ApiRefusal("no_such_subteam")
 
 
 def team_info(call: Call) -> JsonObject:
     wanted = call.args.text("team") or call.install.team_id
     if wanted not in call.teams:
-        raise Refused("team_not_found")
+        raise ApiRefusal("team_not_found")
     team = call.workspace.directory.team(wanted)
     told: JsonObject = {"id": team.id, "name": team.name, "domain": team.domain}
     if team.enterprise_id:
@@ -80,7 +80,7 @@ def bot_info(call: Call) -> JsonObject:
                 "user_id": install.bot_user_id,
             }  # fmt: skip
             return {"ok": True, "bot": bot}
-    raise Refused("bot_not_found")
+    raise ApiRefusal("bot_not_found")
 
 
 METHODS: Methods = {

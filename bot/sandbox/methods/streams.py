@@ -6,7 +6,7 @@ from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_me
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.reading import as_text, objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message
 from runtime.jsontypes import JsonObject
@@ -20,11 +20,11 @@ def _growth(call: Call, before: str = "") -> Content:
     kinds = [as_text(chunk.get("type")) for chunk in objects(chunks)]
     is_list = chunks is None or (isinstance(chunks, list) and len(kinds) == len(chunks))
     if not is_list or any(kind not in _CHUNKS for kind in kinds):
-        raise Refused("invalid_chunks")
+        raise ApiRefusal("invalid_chunks")
     added = call.args.text("markdown_text")
     added += "".join(as_text(each.get("text")) for each in objects(chunks) if each.get("type") == "markdown_text")
     if len(added) > LONGEST_MARKDOWN:
-        raise Refused("msg_too_long")
+        raise ApiRefusal("msg_too_long")
     if "blocks" in kinds:
         check_blocks([block for each in objects(chunks) for block in objects(each.get("blocks"))])
     text = before + added
@@ -36,11 +36,11 @@ def start(call: Call) -> JsonObject:
     channel = call.writable()
     thread_ts = thread_of(call, channel)
     if not thread_ts:
-        raise Refused("invalid_arguments", messages=["[ERROR] missing required field: thread_ts"])
+        raise ApiRefusal("invalid_arguments", messages=["[ERROR] missing required field: thread_ts"])
     if channel.kind != "im":
         for name in ("recipient_team_id", "recipient_user_id"):
             if not call.args.text(name):
-                raise Refused(f"missing_{name}")
+                raise ApiRefusal(f"missing_{name}")
         call.user(call.args.text("recipient_user_id"))
     held = _growth(call)
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
@@ -56,14 +56,14 @@ def _streaming(call: Call) -> tuple[Channel, Message]:
         call.workspace.messages.finish(channel, message)
         since = None
     if since is None:
-        raise Refused("message_not_in_streaming_state")
+        raise ApiRefusal("message_not_in_streaming_state")
     return channel, message
 
 
 def append(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     if "markdown_text" not in call.args and "chunks" not in call.args:
-        raise Refused("no_text")
+        raise ApiRefusal("no_text")
     call.workspace.messages.grow(channel, message, **_growth(call, message.text))
     return {"ok": True, "channel": channel.id, "ts": message.ts}
 
@@ -76,7 +76,7 @@ def stop(call: Call) -> JsonObject:
     if "metadata" in call.args:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))
     if not final["blocks"]:
-        raise Refused("no_text")
+        raise ApiRefusal("no_text")
     call.workspace.messages.finish(channel, message, **final)
     return {"ok": True, "channel": channel.id, "ts": message.ts, "message": message.to_json(with_metadata=True)}
 

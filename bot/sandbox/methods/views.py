@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bot.sandbox.blockkit.limits import check_view
 from bot.sandbox.methods.call import Call, Method, Methods
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.records import View
 from bot.sandbox.workspace.tickets import Trigger
 from runtime.jsontypes import JsonObject
@@ -36,7 +36,7 @@ def push_view(call: Call) -> JsonObject:
     body = check_view(call.args.json("view"), "modal")
     trigger = _trigger(call)
     if not trigger.view_id:
-        raise Refused("invalid_trigger_id")
+        raise ApiRefusal("invalid_trigger_id")
     view = call.workspace.views.push(trigger.team_id, trigger.user, body)
     trigger.used = True
     return _told(call, view)
@@ -45,10 +45,10 @@ def push_view(call: Call) -> JsonObject:
 def update_view(call: Call) -> JsonObject:
     view_id, external_id = call.args.text("view_id"), call.args.text("external_id")
     if not view_id and not external_id:
-        raise Refused("invalid_arguments", messages=["[ERROR] one of view_id and external_id is required"])
+        raise ApiRefusal("invalid_arguments", messages=["[ERROR] one of view_id and external_id is required"])
     view = call.workspace.views.find(view_id, external_id)
     if view.team_id not in _reached(call):
-        raise Refused("not_found")
+        raise ApiRefusal("not_found")
     body = check_view(call.args.json("view"), view.kind)
     return _told(call, call.workspace.views.update(view, body, call.args.text("hash")))
 
@@ -56,7 +56,7 @@ def update_view(call: Call) -> JsonObject:
 def publish_view(call: Call) -> JsonObject:
     user = call.user(call.args.required("user_id"))
     if not call.workspace.app.home_enabled:
-        raise Refused("not_enabled")
+        raise ApiRefusal("not_enabled")
     body = check_view(call.args.json("view"), "home")
     view = call.workspace.views.publish(user.team_id, user.id, body, call.args.text("hash"))
     return _told(call, view)

@@ -22,7 +22,7 @@ from bot.sandbox.page.doing import GESTURES, Hands
 from bot.sandbox.page.guard import HEADERS, guarded
 from bot.sandbox.page.panel import Observed, Travels
 from bot.sandbox.page.screen import Screen, Stage, sees
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import User
 from bot.sandbox.workspace.registration import App
@@ -31,7 +31,7 @@ from runtime.jsontypes import Json, JsonObject
 
 _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_STATUS: dict[type[ConfirmError], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, Refused: 409}
+_STATUS: dict[type[ConfirmError], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, ApiRefusal: 409}
 _HEARTBEAT = 15.0
 """A browser that went away is noticed by the next thing that is written to it."""
 _COME_BACK_AFTER = 500

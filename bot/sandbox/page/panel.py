@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
 
-from bot.audit.ledger import Line
+from bot.audit.ledger import LedgerLine
 from bot.sandbox.methods.call import Made
 from bot.sandbox.page import explained
 from bot.sandbox.reading import as_object, as_text, label, objects
@@ -72,7 +72,7 @@ def answer_message(message: JsonObject, at: float) -> Item:
     return Item(kind="answer", title=words or "An answer", note=explained.ANSWER, body=message, at=at)
 
 
-def ledger_line(line: Line) -> Item:
+def ledger_line(line: LedgerLine) -> Item:
     content: Json = json.loads(line.content) if line.content is not None else "purged"
     body: JsonObject = {
         "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,

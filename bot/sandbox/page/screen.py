@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bot.sandbox.reading import as_text
-from bot.sandbox.workspace.changes import Change
+from bot.sandbox.workspace.changes import WorkspaceChange
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import Forbidden, NotFound
@@ -66,7 +66,7 @@ class Screen:
             "home": self._home(),
         }
 
-    def after(self, changes: Sequence[Change]) -> JsonObject:
+    def after(self, changes: Sequence[WorkspaceChange]) -> JsonObject:
         """What is different on this screen now."""
         told: JsonObject = {}
         channels: JsonObject = {}
@@ -89,7 +89,7 @@ class Screen:
             told |= {"channels": channels, "messages": {**messages}}
         return told
 
-    def _told_of_messages(self, messages: JsonObject, channel: Channel, change: Change) -> None:
+    def _told_of_messages(self, messages: JsonObject, channel: Channel, change: WorkspaceChange) -> None:
         if change.ts:
             messages[change.ts] = self._message(channel, change.ts)
         elif change.kind == "channel" and not change.user:

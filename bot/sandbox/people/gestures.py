@@ -13,7 +13,7 @@ from bot.sandbox.blockkit.limits import check_blocks, check_text, check_view
 from bot.sandbox.blockkit.schema import array
 from bot.sandbox.people import forms, state
 from bot.sandbox.reading import as_object, as_text, objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.delivery import Delivery, Outbox
 from bot.sandbox.server.payloads import Payloads
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
@@ -202,7 +202,7 @@ class Gestures:
         text = check_text(as_text(body.get("text")), updating=False)
         blocks = check_blocks(body.get("blocks") or [])
         if not text and not blocks:
-            raise Refused("no_text", status=400)
+            raise ApiRefusal("no_text", status=400)
         install = self._install(channel, self._workspace.directory.user(user_id))
         only_for = "" if body.get("response_type") == "in_channel" else user_id
         return self._workspace.messages.post(
@@ -231,8 +231,8 @@ class Gestures:
                 case "errors":
                     views.show_errors(view, _errors(view, as_object(answer.get("errors"))))
                 case other:
-                    raise Refused("invalid_response_action", messages=[json.dumps(other)])
-        except Refused as refused:
+                    raise ApiRefusal("invalid_response_action", messages=[json.dumps(other)])
+        except ApiRefusal as refused:
             made.reason = str(refused)
             self._workspace.notice(user.id, TROUBLE)
 
@@ -291,5 +291,5 @@ def _entry(element: JsonObject, value: Json) -> JsonObject | None:
 def _errors(view: View, errors: JsonObject) -> dict[str, str]:
     inputs = {each.get("block_id") for each in objects(view.body.get("blocks")) if each.get("type") == "input"}
     if not errors or not set(errors) <= inputs:
-        raise Refused("invalid_errors", messages=[f"no input block is called {sorted(set(errors) - inputs)}"])
+        raise ApiRefusal("invalid_errors", messages=[f"no input block is called {sorted(set(errors) - inputs)}"])
     return {name: as_text(text) for name, text in errors.items()}

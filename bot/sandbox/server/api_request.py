@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from bot.sandbox.reading import as_object, as_text
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from runtime.jsontypes import Json, JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     args: JsonObject
     token: str
     client_id: str
     client_secret: str
 
 
-async def read(request: web.Request) -> Asked:
+async def read(request: web.Request) -> ApiRequest:
     args: JsonObject = {**request.query}
     kind = request.content_type
     if kind == "application/json":
@@ -31,11 +31,11 @@ async def read(request: web.Request) -> Asked:
         form = await request.post()
         args |= {name: value for name, value in form.items() if isinstance(value, str)}
     elif request.can_read_body:
-        raise Refused("invalid_post_type")
+        raise ApiRefusal("invalid_post_type")
     header = request.headers.get("Authorization", "")
     in_body = as_text(args.pop("token", ""))
     client_id, client_secret = _basic(header) or (as_text(args.get("client_id")), as_text(args.get("client_secret")))
-    return Asked(
+    return ApiRequest(
         args=args,
         token=header.removeprefix("Bearer ").strip() if header.startswith("Bearer ") else in_body,
         client_id=client_id,
@@ -47,9 +47,9 @@ def _json(body: str) -> JsonObject:
     try:
         parsed: Json = json.loads(body or "{}")
     except ValueError as error:
-        raise Refused("invalid_json") from error
+        raise ApiRefusal("invalid_json") from error
     if not isinstance(parsed, dict):
-        raise Refused("json_not_object")
+        raise ApiRefusal("json_not_object")
     return as_object(parsed)
 
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from bot.sandbox.blockkit.limits import check_blocks, check_text
 from bot.sandbox.people.gestures import Gestures
 from bot.sandbox.reading import as_object, as_text
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.faults import Faults
 from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.workspace.tickets import Hook
@@ -38,7 +38,7 @@ class Hooks:
             if fault is not None:
                 return await misbehave(fault, request, lambda: self._use(secret, told))
             return self._use(secret, told)
-        except Refused as refused:
+        except ApiRefusal as refused:
             status = refused.status if refused.status != 200 else 400
             return web.json_response(refused.body(), status=status, headers=refused.headers)
 
@@ -58,12 +58,12 @@ class Hooks:
         try:
             message = self._workspace.messages.find(hook.channel_id, hook.message_ts)
         except NotFound as error:
-            raise Refused("message_not_found", status=404) from error
+            raise ApiRefusal("message_not_found", status=404) from error
         if told.get("delete_original") is True:
             self._workspace.messages.delete(channel, message)
             return
         text = check_text(as_text(told.get("text")), updating=True)
         blocks = check_blocks(told.get("blocks") or [])
         if not text and not blocks:
-            raise Refused("no_text", status=400)
+            raise ApiRefusal("no_text", status=400)
         self._workspace.messages.edit(channel, message, message.user, text=text, blocks=blocks)

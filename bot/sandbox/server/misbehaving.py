@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.server.faults import Fault
 from bot.sandbox.server.rates import rate_limited
 
@@ -16,7 +16,7 @@ async def misbehave(fault: Fault, request: web.Request, act: Callable[[], web.Re
     if fault.kind == "limit":
         raise rate_limited(fault.seconds)
     if fault.kind == "refuse":
-        raise Refused(fault.code)
+        raise ApiRefusal(fault.code)
     answer = act() if fault.acted else None
     match fault.kind:
         case "cut":

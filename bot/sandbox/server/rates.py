@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 
 PER_MINUTE = 60.0
 POSTS_PER_SECOND = 1.0
 
 
-def rate_limited(retry_after: float) -> Refused:
+def rate_limited(retry_after: float) -> ApiRefusal:
     seconds = max(1, math.ceil(retry_after))
-    return Refused("ratelimited", status=429, headers={"Retry-After": str(seconds)})
+    return ApiRefusal("ratelimited", status=429, headers={"Retry-After": str(seconds)})
 
 
 class Rates:

@@ -10,8 +10,8 @@ from aiohttp import web
 from bot.sandbox.methods import access, chat, conversations, extras, files, people, streams, views
 from bot.sandbox.methods.call import Args, Call, Made, Method, Methods
 from bot.sandbox.reading import as_text
-from bot.sandbox.refusals import Refused
-from bot.sandbox.server.api_request import Asked, read
+from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.server.api_request import ApiRequest, read
 from bot.sandbox.server.faults import Faults
 from bot.sandbox.server.misbehaving import misbehave
 from bot.sandbox.server.rates import Rates
@@ -57,21 +57,21 @@ class WebApi:
                 made.status = 0 if fault.kind == "cut" else response.status
                 return response
             return self._answer(made, asked)
-        except Refused as refused:
+        except ApiRefusal as refused:
             return _refusal(made, refused)
         finally:
             self._workspace.changes.tell("call", team=made.team_id)
 
-    def _answer(self, made: Made, asked: Asked) -> web.Response:
+    def _answer(self, made: Made, asked: ApiRequest) -> web.Response:
         try:
             made.answer = self._run(made.method, asked)
-        except Refused as refused:
+        except ApiRefusal as refused:
             return _refusal(made, refused)
         made.status, made.acted = 200, True
         self._workspace.changes.tell("call", team=made.team_id)
         return web.json_response(made.answer, headers=self._scopes(asked.token))
 
-    def _run(self, name: str, asked: Asked) -> JsonObject:
+    def _run(self, name: str, asked: ApiRequest) -> JsonObject:
         if name == "oauth.v2.access":
             access.check_client(self._workspace, asked.client_id, asked.client_secret)
             code, back = as_text(asked.args.get("code")), as_text(asked.args.get("redirect_uri"))
@@ -80,7 +80,7 @@ class WebApi:
             return self._open_connection(asked)
         method = METHODS.get(name)
         if method is None:
-            raise Refused("unknown_method", extra={"req_method": name})
+            raise ApiRefusal("unknown_method", extra={"req_method": name})
         call = Call(self._workspace, Args(asked.args), self._install(asked.token), self.base, self._emit)
         return self._permitted(name, method, call)
 
@@ -92,27 +92,27 @@ class WebApi:
             self.rates.check_post(call.args.text("channel"), call.now)
         return method.run(call)
 
-    def _open_connection(self, asked: Asked) -> JsonObject:
+    def _open_connection(self, asked: ApiRequest) -> JsonObject:
         if not asked.token:
-            raise Refused("not_authed")
+            raise ApiRefusal("not_authed")
         if asked.token in self._workspace.directory.installs:
-            raise Refused("not_allowed_token_type")
+            raise ApiRefusal("not_allowed_token_type")
         if asked.token != self._workspace.app.app_token:
-            raise Refused("invalid_auth")
+            raise ApiRefusal("invalid_auth")
         return {"ok": True, "url": self._open_socket()}
 
     def _install(self, token: str) -> Install:
         if not token:
-            raise Refused("not_authed")
+            raise ApiRefusal("not_authed")
         if token == self._workspace.app.app_token:
-            raise Refused("not_allowed_token_type")
+            raise ApiRefusal("not_allowed_token_type")
         install = self._workspace.directory.installs.get(token)
         if install is None:
-            raise Refused("invalid_auth")
+            raise ApiRefusal("invalid_auth")
         if not install.active:
-            raise Refused("account_inactive")
+            raise ApiRefusal("account_inactive")
         if install.revoked:
-            raise Refused("token_revoked")
+            raise ApiRefusal("token_revoked")
         return install
 
     def _team_of(self, token: str) -> str:
@@ -124,6 +124,6 @@ class WebApi:
         return {"x-oauth-scopes": ",".join(sorted(install.scopes))} if install else {}
 
 
-def _refusal(made: Made, refused: Refused) -> web.Response:
+def _refusal(made: Made, refused: ApiRefusal) -> web.Response:
     made.status, made.answer = refused.status, refused.body()
     return web.json_response(made.answer, status=refused.status, headers=refused.headers)

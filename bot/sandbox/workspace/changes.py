@@ -16,7 +16,7 @@ _KEPT = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class WorkspaceChange:
     """Where to look again; the model itself says what is there now."""
 
     number: int
@@ -30,23 +30,23 @@ class Change:
 class Changes:
     def __init__(self) -> None:
         self.number = 0
-        self._kept: deque[Change] = deque(maxlen=_KEPT)
+        self._kept: deque[WorkspaceChange] = deque(maxlen=_KEPT)
         self._woken = asyncio.Event()
 
     def tell(self, kind: Kind, *, team: str = "", channel: str = "", ts: str = "", user: str = "") -> None:
         self.number += 1
-        self._kept.append(Change(self.number, kind, team, channel, ts, user))
+        self._kept.append(WorkspaceChange(self.number, kind, team, channel, ts, user))
         woken, self._woken = self._woken, asyncio.Event()
         woken.set()
 
-    def since(self, number: int) -> list[Change]:
+    def since(self, number: int) -> list[WorkspaceChange]:
         return [change for change in self._kept if change.number > number]
 
     async def after(self, number: int) -> None:
         while self.number <= number:
             await self._woken.wait()
 
-    async def follow(self, number: int = 0) -> AsyncIterator[Change]:
+    async def follow(self, number: int = 0) -> AsyncIterator[WorkspaceChange]:
         while True:
             for change in self.since(number):
                 yield change

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.clock import Clock
 
 TRIGGER_LIVES = 3.0
@@ -56,11 +56,11 @@ class Tickets:
         """The trigger if it still opens something; `spend` it only once nothing else can be refused."""
         found = self._triggers.get(trigger_id)
         if found is None or found.team_id not in team_ids:
-            raise Refused("invalid_trigger_id")
+            raise ApiRefusal("invalid_trigger_id")
         if found.used:
-            raise Refused("exchanged_trigger_id")
+            raise ApiRefusal("exchanged_trigger_id")
         if self._clock.now() - found.issued > TRIGGER_LIVES:
-            raise Refused("expired_trigger_id")
+            raise ApiRefusal("expired_trigger_id")
         return found
 
     def hook(self, team_id: str, channel_id: str, user: str, message_ts: str = "", thread_ts: str = "") -> Hook:
@@ -73,11 +73,11 @@ class Tickets:
         """One use of a response URL, if it has one left."""
         found = self._hooks.get(secret)
         if found is None:
-            raise Refused("no_hook", status=404)
+            raise ApiRefusal("no_hook", status=404)
         if self._clock.now() - found.issued > HOOK_LIVES:
-            raise Refused("expired_url", status=404)
+            raise ApiRefusal("expired_url", status=404)
         if found.uses >= HOOK_USES:
-            raise Refused("used_url", status=404)
+            raise ApiRefusal("used_url", status=404)
         found.uses += 1
         return found
 

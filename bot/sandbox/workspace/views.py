@@ -8,7 +8,7 @@ from typing import Literal
 
 from bot.sandbox.people import state
 from bot.sandbox.reading import as_object, as_text, objects
-from bot.sandbox.refusals import Refused
+from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.changes import Changes, Kind
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
@@ -48,9 +48,9 @@ class Views:
     def push(self, team_id: str, user: str, body: JsonObject) -> View:
         stack = self._stacks.get(user, [])
         if not stack:
-            raise Refused("not_found")
+            raise ApiRefusal("not_found")
         if len(stack) >= DEEPEST_STACK:
-            raise Refused("push_limit_reached")
+            raise ApiRefusal("push_limit_reached")
         self._refuse_taken_external_id(body)
         view = self._make(team_id, user, "modal", body, after=stack[-1])
         stack.append(view)
@@ -59,7 +59,7 @@ class Views:
 
     def update(self, view: View, body: JsonObject, expected_hash: str = "") -> View:
         if expected_hash and expected_hash != view.hash:
-            raise Refused("hash_conflict")
+            raise ApiRefusal("hash_conflict")
         self._refuse_taken_external_id(body, besides=view)
         view.body = _kept(body)
         view.hash = self._new_hash()
@@ -86,7 +86,7 @@ class Views:
             named = view.id == view_id if view_id else as_text(view.body.get("external_id")) == external_id
             if named and not view.closed:
                 return view
-        raise Refused("not_found")
+        raise ApiRefusal("not_found")
 
     def close(self, view: View) -> None:
         view.closed = True
@@ -136,7 +136,7 @@ class Views:
         external_id = as_text(body.get("external_id"))
         for view in self._views.values():
             if external_id and view is not besides and view.body.get("external_id") == external_id:
-                raise Refused("duplicate_external_id")
+                raise ApiRefusal("duplicate_external_id")
 
     def _new_hash(self) -> str:
         return f"{int(self._clock.now())}.{secrets.token_hex(4)}"

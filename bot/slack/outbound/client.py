@@ -24,8 +24,8 @@ from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
 from bot.slack.outbound.calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
-from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, Refused
-from bot.slack.outbound.history import History
+from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack
+from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import JsonObject
@@ -76,7 +76,7 @@ class Sender:
         )
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
-        self.history = History(self.ask)
+        self.history = SentMessages(self.ask)
 
     async def ask(
         self,
@@ -269,7 +269,7 @@ async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: M
     button stays that can't be used any more."""
     try:
         return await send(message)
-    except Refused as refused:
+    except RefusedBySlack as refused:
         if refused.code not in OVERSIZE_OR_ODD:
             raise
         log.error("sent as plain text: %s", refused)

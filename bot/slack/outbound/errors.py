@@ -52,7 +52,7 @@ class Gone(SlackTrouble):
         super().__init__(method, code, _GONE.get(code, f"Slack can't do {method} there: {code}."))
 
 
-class Refused(SlackTrouble):
+class RefusedBySlack(SlackTrouble):
     def __init__(self, method: str, code: str, detail: str = "") -> None:
         sentence = _REFUSED.get(code, "Slack does not take {method}: {code}{at}.")
         super().__init__(method, code, sentence.format(method=method, code=code, at=f" ({detail})" if detail else ""))
@@ -163,7 +163,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Revoked(method, code)
     if code in _GONE:
         return Gone(method, code)
-    return Refused(method, code, str(data.get("needed") or "") or _pointers(data))
+    return RefusedBySlack(method, code, str(data.get("needed") or "") or _pointers(data))
 
 
 def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:

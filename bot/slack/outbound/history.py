@@ -47,14 +47,14 @@ class Ask(Protocol):
     ) -> JsonObject: ...
 
 
-class History:
+class SentMessages:
     def __init__(self, ask: Ask, whoami: Ask | None = None, own: Lookups[Workspace, str] | None = None) -> None:
         self._ask, self._whoami = ask, whoami or ask
         self._own: Lookups[Workspace, str] = own or Lookups()
 
-    def asking(self, ask: Ask) -> History:
+    def asking(self, ask: Ask) -> SentMessages:
         """The same by another way of asking; who the app is, which all ask together, is asked as before."""
-        return History(ask, self._whoami, self._own)
+        return SentMessages(ask, self._whoami, self._own)
 
     async def find(
         self,

@@ -20,7 +20,7 @@ from bot.confirmation import words
 from bot.confirmation.decision import refuse, revoke
 from bot.confirmation.model import Confirmation, State
 from bot.confirmation.outcome import lapse_again
-from bot.confirmation.states import Change, Event
+from bot.confirmation.states import ConfirmationEvent, Transition
 from bot.policy.approvers import SLACK
 from bot.policy.versioned import NewerVersion, Unreadable
 from bot.slack.outbound.calls import Workspace
@@ -40,19 +40,19 @@ AT_ONCE = 50
 POLL = 60.0
 
 
-def abandon(row: Confirmation, now: datetime) -> Change:
+def abandon(row: Confirmation, now: datetime) -> Transition:
     """Nothing of it may begin any more; what runs, or ran, is told as it ends. Nothing changes where all is over."""
-    ended = revoke(row, now, SLACK) if row.grant_until is not None else Change(row=row)
+    ended = revoke(row, now, SLACK) if row.grant_until is not None else Transition(row=row)
     steps = tuple(replace(step, who=None) for step in ended.steps)
     ended, row = replace(ended, steps=steps), ended.row
     if row.state is State.WAITING:
-        change = refuse(row, Event.WITHDRAW, LineKind.WITHDRAWN, now, None, words.REMOVED_TO_MODEL)
+        change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, None, words.REMOVED_TO_MODEL)
     elif row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None:
         return ended
     elif row.attempt > 1:
         change = lapse_again(row, now)
     else:
-        change = refuse(row, Event.LAPSE, LineKind.LAPSED, now, None, words.APPROVED_REMOVED_TO_MODEL)
+        change = refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, words.APPROVED_REMOVED_TO_MODEL)
     return replace(change.after(*steps), revoked_by=ended.revoked_by)
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, purged
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, purged
 from bot.audit.purges import Purges, emptied
 from bot.audit.verification import Broken, Finding, Report, Sealed, verify
 from bot.confirmation.effects import Step
@@ -28,8 +28,8 @@ from tests.support.deciding import ANNA, NOON, Desk, make_policy
 SECRET = LedgerKeys("the secret of the tests")
 
 
-def chain(name: str, length: int, start: datetime = NOON) -> list[Line]:
-    lines: list[Line] = []
+def chain(name: str, length: int, start: datetime = NOON) -> list[LedgerLine]:
+    lines: list[LedgerLine] = []
     for n in range(length):
         head = lines[-1].head if lines else Head()
         content: JsonObject = {"n": n, "odd": "\ud800\x00 é"}
@@ -45,7 +45,7 @@ def chain(name: str, length: int, start: datetime = NOON) -> list[Line]:
 LINES = [*chain("slack-1", 5), *chain("slack-2", 3), *chain(SYSTEM, 4)]
 
 
-def heads(lines: Sequence[Line], upto: int) -> dict[str, Head]:
+def heads(lines: Sequence[LedgerLine], upto: int) -> dict[str, Head]:
     return {line.chain: line.head for line in lines if line.seq <= upto}
 
 
@@ -55,7 +55,7 @@ ANCHOR = Anchor.parse(f"{FIRST}\nsome log line\n2030 INFO {SECOND}")
 
 
 def found(
-    lines: Sequence[Line] = LINES,
+    lines: Sequence[LedgerLine] = LINES,
     checkpoints: Sequence[Checkpoint] = (FIRST, SECOND),
     anchor: Anchor | None = None,
     keys: LedgerKeys = SECRET,
@@ -63,13 +63,13 @@ def found(
     return verify(lines, Sealed.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor)
 
 
-def forged(line: Line, **changes: object) -> Line:
+def forged(line: LedgerLine, **changes: object) -> LedgerLine:
     """As somebody who owns the database would do it: with a hash that fits again."""
     changed = replace(line, **changes)  # type: ignore[arg-type]  # the fields of Line
     return replace(changed, hash=line_hash(changed))
 
 
-def rewritten(lines: Sequence[Line], name: str, change: Callable[[Line], Line]) -> list[Line]:
+def rewritten(lines: Sequence[LedgerLine], name: str, change: Callable[[LedgerLine], LedgerLine]) -> list[LedgerLine]:
     """A whole chain written anew, every hash in order."""
     head, kept = Head(), []
     for line in lines:
@@ -110,7 +110,7 @@ class TestSound:
         assert found(LINES, [FIRST], Anchor.parse(str(FIRST))).anchored == 1
 
 
-BREAKS: dict[str, tuple[list[Line], str, int, str]] = {
+BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
     "content changed": (
         [replace(line, content='{"n":9}') if (line.chain, line.seq) == ("slack-1", 3) else line for line in LINES],
         *("slack-1", 3, "its content was changed"),
@@ -233,7 +233,7 @@ def test_what_was_purged_cannot_be_guessed_back() -> None:
 
 
 class TestExport:
-    def line(self, **content: object) -> Line:
+    def line(self, **content: object) -> LedgerLine:
         said: JsonObject = {"v": 1, **content}  # type: ignore[dict-item]  # JSON
         return append(
             Head(), "slack-1", LineKind.DENIED, said, SECRET, at=NOON, salt="s", confirmation="k1", tool="=cmd()"

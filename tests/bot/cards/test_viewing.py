@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from blocks import form, full_view
 from blocks.card import card
 from blocks.step_views import Counted, StepView, Why
-from blocks.view import ABSENT, AnsweredOutside, Approvers, Argument, CardView, Change, Email, Face, GrantOffer
+from blocks.view import ABSENT, AnsweredOutside, Approvers, Argument, CardView, Email, Face, FieldDiff, GrantOffer
 from bot.audit.ledger import Head, LineKind, append
 from bot.cards.card_presenter import Links, card_view, face
 from bot.cards.ledger_presenter import step_view, verdict_view
@@ -106,7 +106,7 @@ def test_an_argument_that_the_call_did_not_have_is_shown_as_new() -> None:
     schema: JsonObject = {"type": "object", "properties": {"canary": {"type": "boolean"}}}
     desk = Desk(make_policy(quorum=2), make_asked(tool_schema=schema))
     desk.edit(ANNA, canary=True)
-    assert view(desk).diff == (Change("canary", ABSENT, True),)
+    assert view(desk).diff == (FieldDiff("canary", ABSENT, True),)
 
 
 def test_what_was_edited_stands_as_a_difference_from_what_was_asked() -> None:
@@ -114,7 +114,7 @@ def test_what_was_edited_stands_as_a_difference_from_what_was_asked() -> None:
     desk.edit(ANNA, replicas=4)
     desk.edit(BEN, replicas=5)
     shown = view(desk)
-    assert shown.diff == (Change("replicas", 3, 5),)
+    assert shown.diff == (FieldDiff("replicas", 3, 5),)
     assert (shown.edited_by, shown.revision) == (BEN.user, 3)
     assert [vote.user for vote in shown.votes] == [BEN.user]
 
@@ -127,7 +127,7 @@ def test_a_payload_is_shown_as_its_fields_and_how_it_was_filled_in() -> None:
     desk.fill_in(ANNA, {"days": 3, "note": None})
     shown = view(desk)
     assert shown.answered
-    assert shown.diff == (Change("days", 0, 3),)
+    assert shown.diff == (FieldDiff("days", 0, 3),)
 
 
 def test_a_payload_without_fields_is_one_field() -> None:
@@ -135,7 +135,7 @@ def test_a_payload_without_fields_is_one_field() -> None:
     assert view(desk).payload == (Argument(form.PAYLOAD, 0),)
     desk = Desk(make_policy(quorum=2), make_asked(wants_payload=True, payload=0))
     desk.fill_in(ANNA, 3)
-    assert view(desk).diff == (Change(form.PAYLOAD, 0, 3),)
+    assert view(desk).diff == (FieldDiff(form.PAYLOAD, 0, 3),)
 
 
 def test_a_run_with_its_result_and_a_failure_with_its_error() -> None:
@@ -310,7 +310,7 @@ def test_every_step_that_a_story_has_is_told() -> None:
         "asked", "edited", "vote refused", "reminded", "escalated", "approval", "approved",
     ]  # fmt: skip
     _, edited, refused, _, escalated, *_ = [told(step, desk.row) for step in desk.steps]
-    assert edited.changes == (Change("replicas", 3, 4),)
+    assert edited.changes == (FieldDiff("replicas", 3, 4),)
     assert refused.why is Why.OLDER_REVISION
     assert escalated.approvers == Approvers(users=("U0LEAD",))
 

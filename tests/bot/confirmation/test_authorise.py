@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.confirmation.authorise import Act, Claim, Facts, Permitted, Reason, Verdict, authorise, people_of, to_look_up
+from bot.confirmation.authorise import Act, Claim, Facts, Permitted, Reason, Ruling, authorise, people_of, to_look_up
 from bot.policy.approvers import OPERATOR, Account, Approver, Person, Unresolved
 from bot.policy.model import Policy, may_decide
 from tests.support.deciding import ANNA, ASKER, BEN, LEAD, MALLORY, TEAM, full_member, make_policy
@@ -28,7 +28,7 @@ def known(voter: Person, **members: frozenset[Person] | Unresolved) -> Facts:
     return Facts(account=full_member(voter), members={entry: m for entry, m in found.items() if m is not None})
 
 
-def reason(verdict: Verdict) -> Reason | None:
+def reason(verdict: Ruling) -> Reason | None:
     return None if isinstance(verdict, Permitted) else verdict.reason
 
 

@@ -13,10 +13,10 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import grant_looked_at, let_through, revoke
-from bot.confirmation.effects import Answer
+from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.grants import Grant, Withheld, is_for, revoked, withheld
-from bot.confirmation.model import Asked, Confirmation, OutcomeKind, Place, SessionKey, State
-from bot.confirmation.outcome import Seen, observe
+from bot.confirmation.model import AskedCall, Confirmation, OutcomeKind, Place, SessionKey, State
+from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import Owed, owed, tick
 from bot.confirmation.states import Illegal
 from bot.policy.approvers import Approver, Person, Unresolved
@@ -43,7 +43,7 @@ def passes(grant: Grant, policy: Policy, *, minutes: float = 1, **changes: objec
 
 
 def lets_through(
-    grant: Grant, asked: Asked, policy: Policy, rights: dict[Person, Facts] | None = None, *, minutes: float = 1
+    grant: Grant, asked: AskedCall, policy: Policy, rights: dict[Person, Facts] | None = None, *, minutes: float = 1
 ) -> bool:
     rights = {giver: Facts(account=full_member(giver)) for giver in grant.given_by} if rights is None else rights
     if not is_for(grant, asked, policy, NOON + timedelta(minutes=minutes)):
@@ -265,7 +265,7 @@ def let_one_through(policy: Policy) -> Confirmation:
     change = let_through("k2", asked, policy, Seal("a secret of tests", "call"), later, grant)
     (step,) = change.steps
     assert (step.kind, step.grant, step.people) == (LineKind.GRANT_USED, grant.id, grant.given_by)
-    assert isinstance(change.delivery, Answer)
+    assert isinstance(change.delivery, AnswerDelivery)
     assert change.delivery.confirmed
     return replace(change.row, places=(Place(channel="C1", thread_ts="1.2"),))
 
@@ -277,10 +277,10 @@ def test_what_a_grant_lets_through_needs_no_card_until_people_have_to_say_someth
     assert Owed.DRAW not in owed(row, at)
 
     row = replace(row, handed_at=at)
-    running = observe(row, Seen(kind=OutcomeKind.RUNNING), at).row
+    running = observe(row, HostReport(kind=OutcomeKind.RUNNING), at).row
     assert Owed.DRAW not in owed(running, at)
-    assert Owed.DRAW not in owed(observe(running, Seen(kind=OutcomeKind.DONE), at).row, at)
-    assert Owed.DRAW in owed(observe(running, Seen(kind=OutcomeKind.UNKNOWN), at).row, at)
+    assert Owed.DRAW not in owed(observe(running, HostReport(kind=OutcomeKind.DONE), at).row, at)
+    assert Owed.DRAW in owed(observe(running, HostReport(kind=OutcomeKind.UNKNOWN), at).row, at)
 
 
 def test_a_grant_ends_by_the_clock_and_by_who_may_end_it() -> None:

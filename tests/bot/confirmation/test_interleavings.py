@@ -14,12 +14,12 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permitted, authorise
 from bot.confirmation.decision import elsewhere
-from bot.confirmation.effects import Answer, Delivery, Settlement, Word
+from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
-from bot.confirmation.outcome import Seen, begin, observe, take_back
+from bot.confirmation.outcome import HostReport, begin, observe, take_back
 from bot.confirmation.schedule import Owed, next_due, owed, tick
 from bot.confirmation.seals import with_seal
-from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Change, Illegal
+from bot.confirmation.states import DECISIONS, OUTCOMES, SEEN_BY_HOSTS, Illegal, Transition
 from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import claim_of, count, store_vote
@@ -74,7 +74,7 @@ class Confirming(RuleBasedStateMachine):
         accounts = {person: Account(person, teams=frozenset({TEAM}), guest=person == MALLORY) for person in PEOPLE}
         return Facts(account=accounts[who], others=accounts, members={GROUP: members}, barred=self.desk.barred)
 
-    def took(self, change: Change) -> None:
+    def took(self, change: Transition) -> None:
         before, after = self.desk.row, change.row
         if before.state is not after.state:
             assert after.state in DECISIONS[before.state].values()
@@ -184,8 +184,8 @@ class Confirming(RuleBasedStateMachine):
         except Illegal:
             return
         assert row.state is State.APPROVED
-        assert isinstance(delivery, Settlement) is (row.attempt > 1)
-        assert not isinstance(delivery, Answer) or delivery.confirmed
+        assert isinstance(delivery, SettlementDelivery) is (row.attempt > 1)
+        assert not isinstance(delivery, AnswerDelivery) or delivery.confirmed
         assert row.decision is not None
         assert row.start_by is not None
         assert self.desk.now < row.start_by
@@ -210,7 +210,7 @@ class Confirming(RuleBasedStateMachine):
         if row.state is State.APPROVED and row.handed_at is None and row.outcome is None:
             return  # that is somebody else's doing, which the next rule is about
         try:
-            self.took(observe(row, Seen(kind=kind), self.desk.now))
+            self.took(observe(row, HostReport(kind=kind), self.desk.now))
         except Illegal:
             assert row.state is State.WAITING or row.unknown
 
@@ -227,10 +227,10 @@ class Confirming(RuleBasedStateMachine):
     @invariant()
     def one_decision(self) -> None:
         assert self.decisions in ([], [self.desk.row.state], [State.APPROVED, State.LAPSED])
-        first = [d for d in self.answered if isinstance(d, Answer) and d.confirmed]
+        first = [d for d in self.answered if isinstance(d, AnswerDelivery) and d.confirmed]
         assert len(first) <= 1
         if self.desk.row.state in (State.WAITING, State.ELSEWHERE):
-            assert not [d for d in self.answered if isinstance(d, Answer)]
+            assert not [d for d in self.answered if isinstance(d, AnswerDelivery)]
 
     @invariant()
     def approved_by_enough_people_who_might(self) -> None:
@@ -261,7 +261,9 @@ class Confirming(RuleBasedStateMachine):
 
     @invariant()
     def an_unknown_call_is_closed_by_one_word(self) -> None:
-        closing = [d for d in self.answered if isinstance(d, Settlement) and d.word is not Word.RUN_AGAIN]
+        closing = [
+            d for d in self.answered if isinstance(d, SettlementDelivery) and d.word is not WhatHappened.RUN_AGAIN
+        ]
         assert len(closing) <= 1
 
     @invariant()

@@ -9,10 +9,10 @@ import pytest
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
-from bot.confirmation.effects import Answer, Settlement, Word
+from bot.confirmation.effects import AnswerDelivery, SettlementDelivery, WhatHappened
 from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.confirmation.outcome import Seen, begin, lapse_again, observe, run_again, settle, take_back
-from bot.confirmation.states import Change, Illegal
+from bot.confirmation.outcome import HostReport, begin, lapse_again, observe, run_again, settle, take_back
+from bot.confirmation.states import Illegal, Transition
 from bot.policy.approvers import Approver
 from tests.support.deciding import ANNA, ASKER, BEN, SEAL, Desk, make_asked, make_policy
 
@@ -34,19 +34,19 @@ def unknown(**keys: object) -> Desk:
     return desk
 
 
-def word(desk: Desk) -> Settlement:
+def word(desk: Desk) -> SettlementDelivery:
     last = desk.deliveries[-1]
-    assert isinstance(last, Settlement)
+    assert isinstance(last, SettlementDelivery)
     return last
 
 
-def is_refused_loudly(change: Change) -> None:
+def is_refused_loudly(change: Transition) -> None:
     """Nothing is handed to the host; people see an alarm, and the agent is told."""
     assert change.row.handed_at is None
     assert change.row.outcome is not None
     assert change.row.outcome.kind is OutcomeKind.REFUSED
     assert [step.kind for step in change.steps] == [LineKind.ALTERED]
-    assert isinstance(change.delivery, Answer)
+    assert isinstance(change.delivery, AnswerDelivery)
     assert change.delivery.confirmed is False
 
 
@@ -183,7 +183,7 @@ class TestLapsing:
         desk.wait(minutes=15)
         assert desk.state() is State.LAPSED
         last = desk.deliveries[-1]
-        assert not isinstance(last, Settlement)
+        assert not isinstance(last, SettlementDelivery)
         assert last.confirmed is False
         assert last.reason == "it was approved, but could not begin within 15m; it did not run"
 
@@ -212,13 +212,13 @@ class TestUnknown:
     def test_somebody_knows_that_it_happened(self) -> None:
         desk = unknown(quorum=2)
         assert desk.vote(VoteKind.HAPPENED, ANNA, reason="the shop shows 2.4.1") is None
-        assert word(desk).word is Word.HAPPENED
+        assert word(desk).word is WhatHappened.HAPPENED
         assert (desk.steps[-1].kind, desk.steps[-1].yes, desk.steps[-1].who) == (LineKind.SETTLED, True, ANNA)
 
     def test_somebody_knows_that_it_did_not(self) -> None:
         desk = unknown()
         desk.vote(VoteKind.DID_NOT, BEN)
-        assert word(desk).word is Word.DID_NOT
+        assert word(desk).word is WhatHappened.DID_NOT
         refusal = desk.vote(VoteKind.HAPPENED, ANNA)
         assert refusal is not None
         assert (refusal.reason, refusal.state) == (Reason.NOTHING_TO_SETTLE, "it did not")
@@ -231,7 +231,7 @@ class TestUnknown:
         assert again is not None
         assert again.reason is Reason.ALREADY_VOTED
         assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
-        assert (word(desk).word, word(desk).attempt) == (Word.RUN_AGAIN, 2)
+        assert (word(desk).word, word(desk).attempt) == (WhatHappened.RUN_AGAIN, 2)
         assert word(desk).fingerprint == desk.row.revisions[0].fingerprint, "the very call that was approved"
         desk.begin()
         desk.host_says(OutcomeKind.DONE)
@@ -301,7 +301,7 @@ class TestUnknown:
     def test_after_a_day_the_model_is_told_that_nobody_knows(self) -> None:
         desk = unknown()
         desk.wait(hours=24)
-        assert word(desk).word is Word.NOBODY_KNOWS
+        assert word(desk).word is WhatHappened.NOBODY_KNOWS
         assert desk.told[-1] is LineKind.NOBODY_KNOWS
 
     def test_a_word_after_that_is_too_late_however_late_the_clock_is(self) -> None:
@@ -318,7 +318,7 @@ class TestUnknown:
         desk.wait(hours=2)
         assert desk.row.unknown
         assert desk.count() is None
-        assert word(desk).word is Word.DID_NOT
+        assert word(desk).word is WhatHappened.DID_NOT
 
     def test_the_host_may_find_out_itself(self) -> None:
         desk = unknown()
@@ -359,11 +359,11 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     desk = approved()
     before = desk.row
     with pytest.raises(Illegal):
-        settle(desk.row, Word.HAPPENED, desk.now, ANNA)
+        settle(desk.row, WhatHappened.HAPPENED, desk.now, ANNA)
     with pytest.raises(Illegal):
         run_again(desk.row, desk.now, SEAL)
     with pytest.raises(Illegal):
         lapse_again(desk.row, desk.now)
     with pytest.raises(Illegal):
-        observe(unknown().row, Seen(kind=OutcomeKind.RUNNING), desk.now)
+        observe(unknown().row, HostReport(kind=OutcomeKind.RUNNING), desk.now)
     assert desk.row is before

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-from blocks.step_views import Told, Why
+from blocks.step_views import StepKind, Why
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.words import ungoverned, ungoverned_to_model
@@ -43,7 +43,7 @@ def test_the_examples_hold(name: str) -> None:
 
 
 def test_a_thread_tells_what_the_ledger_keeps() -> None:
-    assert {str(told) for told in Told} <= {str(kind) for kind in LineKind}
+    assert {str(told) for told in StepKind} <= {str(kind) for kind in LineKind}
 
 
 def test_everybody_can_be_told_why_their_vote_does_not_count() -> None:

@@ -9,18 +9,18 @@ import pytest
 
 from bot.confirmation.decision import approve, deny, withdraw
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State
-from bot.confirmation.outcome import Seen, observe
+from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import next_due
-from bot.confirmation.states import DECISIONS, OUTCOMES, Event, Illegal, again, became, decided
+from bot.confirmation.states import DECISIONS, OUTCOMES, ConfirmationEvent, Illegal, again, became, decided
 from tests.support.deciding import ANNA, ASKER, NOON, SEAL, Desk, make_policy
 
 MOVES = {
-    (State.WAITING, Event.APPROVE): State.APPROVED,
-    (State.WAITING, Event.DENY): State.DENIED,
-    (State.WAITING, Event.EXPIRE): State.EXPIRED,
-    (State.WAITING, Event.WITHDRAW): State.WITHDRAWN,
-    (State.WAITING, Event.ANSWERED_ELSEWHERE): State.ELSEWHERE,
-    (State.APPROVED, Event.LAPSE): State.LAPSED,
+    (State.WAITING, ConfirmationEvent.APPROVE): State.APPROVED,
+    (State.WAITING, ConfirmationEvent.DENY): State.DENIED,
+    (State.WAITING, ConfirmationEvent.EXPIRE): State.EXPIRED,
+    (State.WAITING, ConfirmationEvent.WITHDRAW): State.WITHDRAWN,
+    (State.WAITING, ConfirmationEvent.ANSWERED_ELSEWHERE): State.ELSEWHERE,
+    (State.APPROVED, ConfirmationEvent.LAPSE): State.LAPSED,
 }
 """Written out, and not taken from the table that is tested: whoever changes that one has to change this one too."""
 
@@ -74,8 +74,8 @@ def test_every_state_and_every_outcome_is_in_its_table() -> None:
     assert set(OUTCOMES) == {None, *OutcomeKind}
 
 
-@pytest.mark.parametrize(("state", "event"), list(product(State, Event)))
-def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, event: Event) -> None:
+@pytest.mark.parametrize(("state", "event"), list(product(State, ConfirmationEvent)))
+def test_a_decision_moves_as_the_table_says_or_not_at_all(state: State, event: ConfirmationEvent) -> None:
     row = in_state(state)
     before = copy.deepcopy(row)
     target = MOVES.get((state, event))
@@ -139,4 +139,4 @@ def test_a_host_speaks_of_its_own_five_outcomes_only() -> None:
     row = with_outcome(OutcomeKind.UNKNOWN)
     for kind in set(OutcomeKind) - set(FROM_HOSTS):
         with pytest.raises(Illegal):
-            observe(row, Seen(kind=kind), NOON)
+            observe(row, HostReport(kind=kind), NOON)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.adk_in_process import AdkServer, open_adk
@@ -119,7 +119,7 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         again = replace(seen, arguments={"amount": 1500.0})
         where = (request.request_id, request.call_id)
         with pytest.raises(Altered, match="has another call now"):
-            await texts(visit.host.settle(visit.session, *where, Word.RUN_AGAIN, 1, again))
+            await texts(visit.host.settle(visit.session, *where, WhatHappened.RUN_AGAIN, 1, again))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
         assert ran() == [{"tool": "reimburse", "amount": 1500}]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from bot.hosts.events import event_from
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look
 from bot.hosts.reading import Reading, Standing, read
-from runtime.adk.signing import MARK, Announcement, Verdict, announced, announcing
+from runtime.adk.signing import MARK, Announcement, SignedAnswer, announced, announcing
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 
@@ -305,7 +305,7 @@ class TestPlugin:
 
     @given(st.booleans(), st.text(), st.text(min_size=1))
     def test_a_signature_is_of_this_answer_and_no_other(self, confirmed: bool, payload: str, secret: str) -> None:
-        verdict = Verdict(
+        verdict = SignedAnswer(
             app="app",
             user="user",
             session="session",
@@ -328,9 +328,9 @@ class TestPlugin:
             "payload": payload + "x",
             "nth": 1,
         }
-        assert set(changes) == {one.name for one in fields(Verdict)}
+        assert set(changes) == {one.name for one in fields(SignedAnswer)}
         for name, value in changes.items():
-            other: Verdict = replace(verdict, **{name: value})  # type: ignore[arg-type]  # each of its own type
+            other: SignedAnswer = replace(verdict, **{name: value})  # type: ignore[arg-type]  # each of its own type
             assert not other.signed_by(secret, signature)
         assert not verdict.signed_by(secret + "x", signature)
         assert not verdict.signed_by(secret, None)

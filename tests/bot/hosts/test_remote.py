@@ -13,7 +13,7 @@ from bot.config.settings import Agent
 from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
 from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
-from bot.hosts.host import Cut, Failed, Refused, Unreachable
+from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
 from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
 from runtime.adk.signing import MARK
 from runtime.errors import Invalid
@@ -266,7 +266,7 @@ async def test_what_is_refused_before_it_runs_left_nothing_behind(ear: Ear, stat
     ear.instead["/run_sse"] = refused
     with pytest.raises(Unreachable, match="not like this") as error:
         await run(ear.server())
-    assert isinstance(error.value, Refused) is not again
+    assert isinstance(error.value, RefusedByHost) is not again
 
 
 async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> None:

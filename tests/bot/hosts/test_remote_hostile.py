@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from bot.confirmation.model import SessionKey
-from bot.hosts.host import Cut, Failed, Refused, Unreachable
+from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
 from bot.hosts.remote import RemoteServer
 from bot.hosts.wire import DEEPEST
 from runtime.jsontypes import JsonObject
@@ -95,7 +95,7 @@ async def test_a_body_without_end_is_left(ear: Ear) -> None:
         await runs(server)
 
 
-@pytest.mark.parametrize(("status", "error"), [(500, Failed), (422, Refused), (429, Unreachable)])
+@pytest.mark.parametrize(("status", "error"), [(500, Failed), (422, RefusedByHost), (429, Unreachable)])
 async def test_a_refusal_without_end_is_a_refusal(ear: Ear, status: int, error: type[Exception]) -> None:
     ear.instead["/run_sse"] = endless(b"no", MEGABYTE, status)
     with pytest.raises(error, match="more than 1 MB at once"):
@@ -117,7 +117,7 @@ async def test_deep_json_is_a_refusal(ear: Ear, deep: str) -> None:
         with pytest.raises(Unreachable, match="more than 100 levels"):
             await ask()
     ear.instead["/run_sse"] = saying(deep, 422)
-    with pytest.raises(Refused, match="more than 100 levels"):
+    with pytest.raises(RefusedByHost, match="more than 100 levels"):
         await runs(server)
 
 

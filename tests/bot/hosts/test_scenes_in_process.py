@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.hosts.host import Became, HostAnswer
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
@@ -126,7 +126,7 @@ async def killed_between(target: str, store: str, room: Path) -> None:
         assert ran() == [{"tool": "deploy", "service": "search"}]
 
 
-async def killed_in_a_run(target: str, store: str, room: Path, word: Word = Word.RUN_AGAIN) -> None:
+async def killed_in_a_run(target: str, store: str, room: Path, word: WhatHappened = WhatHappened.RUN_AGAIN) -> None:
     hold(room, "long")
     await killed(lingers, target, store, "in the tool")
     async with visiting(target, store) as visit:
@@ -138,9 +138,9 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: Word = Word
         let_go(room, "long")
         call = noted_call().read_text()
         again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
-        approval = again if word is Word.RUN_AGAIN else None
+        approval = again if word is WhatHappened.RUN_AGAIN else None
         said = await texts(visit.host.settle(visit.session, request, call, word, 1, approval))
-    if word is Word.RUN_AGAIN:
+    if word is WhatHappened.RUN_AGAIN:
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
     else:
         assert [*map(list, ran())] == [["tool", "begun"]]
@@ -176,4 +176,4 @@ async def test_scene_with_a_kill(name: str, target: str, store: str, room: Path)
 @pytest.mark.parametrize("target", ["clerk", "own_clerk"])
 async def test_killed_in_a_tool_people_may_say_that_it_happened(target: str, store: str, room: Path) -> None:
     """The scene "settled" of our own runtime, too."""
-    await killed_in_a_run(target, store, room, Word.HAPPENED)
+    await killed_in_a_run(target, store, room, WhatHappened.HAPPENED)

@@ -20,7 +20,7 @@ from aiohttp.client import DEFAULT_TIMEOUT
 from bot.config.settings import Agent
 from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import Became, Cut, HostRequest, Piece, Said, Words
+from bot.hosts.host import Became, Cut, HostRequest, Piece, Said, UserWords
 from runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
@@ -201,7 +201,7 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
         heard: list[Said | Piece] = []
 
         async def says() -> None:
-            async for one in at.visit.host.say(OURS, Words(mark="m1", text="hello")):
+            async for one in at.visit.host.say(OURS, UserWords(mark="m1", text="hello")):
                 heard.append(one)  # noqa: PERF401  (how many there are so far is what counts)
 
         saying = asyncio.create_task(says())

@@ -13,7 +13,7 @@ from blocks.kit import Message
 from blocks.verdict import notice_modal, opening
 from bot.slack.outbound.calls import Limits, Workspace
 from bot.slack.outbound.client import UPDATE
-from bot.slack.outbound.errors import Gone, Later, Refused, Revoked, SlackTrouble, Unsure
+from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import TEAM
@@ -55,7 +55,7 @@ TOKEN = "Slack does not accept this app's token any more"
         ("account_inactive", Revoked, f"{TOKEN} (account_inactive): install it again."),
         ("service_unavailable", Later, f"Slack takes no {POST} now (service_unavailable); trying again in 10 s."),
         ("internal_error", Unsure, f"Slack's answer to {POST} was lost (internal_error): it may have been done."),
-        ("no_such_thing", Refused, "Slack does not take chat.postMessage: no_such_thing."),
+        ("no_such_thing", RefusedBySlack, "Slack does not take chat.postMessage: no_such_thing."),
     ],
 )  # fmt: skip
 async def test_what_slack_says_becomes_what_to_do(
@@ -70,7 +70,9 @@ async def test_what_slack_says_becomes_what_to_do(
 
 async def test_a_scope_that_is_missing_is_named(out: Outgoing) -> None:
     out.slack.install.scopes -= {"im:write"}
-    with pytest.raises(Refused, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"):
+    with pytest.raises(
+        RefusedBySlack, match=r"lacks a scope for conversations\.open \(im:write\)\. Add it and install"
+    ):
         await out.sender.open_dm(AT, out.ann.id)
 
 

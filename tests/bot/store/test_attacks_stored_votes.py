@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import insert, select, update
 
-from bot.confirmation.effects import Answer
+from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
@@ -123,7 +123,9 @@ async def test_i_decide_it_all_by_myself(open_office: Opens) -> None:
             body.update(state="approved", decision=decision, start_by=body["deadline"])
             here = confirmations.c.id == row.id
             tx.execute(update(confirmations).where(here).values(body=json.dumps(body), state="approved"))
-            answer = Answer(confirmed=True, arguments=call["arguments"], fingerprint=call["fingerprint"], revision=1)
+            answer = AnswerDelivery(
+                confirmed=True, arguments=call["arguments"], fingerprint=call["fingerprint"], revision=1
+            )
             letter = {"kind": "answer", "mark": "mine", "body": delivery_to_json(answer), "confirmation": row.id}
             tx.execute(insert(mail).values(session=row.session, stored_at=tx.now(), **letter))
             tx.execute(update(sessions).values(due_at=0.0))

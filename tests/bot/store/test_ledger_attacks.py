@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import Column, delete, func, insert, select, text, update
 
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, checkpoint
-from bot.audit.ledger import SYSTEM, Head, LedgerKeys, Line, LineKind, append, line_hash, stamp
+from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, stamp
 from bot.audit.purges import emptied
 from bot.audit.verification import Finding, Report
 from bot.confirmation.effects import Step
@@ -83,7 +83,7 @@ def unguarded(tx: Tx) -> None:
         tx.execute(text(f"DROP TRIGGER {name}"))
 
 
-def stored(tx: Tx, chain: str, line: Line) -> None:
+def stored(tx: Tx, chain: str, line: LedgerLine) -> None:
     """My line, in place of the one that stands there or as a new one, and the chain says that it is its head."""
     values = {
         "kind": str(line.kind), "content": line.content, "salt": line.salt, "digest": line.digest, "hash": line.hash,
@@ -96,14 +96,14 @@ def stored(tx: Tx, chain: str, line: Line) -> None:
     tx.execute(insert(chains).values(chain=chain, seq=line.seq, hash=line.hash))
 
 
-def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str | None = "a guess", **content: object) -> Line:
+def i_forge(tx: Tx, chain: str, seq: int, *, sealed: str | None = "a guess", **content: object) -> LedgerLine:
     """An approval by Ben that he never gave, standing on the line before it with a hash that fits."""
     before = tx.execute(select(ledger).where(ledger.c.chain == chain, ledger.c.seq == seq - 1)).one_or_none()
     head = Head() if before is None else line_of(before).head
     told = {"v": 1, "who": {"team": "T0ACME", "user": "U0BEN"}, **content}
     line = append(head, chain, LineKind.APPROVAL, told, GUESS, at=now(tx), salt="mine", tool="refund")  # type: ignore[arg-type]  # JSON
     if sealed != "a guess":
-        line = Line(**{**{name: getattr(line, name) for name in line.__dataclass_fields__}, "sealed": sealed})
+        line = LedgerLine(**{**{name: getattr(line, name) for name in line.__dataclass_fields__}, "sealed": sealed})
     stored(tx, chain, line)
     return line
 
@@ -254,8 +254,8 @@ async def test_i_move_a_true_line_to_another_place(at: Backoffice) -> None:
     def move(tx: Tx) -> None:
         last, approval = (line_of(tx.execute(select(ledger).where(ledger.c.seq == seq)).one()) for seq in (8, 3))
         fields = {name: getattr(approval, name) for name in approval.__dataclass_fields__}
-        line = Line(**{**fields, "seq": 9, "previous": last.hash})
-        stored(tx, at.key, Line(**{**fields, "seq": 9, "previous": last.hash, "hash": line_hash(line)}))
+        line = LedgerLine(**{**fields, "seq": 9, "previous": last.hash})
+        stored(tx, at.key, LedgerLine(**{**fields, "seq": 9, "previous": last.hash, "hash": line_hash(line)}))
 
     await i_write(at, move)
     assert await verdict(at) == "broken: its session, line 9: it was not written with this secret"

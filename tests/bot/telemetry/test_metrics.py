@@ -16,7 +16,7 @@ from sqlalchemy import select, text, update
 
 from bot.app import running
 from bot.confirmation.model import State
-from bot.confirmation.states import Change
+from bot.confirmation.states import Transition
 from bot.operations.operate import operate, rules_of, withdraw_command
 from bot.operations.pause import pause
 from bot.operations.reapply import Reapplied, reapply_all
@@ -278,7 +278,7 @@ async def test_however_many_tools_there_are_the_series_are_bounded() -> None:
         for number in range(MOST_TOOLS + 50):
             desk = Desk(make_policy(), make_asked(f"tool_{number}"))
             desk.approve(ANNA)
-            metrics.heard(Change(row=desk.row, steps=tuple(desk.steps)))
+            metrics.heard(Transition(row=desk.row, steps=tuple(desk.steps)))
         page = Scraped((await metrics.page(""))[0].decode())
 
     tools = page.labels("adk_confirm_decided_total", "tool")

@@ -17,8 +17,8 @@ from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from runtime.adk.reading import Asked
-from runtime.adk.signing import UNSIGNED, Verdict, announced
+from runtime.adk.reading import AskedInSession
+from runtime.adk.signing import UNSIGNED, SignedAnswer, announced
 from runtime.adk_plugin import ANOTHER, ConfirmationPlugin
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
@@ -36,8 +36,10 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
 
 
-def verdict(at: Alone, asked: Asked, confirmed: bool = True, payload: JsonObject | None = None) -> Verdict:
-    return Verdict(
+def verdict(
+    at: Alone, asked: AskedInSession, confirmed: bool = True, payload: JsonObject | None = None
+) -> SignedAnswer:
+    return SignedAnswer(
         app="clerk",
         user=USER,
         session=at.session,
@@ -49,12 +51,12 @@ def verdict(at: Alone, asked: Asked, confirmed: bool = True, payload: JsonObject
     )
 
 
-def signed(given: Verdict, secret: str = SECRET) -> JsonObject:
+def signed(given: SignedAnswer, secret: str = SECRET) -> JsonObject:
     response: JsonObject = {"confirmed": given.confirmed, "hint": given.sign(secret)}
     return response if given.payload is None else {**response, "payload": given.payload}
 
 
-Forgery = Callable[[Verdict], JsonObject]
+Forgery = Callable[[SignedAnswer], JsonObject]
 FORGERIES: dict[str, Forgery] = {
     "no signature": lambda _: {"confirmed": True},
     "no signature on a denial": lambda _: {"confirmed": False},

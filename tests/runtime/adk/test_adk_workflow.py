@@ -13,8 +13,8 @@ from google.adk.sessions.in_memory_session_service import InMemorySessionService
 from google.adk.tools.function_tool import FunctionTool
 from google.genai import types
 
-from runtime.adk.reading import Asked, asked_in
-from runtime.adk.signing import UNSIGNED, Verdict
+from runtime.adk.reading import AskedInSession, asked_in
+from runtime.adk.signing import UNSIGNED, SignedAnswer
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import JsonObject
 
@@ -60,11 +60,11 @@ class Flow:
         running = self.runner.run_async(user_id="ann", session_id=self.session, new_message=message)
         return [event async for event in running]
 
-    async def asks(self, amount: int) -> Asked:
+    async def asks(self, amount: int) -> AskedInSession:
         (asked,) = [one for event in await self.tell(types.Part(text=str(amount))) for one in asked_in(event)]
         return asked
 
-    async def answer(self, asked: Asked, response: JsonObject, name: str = "adk_request_input") -> list[Event]:
+    async def answer(self, asked: AskedInSession, response: JsonObject, name: str = "adk_request_input") -> list[Event]:
         given = types.FunctionResponse(id=asked.request, name=name, response=response)
         return await self.tell(types.Part(function_response=given))
 
@@ -74,8 +74,8 @@ class Flow:
         return list(found.events)
 
 
-def signed(asked: Asked, *, nth: int = 0, request: str | None = None, confirmed: bool = True) -> JsonObject:
-    verdict = Verdict(
+def signed(asked: AskedInSession, *, nth: int = 0, request: str | None = None, confirmed: bool = True) -> JsonObject:
+    verdict = SignedAnswer(
         app="flow",
         user="ann",
         session="s",

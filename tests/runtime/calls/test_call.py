@@ -14,14 +14,14 @@ from runtime.calls.call import (
     SETTLED,
     Approve,
     Ask,
-    Asked,
     Begin,
     Call,
     CallEvent,
     CallState,
     Deny,
     Finish,
-    Gate,
+    GateKind,
+    HeldRequest,
     IllegalStep,
     Lose,
     Refuse,
@@ -42,8 +42,8 @@ def new_call(**changes: object) -> Call:
     return replace(call, **changes)  # type: ignore[arg-type]  # as each test gives them
 
 
-def asked(request_id: str = "r1") -> Asked:
-    return Asked(request_id, "Really?")
+def asked(request_id: str = "r1") -> HeldRequest:
+    return HeldRequest(request_id, "Really?")
 
 
 def lived(call: Call, *events: CallEvent) -> Call:
@@ -56,7 +56,7 @@ def lived(call: Call, *events: CallEvent) -> Call:
 
 
 READY = new_call()
-HELD = lived(READY, Ask(asked(), Gate.STATIC))
+HELD = lived(READY, Ask(asked(), GateKind.STATIC))
 APPROVED = lived(HELD, Approve())
 RUNNING = lived(READY, Begin())
 UNKNOWN = lived(RUNNING, Lose())
@@ -72,7 +72,7 @@ STATES = {
     "refused": REFUSED,
 }
 EVENTS: dict[str, CallEvent] = {
-    "ask": Ask(asked("r2"), Gate.DYNAMIC),
+    "ask": Ask(asked("r2"), GateKind.DYNAMIC),
     "approve": Approve(),
     "deny": Deny("no money"),
     "begin": Begin(),
@@ -143,7 +143,7 @@ def test_what_was_not_approved_does_not_begin(changed: dict[str, object]) -> Non
 
 
 def test_a_tool_that_asks_again_needs_a_new_approval() -> None:
-    again = lived(APPROVED, Begin(), Ask(asked("r2"), Gate.DYNAMIC, {"status": "pending"}))
+    again = lived(APPROVED, Begin(), Ask(asked("r2"), GateKind.DYNAMIC, {"status": "pending"}))
     assert (again.state, again.approved, again.attempt) == (CallState.HELD, None, 0)
     assert [one.request_id for one in again.asked] == ["r1", "r2"]
     assert again.result == {"status": "pending"}
@@ -156,7 +156,7 @@ def test_attempts_are_counted_by_their_effects() -> None:
     assert lived(APPROVED, Begin(), Retry(), Begin()).attempt == 1, "the same attempt, once more"
     second = lived(lost, RunAgain(), Begin())
     assert second.attempt == 2
-    asking = lived(second, Ask(asked("r2"), Gate.DYNAMIC))
+    asking = lived(second, Ask(asked("r2"), GateKind.DYNAMIC))
     assert asking.attempt == 1, "asking is no attempt, and attempt 1 remains taken"
     assert lived(asking, Approve(), Begin()).attempt == 2
 
@@ -204,7 +204,7 @@ def test_the_same_answer_again_changes_nothing_and_another_is_a_conflict() -> No
 
 
 def test_an_answer_to_an_earlier_request_is_not_one_to_the_later() -> None:
-    again = lived(APPROVED, Begin(), Ask(asked("r2"), Gate.DYNAMIC))
+    again = lived(APPROVED, Begin(), Ask(asked("r2"), GateKind.DYNAMIC))
     assert already_answered(again, "r1", True, None)
     assert not already_answered(again, "r2", True, None)
     assert already_answered(again, "c1", True, None), "by the call's id it may be the first answer once more"
@@ -221,8 +221,8 @@ payloads: st.SearchStrategy[Json] = st.sampled_from([None, {"amount": 1}, {"amou
 class CallLife(RuleBasedStateMachine):
     """Tries every event at any time, and keeps its own books on what may be."""
 
-    @initialize(gate=st.sampled_from([Gate.NONE, Gate.STATIC]))
-    def comes_in(self, gate: Gate) -> None:
+    @initialize(gate=st.sampled_from([GateKind.NONE, GateKind.STATIC]))
+    def comes_in(self, gate: GateKind) -> None:
         self.call = new_call()
         self.now = 0.0
         self.requests = 0
@@ -231,7 +231,7 @@ class CallLife(RuleBasedStateMachine):
         self.gated = False
         self.effects: list[int] = []  # the attempts that began and neither asked nor were retried
         self.settled_as: Call | None = None
-        if gate is not Gate.NONE:
+        if gate is not GateKind.NONE:
             self.ask(gate)
 
     def _try(self, event: CallEvent) -> bool:
@@ -244,7 +244,7 @@ class CallLife(RuleBasedStateMachine):
         assert self.call != before
         return True
 
-    def ask(self, gate: Gate) -> None:
+    def ask(self, gate: GateKind) -> None:
         self.requests += 1
         running = self.call.state is CallState.RUNNING
         if self._try(Ask(asked(f"r{self.requests}"), gate)):
@@ -254,8 +254,8 @@ class CallLife(RuleBasedStateMachine):
         else:
             self.requests -= 1
 
-    @rule(gate=st.sampled_from([Gate.STATIC, Gate.DYNAMIC]))
-    def asks(self, gate: Gate) -> None:
+    @rule(gate=st.sampled_from([GateKind.STATIC, GateKind.DYNAMIC]))
+    def asks(self, gate: GateKind) -> None:
         self.ask(gate)
 
     @rule(payload=payloads, amount=st.none() | st.integers(1, 3))

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from bot.audit.fingerprint import Seal
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
-from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, Gate, fingerprint, step
+from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, fingerprint, step
 from runtime.calls.seal import CallSeal, Sealer
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
@@ -165,7 +165,7 @@ async def test_what_was_approved_runs_after_a_crash(run: MakeRunner) -> None:
         lambda one: dearer(ready(one)),
         lambda one: replace(ready(one), seal=None),
         lambda one: replace(ready(one), seal="é"),
-        lambda one: replace(one, state=CallState.READY, gate=Gate.NONE, asked=(), seal=None),
+        lambda one: replace(one, state=CallState.READY, gate=GateKind.NONE, asked=(), seal=None),
         lambda one: dearer(CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one))),
         lambda one: CallSeal(SEALER, SessionId("other", "other", "other")).put_on(ready(one)),
         lambda one: CallSeal(Seal("a key that I guessed", "stored call").of, SessionId("a", "b", "c")).put_on(one),

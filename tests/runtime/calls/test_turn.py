@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.adk.signing import Announcement, announced
-from runtime.calls.call import SETTLED, Asked, Call, CallState, Gate
+from runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, Run, Tell, merged, next_step, tell
 from runtime.confirming import requests_in
 from runtime.jsontypes import JsonObject
@@ -18,12 +18,12 @@ from runtime.wire import Dialect, Event, EventActions, NodeInfo
 TEMPLATE = Event(invocation_id="e-1", author="agent", node_info=NodeInfo(path="agent@1"), timestamp=7.0)
 
 
-def made(place: int, state: CallState, *, told: bool = False, gate: Gate = Gate.STATIC) -> Call:
+def made(place: int, state: CallState, *, told: bool = False, gate: GateKind = GateKind.STATIC) -> Call:
     held = state is CallState.HELD
     result: JsonObject | None = None
     if state in SETTLED:
         result = {"result": place}
-    elif held and gate is Gate.DYNAMIC:
+    elif held and gate is GateKind.DYNAMIC:
         result = {"status": "asked"}
     return Call(
         id=f"c{place}",
@@ -35,7 +35,7 @@ def made(place: int, state: CallState, *, told: bool = False, gate: Gate = Gate.
         place=place,
         gate=gate,
         state=state,
-        asked=(Asked(f"r{place}", "Sure?"),) if held else (),
+        asked=(HeldRequest(f"r{place}", "Sure?"),) if held else (),
         result=result,
         told=told,
     )
@@ -46,7 +46,7 @@ states = st.builds(
     st.integers(0, 9),
     st.sampled_from(CallState),
     st.booleans(),
-    st.sampled_from([Gate.STATIC, Gate.DYNAMIC]),
+    st.sampled_from([GateKind.STATIC, GateKind.DYNAMIC]),
 )
 turns = st.lists(states, max_size=6, unique_by=lambda call: call.place)
 
@@ -110,7 +110,7 @@ tellable = st.lists(
         made,
         st.integers(0, 9),
         st.sampled_from([CallState.HELD, CallState.DONE, CallState.REFUSED, CallState.UNKNOWN]),
-        gate=st.sampled_from([Gate.STATIC, Gate.DYNAMIC]),
+        gate=st.sampled_from([GateKind.STATIC, GateKind.DYNAMIC]),
     ),
     min_size=1,
     max_size=6,
@@ -130,7 +130,7 @@ def test_every_call_is_told_once_and_every_held_one_asked_about(calls: list[Call
     assert [request.dialect for request in asked] == [dialect] * len(held)
 
     told_of = {c.id: one for event in events for c in held if (one := announced(event.custom_metadata, c.id))}
-    static = {call.id: call.gate is Gate.STATIC for call in held}
+    static = {call.id: call.gate is GateKind.STATIC for call in held}
     assert told_of == {id_: Announcement(gated=gate, edits=gate) for id_, gate in static.items()}
 
     responses = [one for event in events for one in event.responses() if one.name == "tool"]

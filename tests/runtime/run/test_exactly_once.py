@@ -23,7 +23,7 @@ from runtime import (
     call,
     requests_in,
 )
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, Heard, heard
 from tests.support.kill import child, here
@@ -65,7 +65,7 @@ def operator(log: Log, waits: asyncio.Event | None = None) -> Agent:
         await asyncio.sleep(0)
         return f"{version} is live"
 
-    def reply(request: ModelRequest) -> Line:
+    def reply(request: ModelRequest) -> ScriptLine:
         last = request.contents[-1]
         if any(last.responses()):
             return "Settled."

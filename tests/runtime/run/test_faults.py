@@ -25,7 +25,7 @@ from runtime import (
     call,
 )
 from runtime.calls.call import CallState
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 from runtime.store.database import Database, OutcomeUnknown
 from runtime.store.open import open_store
 from tests.support.dialogue import Chat, heard
@@ -70,7 +70,7 @@ def operator(log: list[str]) -> Agent:
             await asyncio.sleep(0)
         return f"{version} is live"
 
-    def reply(request: ModelRequest) -> Line:
+    def reply(request: ModelRequest) -> ScriptLine:
         last = request.contents[-1]
         words = last.text.split()
         if not any(last.responses()) and words[0] == "ship":

@@ -33,7 +33,7 @@ from runtime import (
     requests_in,
 )
 from runtime.jsontypes import Json, JsonObject
-from runtime.models.scripted import Line
+from runtime.models.scripted import ScriptLine
 from runtime.run.runner import Word
 from runtime.store.open import open_store
 from tests.support.dialogue import Chat, Heard, heard, shown
@@ -98,7 +98,7 @@ def agent(
     dynamic.__name__ = both.__name__ = "deploy"
     asked = 0
 
-    def reply(request: ModelRequest) -> Line:
+    def reply(request: ModelRequest) -> ScriptLine:
         nonlocal asked
         asked += 1
         stop(f"in the model {asked}")

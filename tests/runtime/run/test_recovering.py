@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from runtime.calls.call import Asked, Call, CallEvent, CallState, Finish, Gate, Lose, Retry
+from runtime.calls.call import Call, CallEvent, CallState, Finish, GateKind, HeldRequest, Lose, Retry
 from runtime.jsontypes import Json, JsonObject
 from runtime.run.execute import Scene, recover
 from runtime.tool import FunctionTool
@@ -19,8 +19,8 @@ def pay(amount: int) -> str:
     raise AssertionError("nothing runs here")
 
 
-def left(gate: Gate) -> Call:
-    asked = (Asked(request_id="r", hint=""),) if gate is not Gate.NONE else ()
+def left(gate: GateKind) -> Call:
+    asked = (HeldRequest(request_id="r", hint=""),) if gate is not GateKind.NONE else ()
     return Call(
         id="c",
         tool="pay",
@@ -67,14 +67,14 @@ async def test_what_its_tool_says_decides(
     verify: Callable[[int], Json] | None, idempotent: bool, becomes: CallEvent
 ) -> None:
     tool = FunctionTool(pay, require_confirmation=True, idempotent=idempotent, verify=verify)
-    assert await recover(left(Gate.STATIC), {"pay": tool}, SCENE) == becomes
+    assert await recover(left(GateKind.STATIC), {"pay": tool}, SCENE) == becomes
 
 
 async def test_of_a_tool_that_is_gone_nobody_knows() -> None:
-    assert await recover(left(Gate.STATIC), {}, SCENE) == Lose()
+    assert await recover(left(GateKind.STATIC), {}, SCENE) == Lose()
 
 
 async def test_a_call_that_nobody_was_asked_about_is_an_error_that_the_model_is_told() -> None:
-    event = await recover(left(Gate.NONE), {"pay": FunctionTool(pay)}, SCENE)
+    event = await recover(left(GateKind.NONE), {"pay": FunctionTool(pay)}, SCENE)
     assert isinstance(event, Finish)
     assert "error" in event.result

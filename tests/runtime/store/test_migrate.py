@@ -12,12 +12,12 @@ from sqlalchemy import Column, Index, Integer, MetaData, Table, Text, text
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
-from runtime.store.migrate import History, migrate, version
+from runtime.store.migrate import MigrationHistory, migrate, version
 from tests.support.kill import child, here
 from tests.support.schema import drift
 
 HERE = Path(__file__).parent / "example_history"
-HISTORY = History("example", HERE, head="0002")
+HISTORY = MigrationHistory("example", HERE, head="0002")
 
 metadata = MetaData()
 Table(
@@ -37,12 +37,12 @@ def database_url(blank_url: str) -> str:
 
 
 @pytest.fixture
-def first_release(tmp_path: Path) -> History:
+def first_release(tmp_path: Path) -> MigrationHistory:
     """The same package as it was when it had one revision."""
     directory = tmp_path / "first release"
     directory.mkdir()
     shutil.copy(HERE / "m0001_notes.py", directory)
-    return History("example", directory, head="0001")
+    return MigrationHistory("example", directory, head="0001")
 
 
 def note(tx: Tx, words: str) -> None:
@@ -66,7 +66,9 @@ async def test_a_fresh_store_gets_all_revisions(database: Database) -> None:
     assert await database.read(version, HISTORY) == "0002"
 
 
-async def test_an_older_store_is_brought_up_with_what_it_holds(database: Database, first_release: History) -> None:
+async def test_an_older_store_is_brought_up_with_what_it_holds(
+    database: Database, first_release: MigrationHistory
+) -> None:
     await migrate(database, first_release)
     assert await database.read(drift, metadata) != []
     await database.run(lambda tx: tx.execute(text("INSERT INTO notes (id, words) VALUES (1, 'old')")))
@@ -76,7 +78,7 @@ async def test_an_older_store_is_brought_up_with_what_it_holds(database: Databas
     assert await database.read(drift, metadata) == []
 
 
-async def test_a_store_of_a_newer_version_is_refused(database: Database, first_release: History) -> None:
+async def test_a_store_of_a_newer_version_is_refused(database: Database, first_release: MigrationHistory) -> None:
     await migrate(database, HISTORY)
     with pytest.raises(StoreError) as refused:
         await migrate(database, first_release)
@@ -87,7 +89,9 @@ async def test_a_store_of_a_newer_version_is_refused(database: Database, first_r
     assert await database.read(version, HISTORY) == "0002"
 
 
-async def test_who_only_reads_changes_nothing_and_says_what_to_do(database_url: str, first_release: History) -> None:
+async def test_who_only_reads_changes_nothing_and_says_what_to_do(
+    database_url: str, first_release: MigrationHistory
+) -> None:
     writer = await Database.open(database_url)
     await migrate(writer, first_release)
     reader = await Database.open(database_url, read_only=True)
@@ -108,7 +112,7 @@ async def test_packages_have_histories_of_their_own(database: Database, tmp_path
         "revision, down_revision = '0001', None\n"
         "def upgrade() -> None: op.create_table('others', sa.Column('id', sa.Integer, primary_key=True))\n"
     )
-    other = History("other", tmp_path, head="0001")
+    other = MigrationHistory("other", tmp_path, head="0001")
     await asyncio.gather(migrate(database, HISTORY), migrate(database, other))
     assert await database.read(version, HISTORY) == "0002"
     assert await database.read(version, other) == "0001"
@@ -116,7 +120,7 @@ async def test_packages_have_histories_of_their_own(database: Database, tmp_path
 
 
 async def test_a_revision_that_fails_leaves_the_store_as_it_was(
-    database: Database, first_release: History, tmp_path: Path
+    database: Database, first_release: MigrationHistory, tmp_path: Path
 ) -> None:
     await migrate(database, first_release)
     shutil.copy(HERE / "m0002_colours.py", first_release.directory)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Became, Cut, HostRequest, Lost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
@@ -240,7 +240,7 @@ async def killed_in_a_run(at: Scene) -> None:
     assert await visit.approve(request) == []
     assert at.server.lingered("kill") == ["begun"]
     at.server.go_on("kill")
-    await visit.settle(request, Word.RUN_AGAIN)
+    await visit.settle(request, WhatHappened.RUN_AGAIN)
     assert at.server.lingered("kill") == ["begun", "begun", "ended"]
     assert (await visit.became(request)) is Became.DONE
 
@@ -267,9 +267,9 @@ async def settled(at: Scene) -> None:
     else:
         request = await visit.asks("please break glass")
         await visit.approve(request)
-    said = await visit.settle(request, Word.DID_NOT)
+    said = await visit.settle(request, WhatHappened.DID_NOT)
     assert "did not happen" in said[-1] or "did not take effect" in said[-1]
-    assert await visit.settle(request, Word.DID_NOT) == []
+    assert await visit.settle(request, WhatHappened.DID_NOT) == []
     assert len([*at.ran("break_down"), *at.ran("linger")]) == 1
 
 

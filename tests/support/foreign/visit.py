@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from itertools import count
 
-from bot.confirmation.effects import Word
+from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
-from bot.hosts.host import Became, Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, Words
+from bot.hosts.host import Became, Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, UserWords
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -22,7 +22,7 @@ class Visit:
         self.marks = count(1)
 
     async def say(self, text: str, *, mark: str | None = None, since: float | None = None) -> list[str]:
-        words = Words(mark=mark or f"words-{next(self.marks)}", text=text, since=since)
+        words = UserWords(mark=mark or f"words-{next(self.marks)}", text=text, since=since)
         return await texts(self.host.say(self.session, words))
 
     async def requests(self) -> list[HostRequest]:
@@ -64,8 +64,8 @@ class Visit:
             arguments=request.arguments,
         )
 
-    async def settle(self, request: HostRequest, word: Word, attempt: int = 1) -> list[str]:
-        again = self.answer(request, True) if word is Word.RUN_AGAIN else None
+    async def settle(self, request: HostRequest, word: WhatHappened, attempt: int = 1) -> list[str]:
+        again = self.answer(request, True) if word is WhatHappened.RUN_AGAIN else None
         return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again))
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
