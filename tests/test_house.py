@@ -30,6 +30,16 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+def modules_imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
 def test_imports_point_one_way(package: str) -> None:
     ours = {"bot", "blocks", "runtime", "examples", "tests", "bench"}
@@ -39,6 +49,48 @@ def test_imports_point_one_way(package: str) -> None:
         wrong = {path: names for path, names in wrong.items() if "/demo" not in path or names != {"examples"}}
     assert paths
     assert wrong == {}
+
+
+BOTS_ROOMS = (
+    *("policy", "audit", "config", "confirmation", "hosts", "store", "leasing", "slack", "telemetry", "agents"),
+    *("cards", "home", "worker", "operations", "inbound", "app", "sandbox", "demo", "commands", "cli"),
+)
+"""Ground floor first: a room imports only from itself and from rooms before it."""
+
+
+def test_rooms_import_one_way() -> None:
+    wrong: list[str] = []
+    for path in (ROOT / "bot").rglob("*.py"):
+        room = path.relative_to(ROOT / "bot").with_suffix("").parts[0]
+        if room == "__init__":
+            continue
+        allowed = BOTS_ROOMS[: BOTS_ROOMS.index(room) + 1]
+        ours = [module for module in modules_imported(path) if module.startswith("bot.")]
+        wrong += [f"{path.relative_to(ROOT)}: {module}" for module in ours if module.split(".")[1] not in allowed]
+    assert wrong == []
+
+
+def test_only_the_demo_knows_the_local_slack() -> None:
+    product = [path for path in (ROOT / "bot").rglob("*.py") if not {"sandbox", "demo"} & set(path.parts)]
+    knowing = [str(path) for path in product if any(one.startswith("bot.sandbox") for one in modules_imported(path))]
+    assert product
+    assert knowing == []
+
+
+def test_each_room_says_what_it_is_for() -> None:
+    rooms = [path for package in MAY_IMPORT for path in (ROOT / package).rglob("__init__.py")]
+    silent = [
+        path for path in rooms if "migrations" not in path.parts and not ast.get_docstring(ast.parse(path.read_text()))
+    ]
+    assert rooms
+    assert [str(path.relative_to(ROOT)) for path in silent] == []
+
+
+def test_contributors_are_sent_to_files_that_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:bot|blocks|runtime|tests|docs|examples)/[\w./-]+)`", text)
+    assert len(paths) > 30
+    assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
 def test_only_one_module_knows_google_genai() -> None:
@@ -93,7 +145,8 @@ def test_every_dependency_has_an_exact_version_for_deployments() -> None:
 @pytest.mark.parametrize("package", ["bot", "runtime"])
 def test_revisions_of_the_tables_follow_each_other(package: str) -> None:
     """Two that were written side by side have one number, until somebody numbers the later one anew."""
-    texts = [page.read_text(encoding="utf-8") for page in sorted((ROOT / package / "migrations").glob("m*.py"))]
+    revisions = sorted((ROOT / package / "store" / "migrations").glob("m*.py"))
+    texts = [revision.read_text(encoding="utf-8") for revision in revisions]
     chain = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.MULTILINE) for text in texts]
     assert [before for _, before in chain] == ["", *(number for number, _ in chain[:-1])]
     assert len({number for number, _ in chain}) == len(chain)
