@@ -27,7 +27,7 @@ from runtime.jsontypes import Json
 MOST_SECONDS = 0.1
 MOST_BYTES = 10 * 1024 * 1024
 
-_WORKER = Path(__file__).with_name("bounded_worker.py")
+_WORKER = Path(__file__).with_name("worker.py")
 _PATIENCE = 30.0
 """So long may the process take to start and to answer on a busy machine, stopped or swapped out."""
 
