@@ -26,7 +26,7 @@ from hashlib import blake2b
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from sqlalchemy import Column, MetaData, String, Table, func, inspect, select
+from sqlalchemy import Column, MetaData, String, Table, func, inspect, select, text
 
 from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
@@ -76,6 +76,7 @@ def _upgrade(tx: Tx, history: MigrationHistory) -> None:
     if tx.dialect == "postgresql":
         # Replicas that start together take turns; the second finds nothing to do.
         key = int.from_bytes(blake2b(history.version_table.encode(), digest_size=8).digest(), signed=True)
+        tx.execute(text("SET LOCAL lock_timeout = 0"))  # however long the first one takes
         tx.execute(select(func.pg_advisory_xact_lock(key)))
     current = version(tx, history)
     if current == history.head:

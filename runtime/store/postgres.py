@@ -28,11 +28,13 @@ AWAY_SECONDS = 5.0
 """For so long a transaction waits for a server that restarts, or for the one that takes its place."""
 
 _READ_ONLY = "25006"  # read_only_sql_transaction
-_TRY_AGAIN = frozenset({"40001", "40P01"})  # serialization_failure, deadlock_detected
+_TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})  # serialization_failure, deadlock_detected, lock_not_available
 SESSION = {
     "application_name": "adk-confirm",
-    # A replica that is frozen or cut off must not keep its row locks from the others.
-    "idle_in_transaction_session_timeout": "10000",
+    # A replica that is frozen or cut off must not keep its row locks from the others. Its transactions that wait for a
+    # lock have to give up sooner than the one that holds it is ended: each would get the lock in its turn, and keep it.
+    "idle_in_transaction_session_timeout": "5000",
+    "lock_timeout": "3000",
     "tcp_keepalives_idle": "30",
 }
 

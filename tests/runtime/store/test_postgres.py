@@ -184,6 +184,33 @@ async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replic
     assert await replicas[0].read(amounts) == [89, 90]
 
 
+async def take_and_freeze_with_others_behind(url: str) -> None:
+    session = runtime.store.postgres.SESSION
+    session.update({name: str(int(value) // 5) for name, value in session.items() if name.endswith("_timeout")})
+    first: list[int] = []
+
+    def take_slowly(tx: Tx) -> None:
+        take(tx, 1, 10)
+        if not first:
+            first.append(1)
+            tx.execute(text("SELECT pg_sleep(0.2)"))  # the others get in line meanwhile
+            here("holds the row")
+
+    database = await Database.open(url)
+    await asyncio.gather(*(database.run(take_slowly) for _ in range(8)))
+    await database.close()
+
+
+async def test_what_waited_in_a_frozen_replica_does_not_get_the_lock_after_it(
+    replicas: Replicas, postgres_url: str
+) -> None:
+    """Each of them would keep it for as long as the first one did."""
+    async with child(take_and_freeze_with_others_behind, postgres_url) as process:
+        await process.reached("holds the row")
+        async with asyncio.timeout(4):
+            await replicas[0].run(take, 1, 1)
+
+
 @pytest.mark.slow
 async def test_a_replica_that_is_frozen_holds_up_the_others_no_longer_than_one_that_is_killed(
     replicas: Replicas, postgres_url: str
