@@ -183,10 +183,10 @@ async def test_a_store_that_is_up_to_date_does_not_load_alembic(sqlite_url: str)
     await database.close()
     script = (
         "import asyncio, sys; from pathlib import Path\n"
-        "from runtime.store.database import Database; from runtime.store.migrate import History, migrate\n"
+        "from runtime.store.database import Database; from runtime.store.migrate import MigrationHistory, migrate\n"
         "async def start():\n"
         "    database = await Database.open(sys.argv[1])\n"
-        "    await migrate(database, History('example', Path('nowhere'), head='0002'))\n"
+        "    await migrate(database, MigrationHistory('example', Path('nowhere'), head='0002'))\n"
         "    await database.close()\n"
         "asyncio.run(start())\n"
         "print('alembic' in sys.modules)\n"

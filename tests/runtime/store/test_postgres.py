@@ -60,7 +60,7 @@ async def test_of_two_that_block_each_other_both_get_through(replicas: Replicas)
     def transfer(tx: Tx, source: int, target: int) -> None:
         attempts.append(source)
         take(tx, source, 10)
-        tx.execute(text("SELECT pg_sleep(0.02)"))
+        tx.execute(text("SELECT pg_sleep(0.5)"))
         take(tx, target, -10)
 
     await asyncio.gather(replicas[0].run(transfer, 1, 2), replicas[1].run(transfer, 2, 1))
