@@ -25,12 +25,13 @@ the session's mailbox, which belongs into the same transaction.
 >>> from bot.policy.model import Policies
 >>> from bot.confirmation.model import SessionKey, Vote, VoteKind
 >>> from bot.confirmation.seals import with_seal
->>> from bot.confirmation.votes import Rules, count, store_vote
+>>> from bot.config.rules import Rules
+>>> from bot.confirmation.votes import count, store_vote
 >>> lead, noon, seal = Person("T1", "U0LEAD"), datetime(2030, 1, 1, 12, tzinfo=UTC), Seal("not a real secret", "call")
 >>> policy = Policy(tools=("deploy",), approvers=("user:U0LEAD",))
->>> asked = Asked(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1", call_id="c1",
-...               tool="deploy", arguments={"version": "2.4.1"}, agent="oncall", asked_by=Person("T1", "U0ASKER"),
-...               team="T1")
+>>> asked = AskedCall(session=SessionKey("oncall", "slack-T1-U0ASKER", "slack-T1-C1-1.2"), request_id="r1",
+...               call_id="c1", tool="deploy", arguments={"version": "2.4.1"}, agent="oncall",
+...               asked_by=Person("T1", "U0ASKER"), team="T1")
 >>> row = open_confirmation("k1", asked, policy, seal, noon).row
 >>> vote = Vote(id="v1", kind=VoteKind.APPROVE, voter=lead, revision=1, stored_at=noon, sealed="")
 >>> row = store_vote(row, with_seal(vote, row, seal)).row

@@ -138,9 +138,11 @@ async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens)
     async with open_office(ONE, target=LAB) as at:
         cards = await asyncio.gather(*(at.ask(f'pay {{"to": "p{n}", "amount": {n}}}') for n in range(1, 13)))
         await asyncio.gather(*(at.bob.clicks(card, "Approve") for card in cards))
-        await asyncio.gather(*(at.ann.finds("pay is done", at.deploys, thread=card) for card in cards))
+        replies = (at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card, timeout=60) for card in cards)
+        await asyncio.gather(*replies)  # they come at Slack's pace, one a second in a channel
         await at.rests()
         for n, card in enumerate(cards, 1):
+            assert "pay is done" in at.ann.sees(at.deploys, thread=card)
             told = at.ann.sees(at.deploys, thread=card)
             assert f"amount {n}\n" in f"{told}\n"
             assert told.count('pay: {"did":"pay"}') == 1

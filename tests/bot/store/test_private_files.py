@@ -14,7 +14,7 @@ import pytest
 
 from bot.operations.check import readable_by_others
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 MAKES = """
 import asyncio, json, os, sys
