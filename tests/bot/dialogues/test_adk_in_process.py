@@ -246,6 +246,6 @@ def test_google_adk_1_passes_the_same_tests() -> None:
     python = str(environment("google-adk[mcp]>=1.39,<1.40"))
     quietly = (python, "-m", "pytest", "--noconftest", "-p", "no:cacheprovider", "-q", "-k", "not google_adk_1")
     tests = Path(__file__).parents[2]
-    files = (*tests.glob("bot/test_*_in_process.py"), *tests.glob("runtime/test_adk_[st]*.py"))
+    files = (*tests.glob("bot/*/test_*_in_process.py"), *tests.glob("runtime/adk/test_adk_[st]*.py"))
     said = run(*quietly, *map(str, files))
     assert " passed" in said
