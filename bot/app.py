@@ -32,7 +32,8 @@ from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.inbound.bolt_app import bolt, connect, listen
 from bot.inbound.clicks_and_forms import Listeners
-from bot.inbound.home_and_commands import Asides
+from bot.inbound.commands_and_shortcuts import Commands
+from bot.inbound.home_events import HomeEvents
 from bot.inbound.http import make_site
 from bot.inbound.lifecycle import Lifecycle
 from bot.leasing.backpressure import Precedence
@@ -83,8 +84,7 @@ class _Parts:
     homes: Homes
     replicas: Replicas
     worker: Worker
-    asides: Asides
-    listeners: Listeners
+    listeners: tuple[Listeners, HomeEvents, Commands]
     checkpointing: Checkpointing
     reloading: Reloading | None
 
@@ -164,8 +164,11 @@ async def _made(
         worker=Worker(
             database, mailroom, Teller(cards), directory, cards, rules, others=others, term=term, clicks=clicks
         ),
-        asides=Asides(database, sender, directory, rules, homes, lists),
-        listeners=Listeners(database, sender, directory, rules, lists, clicks, host.app),
+        listeners=(
+            Listeners(database, sender, directory, rules, lists, clicks, host.app),
+            HomeEvents(database, sender, rules, homes, lists),
+            Commands(database, sender, directory, lists),
+        ),
         checkpointing=_checkpointing(settings, database, sender, workspaces, clicks),
         reloading=reloading,
     )
@@ -174,8 +177,8 @@ async def _made(
 def _heard(settings: Settings, parts: _Parts) -> AsyncApp:
     """Bolt, with everybody who listens; those first whose acks are awaited most."""
     app = bolt(settings, parts.workspaces, parts.metrics, parts.clicks)
-    parts.listeners.register(app)
-    parts.asides.register(app)
+    for each in parts.listeners:
+        each.register(app)
     Lifecycle(parts.directory, parts.workspaces).register(app)
     return app
 
@@ -215,7 +218,7 @@ async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIter
         supervisor.stop()
         for each in (parts.worker, parts.homes, parts.workspaces, parts.replicas):
             each.stop()
-        drained = [asyncio.create_task(aside.drain()) for aside in (parts.asides, parts.listeners)]
+        drained = [asyncio.create_task(each.drain()) for each in parts.listeners]
         await stop.ended(*working, *drained, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=parts.worker)
         parts.checkpointing.stop()  # after the others: the last checkpoint covers what they did
         await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)

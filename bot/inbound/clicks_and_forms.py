@@ -23,7 +23,7 @@ from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
-from bot.inbound.home_and_commands import ASIDE_ACTIONS, BATCHES
+from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, at_of, beside, once, person_of, read_click
 from bot.leasing.backpressure import Precedence
@@ -88,7 +88,7 @@ class Listeners:
 
     def register(self, app: AsyncApp) -> None:
         """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
-        app.action(_but(r"adk_confirm_\w+", ASIDE_ACTIONS))(self.click)
+        app.action(_but(r"adk_confirm_\w+", (Action.RETRY, *TICKED)))(self.click)
         app.view(_but(r"adk_confirm_\w+_view", BATCHES))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
@@ -203,7 +203,7 @@ class Listeners:
 
 
 def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
-    """All of ours, except what `Asides` answers."""
+    """All ids of ours, except those that other listeners answer."""
     return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
 

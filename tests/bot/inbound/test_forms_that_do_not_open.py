@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.inbound.after_ack import Addressee, Errands
-from bot.inbound.home_and_commands import HISTORY
+from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
 from tests.support.office import Office, office

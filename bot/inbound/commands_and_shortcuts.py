@@ -1,0 +1,117 @@
+"""The `/approvals` command, the shortcut that shows a card's history, and "Try again" after an agent's failure."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from slack_bolt.async_app import AsyncAck, AsyncApp
+
+from blocks import verdict
+from blocks.history import history
+from blocks.ids import Action, confirmation_in, parse_id
+from blocks.step_views import HistoryView
+from blocks.words import AGENT_FAILED, TRIED_AGAIN
+from bot.audit.ledger import LedgerLine
+from bot.cards.ledger_presenter import step_view
+from bot.confirmation.model import Confirmation
+from bot.home.approvals_list import Lists
+from bot.home.query import Reader
+from bot.inbound.after_ack import Addressee, Errands
+from bot.inbound.payloads import Body, at_of, beside, person_of, told_at
+from bot.policy.approvers import Person
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone
+from bot.store.repository import confirmation_lines, read_confirmation
+from bot.store.retry import Again, say_again
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database, Tx
+
+COMMAND = "/approvals"
+HISTORY = "adk_confirm_history"
+NOT_YOURS = "These are somebody else's words: whoever said them can try again, or you say it yourself."
+MOST_DIGITS = 15
+LOOKING = "Asking Slack who can see this…"
+NOT_SEEN = (
+    "The history is shown to people who can see the card, and Slack did not say that you can. Use this on the card "
+    "itself; if you do, try again in a minute."
+)
+NO_CARD = "This message is no card. Use this on the message that asks for an approval."
+
+
+class Commands:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: Lists) -> None:
+        self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
+        self._errands = Errands(sender)
+
+    def register(self, app: AsyncApp) -> None:
+        app.command(COMMAND)(self.approvals)
+        app.shortcut(HISTORY)(self.history)
+        app.action(Action.RETRY.value)(self.retry)
+
+    async def drain(self) -> None:
+        """Waits for the lists and views that are on their way."""
+        await self._errands.drain()
+
+    async def approvals(self, body: Body, ack: AsyncAck) -> None:
+        await ack()
+        at, channel, url = told_at(body), str(body["channel_id"]), str(body["response_url"])
+        reader = Reader(person=Person(at.team, str(body["user_id"])), at=at)
+        wants_help = str(body.get("text") or "").strip().casefold() == "help"
+        show = self._lists.help if wants_help else self._lists.show
+        self._errands.begin("the list", show(reader, channel, url), Addressee.reader(reader, channel, url))
+
+    # History
+
+    async def history(self, body: Body, ack: AsyncAck) -> None:
+        await ack()
+        self._errands.begin("the history", self._show_history(body), Addressee.of(body))
+
+    async def _show_history(self, body: Body) -> None:
+        """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. The
+        trigger does not live as long as that may take."""
+        confirmation, at = confirmation_in(body.get("message")), at_of(body)
+        looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING)
+        opened = await self._sender.open_view(at, body["trigger_id"], looking)
+        if confirmation is not None:
+            view = await self._history_for(person_of(body), confirmation)
+            with suppress(Gone):  # they closed it meanwhile
+                await self._sender.update_view(at, opened.id, view)
+
+    async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
+        found = await self._database.read(read_history, confirmation)
+        if found is None:
+            return verdict.notice_modal(NO_CARD)
+        row, _ = found
+        at = Workspace(row.asked.team, row.asked.enterprise)
+        if not await self._directory.sees_any(at, row.card_channels, person):
+            return verdict.notice_modal(NOT_SEEN)
+        return history(history_view(*found))
+
+    # What an agent could not answer
+
+    async def retry(self, body: Body, ack: AsyncAck) -> None:
+        """The same words again, once, for whoever said them."""
+        letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
+        known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
+        done = await self._database.run(say_again, int(letter or 0), voter) if known else Again.GONE
+        await ack()
+        target = beside(body, voter)
+        if done is Again.NOT_YOURS:
+            self._errands.tell(NOT_YOURS, Addressee(target))
+        elif done is Again.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
+            message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
+            update = self._sender.update(at_of(body), str(channel), str(ts), message)
+            self._errands.begin("a notice", update)
+
+
+def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
+    row = read_confirmation(tx, confirmation)
+    return None if row is None else (row, confirmation_lines(tx, confirmation))
+
+
+def history_view(row: Confirmation, lines: list[LedgerLine]) -> HistoryView:
+    steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
+    tool = row.redactor.mask_text(row.asked.tool)
+    return HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps)
