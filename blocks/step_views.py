@@ -73,6 +73,7 @@ class Why(StrEnum):
     NOTHING_TO_SETTLE = "nothing to settle"
     NOTHING_TO_REVOKE = "nothing to revoke"
     POLICY_CHANGED = "policy changed"
+    USED_UP = "used up"
     UNSEALED = "unsealed"
 
 

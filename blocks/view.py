@@ -100,14 +100,19 @@ class GrantView:
     by: tuple[str, ...]
     until: int
     on: tuple[Argument, ...] = ()
+    uses: int | None = None
+    """For how many calls; None: for any number."""
+    used: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GrantOffer:
-    """What the Approve form may offer: for how long (None: the rest of the session), bound to which arguments."""
+    """What the Approve form may offer: for how long (None: the rest of the session), bound to which arguments, and for
+    how many calls (None: any number)."""
 
     seconds: int | None
     on: tuple[Argument, ...] = ()
+    uses: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

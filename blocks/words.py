@@ -361,6 +361,7 @@ WHY = {
     Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
     Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
     Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
+    Why.USED_UP: "This grant is used up. Calls like this ask again.",
     Why.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
@@ -392,6 +393,7 @@ WHY_SHORT = {
     Why.NOTHING_TO_SETTLE: "there was nothing to settle",
     Why.NOTHING_TO_REVOKE: "the grant had ended",
     Why.POLICY_CHANGED: "the policy has changed",
+    Why.USED_UP: "it was used as often as it could be",
     Why.UNSEALED: "it has no seal of this app",
 }
 

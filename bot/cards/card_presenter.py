@@ -139,6 +139,8 @@ def grant_view(grant: Grant, redactor: Redactor) -> shown.GrantView:
         tool=redactor.mask_text(grant.tool),
         by=tuple(person.user for person in grant.given_by),
         until=epoch(grant.until),
+        uses=grant.uses,
+        used=grant.used,
         on=masked_arguments(redactor, grant.on)[0],
     )
 
@@ -283,6 +285,5 @@ def _grant_offer(row: Confirmation, arguments: Sequence[Argument]) -> shown.Gran
     if offered is None or row.asked.wants_payload or row.state is not State.WAITING:
         return None
     bound = tuple(one for one in arguments if names is None or one.name in names)
-    if offered == "session":
-        return shown.GrantOffer(int(LONGEST_SESSION.total_seconds()), bound)
-    return shown.GrantOffer(int(offered.total_seconds()), bound)
+    length = LONGEST_SESSION if offered.length == "session" else offered.length
+    return shown.GrantOffer(int(length.total_seconds()), bound, offered.uses)

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     NOTHING_TO_SETTLE = "nothing to settle"
     NOTHING_TO_REVOKE = "nothing to revoke"
     POLICY_CHANGED = "policy changed"  # a grant's
+    USED_UP = "used up"  # a grant's
     UNSEALED = "unsealed"  # nobody's signed request made what stands in the database
 
 

@@ -44,13 +44,15 @@ class Grant:
     until: datetime
     revoked_at: datetime | None = None
     revoked_by: Person | None = None
+    uses: int | None = None  # for how many calls; None: for any number
+    used: int = 0  # how many it let through: the ledger knows, it is not stored here
     sealed: str = ""  # a keyed digest over all that was granted
 
-    VERSION: ClassVar[int] = 2
-    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part}  # version 1 had no seal
+    VERSION: ClassVar[int] = 3
+    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part, 2: lambda part: part}  # 1 had no seal, 2 no uses
 
     def to_json(self) -> JsonObject:
-        return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json"))
+        return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))
 
     @staticmethod
     def from_json(stored: object) -> Grant:
@@ -69,8 +71,13 @@ class Grant:
 
     @property
     def _terms(self) -> JsonObject:
-        terms: JsonObject = _ADAPTER.dump_python(self, mode="json", exclude={"revoked_at", "revoked_by", "sealed"})
+        left_out = {"revoked_at", "revoked_by", "used", "sealed"} | ({"uses"} if self.uses is None else set())
+        terms: JsonObject = _ADAPTER.dump_python(self, mode="json", exclude=left_out)
         return terms
+
+    @property
+    def used_up(self) -> bool:
+        return self.uses is not None and self.used >= self.uses
 
 
 _ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
@@ -92,14 +99,15 @@ def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
         on=_named(row.revision.arguments, row.policy),
         given_by=row.voters(VoteKind.APPROVE),
         given_at=now,
-        until=now + (LONGEST_SESSION if offered == "session" else offered),
+        until=now + (LONGEST_SESSION if offered.length == "session" else offered.length),
+        uses=offered.uses,
     )
     return grant.under(seal)
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
     """Whether a call is one that the grant was given for. `policy` is the one that governs the call now."""
-    if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload:
+    if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
         return False

@@ -123,7 +123,9 @@ def _what(policy: Policy, call: CallFacts) -> Iterator[str]:
     if policy.max_denials is not None:
         yield f"After {policy.max_denials} denials of this tool in a session within 10 minutes, nobody is asked."
     if policy.grant is not None:
-        length = "the session" if policy.grant == "session" else spell_duration(policy.grant)
+        terms = policy.grant
+        length = "the session" if terms.length == "session" else spell_duration(terms.length)
+        length += f", {terms.uses} at most" if terms.uses else ""
         on = "all arguments" if policy.grant_on is None else ", ".join(policy.grant_on) or "no argument"
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
     yield f"The card goes to {policy.channel or 'the thread of the session'}."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import PlainSerializer, PlainValidator
 
@@ -44,6 +45,43 @@ def spell_duration(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+@dataclass(frozen=True)
+class GrantTerms:
+    """How long a grant holds, and for how many calls; None: for any number."""
+
+    length: timedelta | Literal["session"]
+    uses: int | None = None
+
+
+def parse_grant(value: object) -> GrantTerms:
+    """
+    >>> parse_grant({"for": "30m", "uses": 3})
+    GrantTerms(length=datetime.timedelta(seconds=1800), uses=3)
+    """
+    if isinstance(value, GrantTerms):
+        return value
+    if isinstance(value, dict):
+        if strange := set(value) - {"for", "uses"}:
+            raise ValueError(f'takes "for" and "uses", not "{min(map(str, strange))}"')
+        if "for" not in value:
+            raise ValueError('needs "for", such as { for = "30m", uses = 3 }')
+        uses = value.get("uses")
+        if uses is not None and (type(uses) is not int or uses < 1):
+            raise ValueError(f"uses must be a whole number of at least 1, not {uses!r}")
+        return GrantTerms(_length(value["for"]), uses)
+    return GrantTerms(_length(value))
+
+
+def _length(value: object) -> timedelta | Literal["session"]:
+    return "session" if value == "session" else parse_duration(value)
+
+
+def spell_grant(grant: GrantTerms) -> str | dict[str, str | int]:
+    length = "session" if grant.length == "session" else spell_duration(grant.length)
+    return length if grant.uses is None else {"for": length, "uses": grant.uses}
+
+
+Grant = Annotated[GrantTerms, PlainValidator(parse_grant), PlainSerializer(spell_grant)]
 Duration = Annotated[
     timedelta, PlainValidator(parse_duration), PlainSerializer(spell_duration, return_type=str, when_used="json")
 ]

@@ -20,10 +20,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
 from bot.policy.approvers import Approver, ApproverField
-from bot.policy.durations import Duration, parse_duration, spell_duration
+from bot.policy.durations import Duration, Grant
 from bot.policy.redaction import Redactor
 from bot.policy.versioned import Reader, tagged, untagged
 from bot.policy.when import ExpressionFailed, holds
+from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
 
 DENIALS_WINDOW = timedelta(minutes=10)
@@ -57,14 +58,6 @@ def _deny_reason(value: object) -> Literal["optional", "required"]:
     raise ValueError(f'must be "required" or "optional", not {value!r}')
 
 
-def _grant(value: object) -> timedelta | Literal["session"]:
-    return "session" if value == "session" else parse_duration(value)
-
-
-def _spell_grant(value: timedelta | Literal["session"]) -> str:
-    return "session" if value == "session" else spell_duration(value)
-
-
 class Policy(BaseModel):
     """One `[[policy]]` of the file; the names are the file's own."""
 
@@ -89,16 +82,13 @@ class Policy(BaseModel):
     max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
     barred: tuple[ApproverField, ...] = ()
     shared_channels: StrictBool = False
-    grant: (
-        Annotated[
-            timedelta | Literal["session"], PlainValidator(_grant), PlainSerializer(_spell_grant, return_type=str)
-        ]
-        | None
-    ) = None
+    grant: Grant | None = None
     grant_on: tuple[StrictStr, ...] | None = None
+    title: Title | None = None
+    format: Format = ()
 
-    VERSION: ClassVar[int] = 1
-    READERS: ClassVar[dict[int, Reader]] = {}
+    VERSION: ClassVar[int] = 2
+    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part}  # version 2 has more keys, each with a default
 
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""

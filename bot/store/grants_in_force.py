@@ -60,10 +60,21 @@ def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
     found = []
     for row in tx.execute(stored):
         try:
-            found.append(replace(Grant.from_json(json.loads(row.body)), id=row.id))
+            grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
+            found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))
         except (NewerVersion, Unreadable, ValueError):
             continue  # calls ask, as without it; a replica that can read it knows more
     return found
+
+
+def _uses(tx: Tx, grant: Grant) -> int:
+    """How many calls it let through, as the ledger has it. A line whose content was purged counts, too."""
+    lines = select(ledger.c.content).where(
+        ledger.c.chain == chain_of(grant.session),
+        ledger.c.kind == str(LineKind.GRANT_USED),
+        ledger.c.at >= grant.given_at.timestamp(),
+    )
+    return sum(text is None or json.loads(text).get("grant") == grant.id for text in tx.execute(lines).scalars())
 
 
 def grant_for(
@@ -77,6 +88,8 @@ def grant_for(
         elif is_for(grant, asked, policy, at):
             why = withheld(grant, asked, policy, rights, seal)
             if why is None:
+                if grant.uses is not None and grant.used + 1 >= grant.uses:
+                    _look_again(tx, key, grant.id, at)  # this was the last one: its card must not promise more
                 return grant
             if not why.for_now:
                 _look_again(tx, key, grant.id, at)
@@ -121,6 +134,8 @@ async def would_withhold(
     found = rules.policies.resolve(asked.facts())
     if not grant.is_sealed(rules.seal):
         return Withheld(Refusal(reason=Reason.UNSEALED))
+    if grant.used_up:
+        return Withheld(Refusal(reason=Reason.USED_UP))
     if not isinstance(found, Governs) or not is_for(grant, asked, found.policy, at):
         return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
     rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)

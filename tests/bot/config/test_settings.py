@@ -11,6 +11,7 @@ import pytest
 from bot.config.settings import Settings, SettingsError, load_settings, parse_settings, serving_problems, team_problems
 from bot.policy.approvers import Approver
 from bot.policy.checks import policy_warnings
+from bot.policy.durations import GrantTerms
 from bot.policy.problems import Problem
 
 SECRETS = {
@@ -76,7 +77,7 @@ class TestWhole:
         assert (only.quorum, only.edit, only.grant, only.grant_on) == (
             2,
             ("version",),
-            timedelta(minutes=30),
+            GrantTerms(timedelta(minutes=30)),
             ("service",),
         )
         assert only.approvers[2] == Approver.parse("email:release-manager@example.com")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 grant = "30m"
 grant_on = ["service"]
 barred = ["group:S0BARRED"]
+
+[[policy]]
+tools = ["reimburse"]
+approvers = ["group:S0ONCALL"]
+grant = { for = "30m", uses = 2 }
+grant_on = []
 """
 NEXT: dict[str, Json] = {"Next time": ["and the next ones like this"]}
 
@@ -65,6 +72,27 @@ async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) 
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("✅ deploy ran") == 2 or None)
     assert "Approve deploy?" not in at.ann.sees(at.deploys, thread=card)
     assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
+
+
+async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
+    card = await at.ask("reimburse 1500 for a train")
+    await at.bob.clicks(card, "Approve")
+    await (await at.bob.gets_modal("and the next ones like this")).submits(NEXT)
+    await at.slack.until(lambda: len(at.ran()) == 1 or None)
+
+    for count, amount in ((2, 1600), (3, 1700)):
+        await at.ann.says(f"@adk-confirm reimburse {amount} for a train", at.deploys, thread=card)
+        await at.slack.until(partial(_ran, at, count))
+
+    await at.ann.finds("it was used as often as it could be", at.deploys, thread=card)
+    await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
+    await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
+    await at.bob.finds("Approve reimburse?", at.deploys, thread=card)
+    assert len(at.ran()) == 3
+
+
+def _ran(at: Office, count: int) -> bool | None:
+    return len(at.ran()) == count or None
 
 
 async def test_without_the_tick_nothing_is_granted(at: Office) -> None:

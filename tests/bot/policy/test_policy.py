@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
@@ -170,7 +171,7 @@ class TestFrozen:
 
     def test_a_newer_program_is_left_to_itself(self) -> None:
         with pytest.raises(NewerVersion, match="Upgrade this replica"):
-            Policy.thaw({"v": 2})
+            Policy.thaw({"v": Policy.VERSION + 1})
 
     @pytest.mark.parametrize("stored", [None, [], {}, {"v": "1"}, {"v": True}, {"v": 0}])
     def test_what_is_none_is_said(self, stored: object) -> None:
@@ -230,3 +231,35 @@ def test_no_text_breaks_the_reading_of_an_approver(text: str) -> None:
 def test_an_approver_that_means_nobody(text: object) -> None:
     with pytest.raises(ValueError, match="must"):
         Approver.parse(text)
+
+
+class TestWording:
+    def test_version_1_is_read_and_a_key_of_version_2_survives(self) -> None:
+        wordy = make_policy(title="Deploy {service}", format={"amount": "EUR"}, grant={"for": "30m", "uses": 3})
+        assert Policy.thaw(json.loads(json.dumps(wordy.freeze()))) == wordy
+        old = make_policy(grant="30m")
+        assert Policy.thaw({**old.freeze(), "v": 1}).fingerprint == old.fingerprint
+
+    @pytest.mark.parametrize(
+        ("key", "value", "said"),
+        [
+            ("title", "", "must not be empty"),
+            ("title", "Pay {amount:.2f}", "can only name arguments"),
+            ("title", "Pay {amount!r}", "can only name arguments"),
+            ("title", "Pay {0}", "can only name arguments"),
+            ("title", "Pay {a.__class__.x[0]}", "can only name arguments"),
+            ("title", "Pay {amount", "lone brace"),
+            ("title", "Pay\nnow", "one line"),
+            ("title", 5, "must be a text"),
+            ("format", "EUR", "must be a table"),
+            ("format", {"amount": "euro"}, "must be a currency"),
+            ("format", {"a b": "EUR"}, "names arguments"),
+            ("grant", {"uses": 3}, 'needs "for"'),
+            ("grant", {"for": "30m", "uses": 0}, "at least 1"),
+            ("grant", {"for": "30m", "uses": True}, "at least 1"),
+            ("grant", {"for": "30m", "use": 1}, 'not "use"'),
+        ],
+    )
+    def test_what_is_wrong_is_said(self, key: str, value: object, said: str) -> None:
+        with pytest.raises(ValidationError, match=re.escape(said)):
+            make_policy(**{key: value})
