@@ -150,3 +150,29 @@ def test_revisions_of_the_tables_follow_each_other(package: str) -> None:
     chain = [re.findall(r'^(?:down_)?revision = (?:"(\d+)"|None)', text, re.MULTILINE) for text in texts]
     assert [before for _, before in chain] == ["", *(number for number, _ in chain[:-1])]
     assert len({number for number, _ in chain}) == len(chain)
+
+
+MAY_SLEEP = {
+    "support/waiting.py": "the one place that looks again until something is so",
+    "support/skipping.py": "lets the loop run once",
+    "support/hanging.py": "tools that get stuck",
+    "support/lab.py": "a model that takes its time",
+    "support/failover.py": "PostgreSQL says nowhere when a standby follows",
+    "bench/test_replicas.py": "time has to pass for three processes and a database",
+    "bot/leasing/test_freezes.py": "time has to pass for a database while a process is frozen",
+    "bot/store/test_store_away.py": "how long a database is away is what the test is about",
+    "bot/hosts/test_time_outs.py": "a server that says nothing",
+    "bot/commands/test_cli.py": "a tool that does not end",
+    "runtime/test_bounded.py": "a check that does not end",
+}
+
+
+def test_tests_wait_for_what_they_await() -> None:
+    """Who needs to wait calls `tests.support.waiting.until`. A new sleep needs a reason in the table above."""
+    sleeps = re.compile(r"(?<!pg_)\bsleep\((?!0\))")
+    found = {
+        str(path.relative_to(ROOT / "tests"))
+        for path in (ROOT / "tests").rglob("*.py")
+        if path.name != "test_house.py" and sleeps.search(path.read_text(encoding="utf-8"))
+    }
+    assert found == set(MAY_SLEEP)

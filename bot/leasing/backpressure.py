@@ -6,7 +6,6 @@ While a click is on its way into the store, nothing new is begun in the backgrou
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -39,8 +38,12 @@ class Precedence:
         finally:
             self._under_way -= 1
             if not self._under_way:
-                self._last = time.monotonic()
+                self._last = asyncio.get_running_loop().time()
                 self._none.set()
+
+    @property
+    def under_way(self) -> bool:
+        return self._under_way > 0
 
     @property
     def many(self) -> bool:
@@ -61,7 +64,7 @@ class Precedence:
 
     @property
     def _idle(self) -> float:
-        return time.monotonic() - self._last
+        return asyncio.get_running_loop().time() - self._last
 
     async def _quiet(self) -> None:
         seen = None

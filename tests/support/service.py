@@ -15,6 +15,7 @@ from pathlib import Path
 from bot.sandbox.server.server import FakeSlack
 from tests.support.kill import ROOT
 from tests.support.office import config, environment
+from tests.support.waiting import until
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,7 @@ class Service:
 
     async def logs(self, words: str) -> None:
         """Returns once the log says so."""
-        async with asyncio.timeout(60):
-            while words not in self._log.read_text():
-                await asyncio.sleep(0.02)
+        await until(lambda: words in self._log.read_text())
 
     async def ends(self) -> None:
         if self._process is not None and self._process.returncode is None:

@@ -19,6 +19,7 @@ from bot.cli import COMMANDS, main
 from runtime.rest.guard import TOKEN_VARIABLE
 from tests.support.served import browsing
 from tests.support.twins.client import Client, responses, texts
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -229,8 +230,7 @@ async def test_a_tool_that_does_not_end_does_not_keep_it_from_stopping(here: Pat
         sleeper = Client(http, "sleeper")
         await sleeper.create()
         asking = asyncio.create_task(sleeper.post("/run_sse", {"parts": [{"text": "nap"}]}))
-        while not (here / "napping").exists():
-            await asyncio.sleep(0.02)
+        await until((here / "napping").exists)
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
         assert await process.wait() == 0

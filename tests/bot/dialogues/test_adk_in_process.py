@@ -27,6 +27,7 @@ from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.foreign.inside import TARGETS, opened, visiting
 from tests.support.foreign.visit import Visit, texts
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -154,8 +155,7 @@ async def test_a_tool_that_blocks_holds_up_no_one_in_slack(tmp_path: Path) -> No
         with all_let_go(tmp_path):
             request = await visit.asks("please linger long")
             approving = asyncio.create_task(visit.approve(request))
-            while not ran():
-                await asyncio.sleep(0.01)  # this loop goes on, though the tool gives nothing back
+            await until(ran)  # this loop goes on, though the tool gives nothing back
             looking = asyncio.create_task(visit.became(request))  # their session is read when the tool is done
         await approving
         assert await looking in (Became.RUNNING, Became.DONE)
@@ -188,8 +188,7 @@ async def test_what_ended_while_it_was_looked_at_is_not_unknown(tmp_path: Path) 
     with all_let_go(tmp_path):
         request = await visit.asks("please linger long")
         approving = asyncio.create_task(visit.approve(request))
-        while not ran():
-            await asyncio.sleep(0.01)  # the tool has begun, in its thread
+        await until(ran)  # the tool has begun, in its thread
         server.next_is_late = True
         looking = asyncio.create_task(visit.became(request))
         await server.read.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from bot.operations.check import check_all
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import Office, office
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -96,8 +96,7 @@ async def test_while_a_tool_blocks_others_decide(
         with all_let_go(tmp_path):
             first, second = await at.ask("please linger long"), await at.ask("please linger on")
             await at.bob.clicks(first, "Approve")
-            while not ran():
-                await asyncio.sleep(0.01)
+            await until(ran)
 
             await at.bob.clicks(second, "Deny")
             await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})

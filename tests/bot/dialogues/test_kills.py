@@ -18,6 +18,7 @@ from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
 from tests.support.office import POLICY, Staff
 from tests.support.serving import ANY, Serving, serving
+from tests.support.waiting import until
 
 PAY = '@adk-confirm pay {"to": "Ada", "amount": 20}'
 STORY = ("⏳ pay needs approval.", "👍 @bob approved pay: 1 of 1", "👍 pay is approved by @bob.", "✅ pay ran")
@@ -269,5 +270,4 @@ async def test_killed_in_a_tool_that_may_run_again_it_runs_again(at: Staff, bot:
 
 
 async def a_file(path: Path) -> None:
-    while not path.exists():
-        await asyncio.sleep(0.01)
+    await until(path.exists)

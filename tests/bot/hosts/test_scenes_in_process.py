@@ -22,6 +22,7 @@ from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS
 from tests.support.foreign.scenes import RESTARTS, SCENES
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -94,8 +95,7 @@ async def lingers(target: str, store: str) -> None:
         request = await visit.asks("please linger long")
         noted_call().write_text(request.call_id)
         approving = asyncio.create_task(visit.approve(request))
-        while not ran():
-            await asyncio.sleep(0.01)
+        await until(ran)
         here("in the tool")
         await approving
 

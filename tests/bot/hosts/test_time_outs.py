@@ -26,6 +26,7 @@ from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
 from tests.support.foreign.visit import Visit
 from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.waiting import until
 
 OURS = SessionKey("clerk", "slack-T1-U0ANN", "slack-T1-C1-1.1")
 MINUTE = 60.0
@@ -46,8 +47,7 @@ class Waiting:
         hold(self.room, word)
         request = await self.visit.asks(f"please linger {word}")
         approving = asyncio.create_task(self.visit.approve(request))
-        while not self.log():
-            await asyncio.sleep(0.01)  # the log is a file
+        await until(self.log)  # the log is a file
         return request, approving
 
     def log(self) -> list[str]:
@@ -205,10 +205,10 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
                 heard.append(one)  # noqa: PERF401  (how many there are so far is what counts)
 
         saying = asyncio.create_task(says())
-        for said in range(1, 5):
+        for _ in range(4):
+            before = len(heard)
             talk.put_nowait(True)
-            while len(heard) < said:
-                await asyncio.sleep(0)
+            await _until_more(heard, before)
             await at.loop.skip(2 * MINUTE)
         assert not saying.done()
         await at.loop.skip(3 * MINUTE)
@@ -220,6 +220,10 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
 
 
 PIECE = json.dumps({"id": "1", "author": "clerk", "partial": True, "content": {"parts": [{"text": "Well, "}]}})
+
+
+async def _until_more(heard: list[Said | Piece], before: int) -> None:
+    await until(lambda: len(heard) > before)
 
 
 async def not_here(_: web.Request) -> web.StreamResponse:

@@ -11,81 +11,108 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.dispatch import TimedApp
-from bot.leasing.backpressure import MANY, Precedence
+from bot.leasing.backpressure import LULL, MANY, Precedence
+from tests.support.skipping import Skipping, in_skipping_time
+from tests.support.waiting import until
 
-LULL = 0.001
-
-
-async def begun(precedence: Precedence) -> asyncio.Task[bool]:
-    """Something that can wait, as far as it gets while nothing else happens."""
-    work = asyncio.create_task(precedence.stand_back())
-    for _ in range(5):
-        await asyncio.sleep(0)
-    return work
+HOUR = 3600.0
 
 
-async def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
-    precedence = Precedence(moment=60, lull=LULL)
-    with precedence.given():
+def begins(precedence: Precedence) -> asyncio.Task[bool]:
+    """Work that can wait."""
+    return asyncio.create_task(precedence.stand_back())
+
+
+def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence()
         with precedence.given():
-            work = await begun(precedence)
-        assert not work.done()
-    await asyncio.wait_for(work, 10)
-    await asyncio.sleep(LULL)
-    assert (await begun(precedence)).done(), "with nobody clicking, nothing is held up"
+            with precedence.given():
+                work = begins(precedence)
+                await loop.skip(LULL)
+            await loop.skip(LULL)
+            assert not work.done()
+        await work
+        await loop.skip(LULL)
+        again = begins(precedence)
+        await loop.skip(0)
+        assert again.done(), "with nobody clicking, nothing is held up"
+
+    in_skipping_time(test)
 
 
-async def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
-    precedence = Precedence(moment=60, lull=60)
-    with precedence.given():
-        pass
-    work = await begun(precedence)
-    assert not work.done()
-    work.cancel()
-
-
-async def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> None:
-    long, short = Precedence(moment=60, lull=LULL), Precedence(moment=0.01, lull=LULL)
-    assert await long.stand_back()
-    for precedence in (long, short):
+def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence(moment=HOUR, lull=HOUR)
         with precedence.given():
             pass
-    assert not await long.stand_back()
-    await asyncio.sleep(0.02)
-    assert await short.stand_back()
+        work = begins(precedence)
+        await loop.skip(HOUR / 2)
+        assert not work.done()
+        await loop.skip(HOUR)
+        assert work.done()
+
+    in_skipping_time(test)
 
 
-async def test_it_begins_in_the_end_however_many_click() -> None:
-    precedence = Precedence(moment=0.01)
-    with precedence.given():
-        assert not await asyncio.wait_for(precedence.stand_back(), 10)
+def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence(moment=HOUR)
+        assert await precedence.stand_back()
+        with precedence.given():
+            pass
+        await loop.skip(HOUR / 2)
+        assert not await precedence.stand_back()
+        await loop.skip(HOUR)
+        assert await precedence.stand_back()
+
+    in_skipping_time(test)
 
 
-async def test_a_click_that_failed_is_through_too() -> None:
-    precedence = Precedence(moment=60, lull=LULL)
-    with suppress(ConnectionError), precedence.given():
-        raise ConnectionError
-    await asyncio.wait_for(precedence.stand_back(), 10)
+def test_it_begins_in_the_end_however_many_click() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence(moment=HOUR)
+        with precedence.given():
+            work = begins(precedence)
+            await loop.skip(HOUR / 2)
+            assert not work.done()
+            await loop.skip(HOUR)
+            assert not await work
+
+    in_skipping_time(test)
+
+
+def test_a_click_that_failed_is_through_too() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence(moment=HOUR)
+        with suppress(ConnectionError), precedence.given():
+            raise ConnectionError
+        work = begins(precedence)
+        await loop.skip(LULL)
+        await work
+
+    in_skipping_time(test)
 
 
 async def test_a_click_has_precedence_from_the_door_to_its_answer() -> None:
     """An event has none: nobody awaits its ack."""
-    precedence, under_way = Precedence(moment=60, lull=LULL), list[bool]()
-    app = TimedApp(NoAcks(), precedence, client=AsyncWebClient(), authorize=anybody, request_verification_enabled=False)
+    precedence, under_way = Precedence(moment=HOUR), list[bool]()
+    client = AsyncWebClient()
+    app = TimedApp(NoAcks(), precedence, client=client, authorize=anybody, request_verification_enabled=False)
 
     async def look(ack: AsyncAck) -> None:
-        under_way.append(not (await begun(precedence)).done())
+        under_way.append(precedence.under_way)
         await ack()
 
     app.action("press")(look)
     app.event("app_mention")(look)
-    click = {"type": "block_actions", "actions": [{"type": "button", "action_id": "press"}], "user": {"id": "U0BOB"}}
+    button = {"type": "button", "action_id": "press"}
+    click = {"type": "block_actions", "actions": [button], "user": {"id": "U0BOB"}}
     event = {"type": "event_callback", "event": {"type": "app_mention", "user": "U0BOB"}}
     for body in (click, event):
-        answer = await app.async_dispatch(AsyncBoltRequest(body={**body, "team": {"id": "T0ACME"}}, mode="socket_mode"))
-        assert answer.status == 200
-        await asyncio.wait_for(precedence.stand_back(), 10)
-        await asyncio.sleep(2 * LULL)
+        request = AsyncBoltRequest(body={**body, "team": {"id": "T0ACME"}}, mode="socket_mode")
+        assert (await app.async_dispatch(request)).status == 200
+    await until(lambda: len(under_way) == 2)
     assert under_way == [True, False]
 
 
@@ -98,7 +125,7 @@ async def anybody(enterprise_id: str | None, team_id: str | None) -> AuthorizeRe
     return AuthorizeResult(enterprise_id=enterprise_id, team_id=team_id, bot_token="xoxb-1")
 
 
-def test_many_are_told_from_a_few() -> None:
+async def test_many_are_told_from_a_few() -> None:
     precedence, told = Precedence(), list[bool]()
     with ExitStack() as clicks:
         for _ in range(MANY):

@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.office import POLICY, Office, office
 from tests.support.postgres import PostgresServer, postgres_server
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -44,13 +45,9 @@ async def test_sessions_go_on_soon_after_it_is_back(
     at, server = on
     works, waits = await at.ask('work {"on": "it"}'), await at.ask('pay {"to": "Ada", "amount": 20}')
     await at.bob.clicks(works, "Approve")
-    async with asyncio.timeout(20):
-        while not at.ran():
-            await asyncio.sleep(0.02)
+    await until(at.ran)
     thinks = await at.ann.says("@adk-confirm think about it", at.deploys)
-    async with asyncio.timeout(20):
-        while not (tmp_path / "thinks").exists():
-            await asyncio.sleep(0.02)
+    await until((tmp_path / "thinks").exists)
     async with away(server, seconds):
         clicking = asyncio.create_task(at.bob.clicks(waits, "Approve"))
         (tmp_path / "gate").touch()

@@ -34,6 +34,7 @@ from tests.support.deciding import ANNA, Desk, make_asked, make_policy
 from tests.support.office import AT_ONCE, Office, Opens, configured
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
+from tests.support.waiting import until
 
 POLICIES = """
 [[policy]]
@@ -56,13 +57,11 @@ def database_url(sqlite_url: str) -> str:
 async def seen(at: Office, name: str, at_least: float = 1) -> Scraped:
     """The page on which there is so much of this: what follows a click takes a moment."""
 
-    async def look() -> Scraped:
-        while (page := await scrape(at.bot.url)).value(name) < at_least:
-            await asyncio.sleep(0.05)
-        return page
+    async def look() -> Scraped | None:
+        page = await scrape(at.bot.url)
+        return page if page.value(name) >= at_least else None
 
-    async with asyncio.timeout(20):
-        return await look()
+    return await until(look)
 
 
 @pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])

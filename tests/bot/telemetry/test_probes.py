@@ -12,6 +12,7 @@ from bot.app import running
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import AT_ONCE, Opens, configured
 from tests.support.scraping import get
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -27,10 +28,13 @@ TASKS = (
 
 async def answers(url: str, fits: Callable[[int, str], bool]) -> str:
     """What `/readyz` says, once it is this."""
-    async with asyncio.timeout(20):
-        while not fits(*(answer := await get(f"{url}/readyz"))):
-            await asyncio.sleep(0.05)
-    return answer[1]
+
+    async def look() -> tuple[int, str] | None:
+        answer = await get(f"{url}/readyz")
+        return answer if fits(*answer) else None
+
+    _, text = await until(look)
+    return text
 
 
 @pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])

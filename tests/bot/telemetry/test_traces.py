@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from bot.hosts.remote import RemoteServer
 from runtime.telemetry import tracing
 from runtime.wire import Content
 from tests.support.office import POLICY, Office, Opens
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -48,9 +48,7 @@ def recorded(recording: InMemorySpanExporter) -> InMemorySpanExporter:
 
 async def spans(recorded: InMemorySpanExporter, last: str, times: int = 1) -> dict[str, list[ReadableSpan]]:
     """By name, once so many of the last one are there."""
-    async with asyncio.timeout(20):
-        while sum(span.name == last for span in recorded.get_finished_spans()) < times:
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(span.name == last for span in recorded.get_finished_spans()) >= times)
     found: dict[str, list[ReadableSpan]] = {}
     for span in recorded.get_finished_spans():
         found.setdefault(span.name, []).append(span)

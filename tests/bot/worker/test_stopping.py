@@ -15,6 +15,7 @@ import pytest
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import POLICY, Staff
 from tests.support.service import Service, Stopped, service
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
@@ -33,9 +34,7 @@ class Watch:
 
     async def begun(self) -> None:
         """The tool is at it."""
-        async with asyncio.timeout(20):
-            while not self.at.ran():
-                await asyncio.sleep(0.02)
+        await until(self.at.ran)
 
     def goes_on(self) -> None:
         self.gate.touch()

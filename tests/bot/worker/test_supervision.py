@@ -20,6 +20,7 @@ from runtime.store.database import Database, Tx
 from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import Scraped, get, scrape
 from tests.support.secret import SECRET
+from tests.support.waiting import until
 
 SEALS_OFTEN = f'{POLICY}\n[audit]\ncheckpoint_every = "1s"\n'
 
@@ -36,16 +37,19 @@ async def without(database: Database, table: str) -> AsyncIterator[None]:
 
 async def restarted(at: Office, task: str, times: int) -> Scraped:
     """The metrics, once the task was started again so often."""
-    async with asyncio.timeout(60):
-        while (page := await scrape(at.bot.url)).value("adk_confirm_task_restarts_total", task=task) < times:
-            await asyncio.sleep(0.05)
-    return page
+
+    async def look() -> Scraped | None:
+        page = await scrape(at.bot.url)
+        return page if page.value("adk_confirm_task_restarts_total", task=task) >= times else None
+
+    return await until(look)
 
 
 async def ready(at: Office) -> None:
-    async with asyncio.timeout(60):
-        while (await get(f"{at.bot.url}/readyz"))[0] != 200:
-            await asyncio.sleep(0.05)
+    async def look() -> bool:
+        return (await get(f"{at.bot.url}/readyz"))[0] == 200
+
+    await until(look)
 
 
 def sealed(tx: Tx) -> int:
@@ -95,9 +99,11 @@ async def test_the_audit_goes_on_after_its_checkpoints_failed(open_office: Opens
             assert "checkpoints: it failed and is started again: " in (await get(f"{at.bot.url}/readyz"))[1]
         before = await at.bot.database.read(sealed)
         await at.ask("reimburse 1500 for the team dinner")
-        async with asyncio.timeout(60):
-            while await at.bot.database.read(sealed) <= before:
-                await asyncio.sleep(0.05)
+
+        async def look() -> bool:
+            return await at.bot.database.read(sealed) > before
+
+        await until(look)
 
 
 async def test_a_task_that_waits_to_be_restarted_still_ends_in_its_own_way(

@@ -18,6 +18,7 @@ from bot.hosts.host import Became, Host
 from bot.store.open import open_store
 from tests.support.foreign.visit import Visit
 from tests.support.gemini import FakeGemini, call, say
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SECRET = "shared by both, and by nobody else"
@@ -47,9 +48,8 @@ async def adk_api_server(port: int) -> AsyncIterator[str]:
     url = f"http://127.0.0.1:{port}"
     try:
         async with aiohttp.ClientSession(url) as http:
-            while not await is_up(http):
-                assert started.returncode is None
-                await asyncio.sleep(0.1)  # it is another process
+            await until(lambda: is_up(http))
+            assert started.returncode is None
         yield url
     finally:
         started.kill()

@@ -27,6 +27,7 @@ from runtime.models.scripted import ScriptLine
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, Heard, heard
 from tests.support.kill import child, here
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -126,8 +127,7 @@ async def test_a_chat_message_mid_run_disturbs_nothing(run: MakeRunner, log: Log
     chat = Chat(run(operator(log, may_end)))
     request = (await chat.say("ship a")).request
     approving = asyncio.create_task(chat.approve(request))
-    while not log.lines:
-        await asyncio.sleep(0.001)
+    await until(lambda: log.lines)
     talking = [asyncio.create_task(chat.say(f"hello {n}")) for n in range(5)]
     again = asyncio.create_task(chat.approve(request))
     may_end.set()

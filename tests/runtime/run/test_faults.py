@@ -24,11 +24,12 @@ from runtime import (
     StoreError,
     call,
 )
-from runtime.calls.call import CallState
+from runtime.calls.call import Call, CallState
 from runtime.models.scripted import ScriptLine
 from runtime.store.database import Database, OutcomeUnknown
 from runtime.store.open import open_store
 from tests.support.dialogue import Chat, heard
+from tests.support.waiting import until
 from tests.support.watched import Watched
 
 TERM = 0.4
@@ -92,7 +93,7 @@ async def person(chats: list[Chat], seed: int, verdicts: dict[str, bool]) -> Non
 
 
 async def insist(chats: list[Chat], dice: random.Random, said: str | Answer) -> None:
-    for _ in range(50):
+    async def attempt() -> bool:
         chat = dice.choice(chats)
         saying = asyncio.create_task(chat.say(said) if isinstance(said, str) else chat.answer(said))
         if isinstance(said, Answer) and dice.random() < 0.3:
@@ -101,13 +102,12 @@ async def insist(chats: list[Chat], dice: random.Random, said: str | Answer) -> 
             saying.cancel()
         [ended] = await asyncio.gather(saying, return_exceptions=True)
         if not isinstance(ended, BaseException):
-            return
+            return True
         assert isinstance(ended, ConfirmError | asyncio.CancelledError), ended
         assert not isinstance(ended, Conflict), ended
-        if isinstance(said, str) and await was_heard(chat):
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError(f"never heard: {said}")
+        return isinstance(said, str) and await was_heard(chat)
+
+    await until(attempt)
 
 
 async def was_heard(chat: Chat) -> bool:
@@ -117,12 +117,15 @@ async def was_heard(chat: Chat) -> bool:
 
 async def asked(chat: Chat, number: int) -> dict[str, str]:
     """The calls that wait, by id, as soon as there are so many."""
-    while True:
+
+    async def look() -> dict[str, str] | None:
         await quietly_recover(chat.runner)
         calls = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
         if len(calls) == number and all(one.state is CallState.HELD for one in calls):
             return {one.id: str(one.args["version"]) for one in calls}
-        await asyncio.sleep(0.02)
+        return None
+
+    return await until(look)
 
 
 async def quietly_recover(runner: Runner) -> None:
@@ -144,14 +147,14 @@ async def test_faults_run_nothing_twice_and_strand_nothing(database: Database, a
     assert faults.struck > 0
 
     faults.share = 0.0
-    for _ in range(500):
-        calls = [c for chats in people for c in await runners[0].calls(user_id="ann", session_id=chats[0].session)]
-        if all(one.told and (one.settled or one.state is CallState.UNKNOWN) for one in calls):
-            break
+
+    async def ended() -> list[Call]:
         for runner in runners:
             await quietly_recover(runner)
-        await asyncio.sleep(0.02)
+        calls = [c for chats in people for c in await runners[0].calls(user_id="ann", session_id=chats[0].session)]
+        return calls if all(one.told and (one.settled or one.state is CallState.UNKNOWN) for one in calls) else []
 
+    calls = await until(ended)
     ran = Counter(log)
     assert ran.total() == len(ran), "nothing ran twice"
     for one in calls:

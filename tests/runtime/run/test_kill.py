@@ -38,6 +38,7 @@ from runtime.run.runner import Word
 from runtime.store.open import open_store
 from tests.support.dialogue import Chat, Heard, heard, shown
 from tests.support.kill import child, here
+from tests.support.waiting import until
 from tests.support.watched import Watched
 
 SESSION = "story"
@@ -178,13 +179,8 @@ class Story:
 
     async def recovered(self) -> Heard:
         """What the new process does by itself, as soon as the dead one's lease has lapsed."""
-        for _ in range(200):
-            runs = await self.runner.recover()
-            if runs:
-                (run,) = runs
-                return await heard(run)
-            await asyncio.sleep(0.02)
-        raise AssertionError("nothing was taken up")
+        (run,) = await until(self.runner.recover)
+        return await heard(run)
 
     async def request(self) -> Request:
         return [request for event in await self.chat.history() for request in requests_in(event)][-1]

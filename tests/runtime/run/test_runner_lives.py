@@ -29,6 +29,7 @@ from runtime.store.tables import sessions
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, shown, told
 from tests.support.kill import ROOT
+from tests.support.waiting import until
 from tests.support.watched import Watched
 
 log: list[str] = []
@@ -309,15 +310,19 @@ async def test_who_lost_the_lease_writes_nothing_any_more(database: Database, ap
 
 async def test_a_tool_does_not_begin_when_its_process_was_frozen_after_the_intent(database: Database, app: str) -> None:
     intents: list[str] = []
+    renewals: list[str] = []
 
     async def freeze(when: str, what: str) -> None:
+        if (when, what) == ("after", "renew"):
+            renewals.append(what)
         if (when, what) != ("after", "write"):
             return
         intents.append(what)
         if len(intents) == 2:  # the first write stored the request
             mine = (sessions.c.app == app, sessions.c.id == chat.session)
             await database.run(lambda tx: tx.execute(update(sessions).where(*mine).values(lease_token="another's")))
-            await asyncio.sleep(0.25)
+            before = len(renewals)
+            await until(lambda: len(renewals) > before)
 
     chat = Chat(Runner(Work().worker(), Watched(database, freeze), app_name=app, lease_term=0.6))
     request = (await chat.say("Work")).request
@@ -340,9 +345,11 @@ async def test_what_another_left_is_taken_up_by_who_attends(database: Database, 
     model = ScriptedModel("I lost it.")
     second = Runner(Agent("worker", model, tools=[work.work]), database, app_name=app)
     attending = asyncio.create_task(second.attend(every=0.01))
-    while not (texts := [event.text for event in await first.history() if event.text == "I lost it."]):
-        await asyncio.sleep(0.01)
-    assert texts == ["I lost it."]
+
+    async def said() -> list[str]:
+        return [event.text for event in await first.history() if event.text == "I lost it."]
+
+    assert await until(said) == ["I lost it."]
     attending.cancel()
     await asyncio.wait([attending])
     await second.close()

@@ -13,13 +13,17 @@ from enum import Enum
 
 import pytest
 from pydantic import BaseModel
+from sqlalchemy import select
 
 from runtime import Agent, FunctionTool, Runner, ScriptedModel, ToolContext, call
 from runtime.jsontypes import Json, JsonObject
+from runtime.store.database import Tx
 from runtime.store.open import open_store
+from runtime.store.tables import sessions
 from runtime.tool import ToolOutcomeUnknown
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
+from tests.support.waiting import until
 
 GATED = pytest.mark.parametrize("gated", [False, True], ids=["ungated", "gated"])
 
@@ -541,8 +545,7 @@ async def test_a_slow_sync_tool_stops_nobody_else(run: MakeRunner, gate: threadi
     runner = run(Agent("worker", model, tools=[slow]))
     slow_chat, other = Chat(runner), Chat(runner)
     working = asyncio.create_task(slow_chat.say("Go"))
-    while not model.requests:
-        await asyncio.sleep(0)
+    await until(lambda: model.requests)
     assert (await other.say("Hello")).texts == ["Quick answer."]
     assert not working.done()
     gate.set()
@@ -551,10 +554,18 @@ async def test_a_slow_sync_tool_stops_nobody_else(run: MakeRunner, gate: threadi
 
 async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> None:
     running = asyncio.Event()
+    ends: list[float] = []
+
+    def lease_ends(tx: Tx) -> float:
+        return tx.execute(select(sessions.c.lease_until).where(sessions.c.app == app)).scalars().one() or 0.0
+
+    async def held_longer_than_three_terms() -> bool:
+        ends.append(await database.read(lease_ends))
+        return ends[-1] - ends[0] > 0.9
 
     async def long() -> str:
         running.set()
-        await asyncio.sleep(1.0)  # its work: more than three terms
+        await until(held_longer_than_three_terms)
         log.append("ended")
         return "done"
 

@@ -14,6 +14,7 @@ from runtime.errors import Conflict
 from runtime.store.database import Database, Tx
 from runtime.store.postgres_wire import BACKLOG, CHANNEL
 from runtime.store.wakeups import Hub, topic_key
+from tests.support.waiting import until
 
 
 def tell(tx: Tx, *topics: str) -> None:
@@ -181,8 +182,12 @@ async def test_a_broken_connection_for_wake_ups_is_made_again(
         )
         # Nobody said anything; but something may have been said while nobody listened.
         assert await waiter.wait(10)
-    while len(after := await listeners(replicas[0])) < 2:
-        await asyncio.sleep(0.01)
+
+    async def two() -> list[int]:
+        found = await listeners(replicas[0])
+        return found if len(found) == 2 else []
+
+    after = await until(two)
     assert not set(before) & set(after)
     assert "The connection for wake-ups broke (closed by the server); polling until it is back." in caplog.messages
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -17,6 +16,7 @@ from bot.hosts.adk_host import ForeignHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 
@@ -93,8 +93,7 @@ class Foreign:
 
     async def has_begun(self, word: str) -> None:
         """Returns when the tool stands in its middle."""
-        while not self.lingered(word):
-            await asyncio.sleep(0.02)  # the log is written by another process
+        await until(lambda: self.lingered(word))  # the log is written by another process
 
     def go_on(self, word: str) -> None:
         """Lets the lingering tool end, now or when it gets there."""
