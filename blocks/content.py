@@ -123,8 +123,8 @@ def _asker(view: CardView) -> Span:
 def _says_nothing(hint: str, tool: str) -> bool:
     """The hints that stand there when nobody wrote one: the title says as much, in words for people."""
     ours = f"Approve execution of tool {tool}?"
-    adk = f"Please approve or reject the tool call {tool}() by responding with a FunctionResponse"
-    return hint == ours or hint.startswith(adk)
+    adk = f"Please approve or reject the tool call {tool}()"
+    return hint in (ours, f"{adk}.") or hint.startswith(f"{adk} by responding with a FunctionResponse")
 
 
 def _say_arguments(view: CardView, drawing: _Drawing) -> None:

@@ -14,8 +14,9 @@
   process and event loop; several servers on one database need sticky sessions.
 - Requests announce all this, with the tools' schemas, in their events' `customMetadata`: the bot then offers Edit.
 - A request that stands twice in a session, and a call that would run with other arguments than people saw, is refused.
-- With a secret that the bot knows too, answers that it did not sign are refused, also those to a workflow's nodes. It
-  is given as `secret`, or stands in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
+- With a secret that the bot knows too, answers that it did not sign are refused: to confirmations, to a workflow's
+  nodes, to questions, to sign-ins, and results of long-running tools, except those named in `open_tools`. The secret is
+  given as `secret`, or stands in the environment as ADK_CONFIRM_PLUGIN_SECRET, for `adk api_server --extra_plugins
   runtime.adk_plugin.ConfirmationPlugin`. While it changes there may be two, the new one first; in the environment the
   old one is ADK_CONFIRM_PLUGIN_SECRET_BEFORE.
 
@@ -42,13 +43,18 @@ from google.genai import types
 
 from runtime.adk.reading import (
     AskedInSession,
+    Pause,
+    Pauses,
     answers_in,
     asked,
     asked_about,
     asked_in,
     given_to_nodes,
+    given_to_pauses,
+    pausing_calls,
     read_answer,
     refuse_results,
+    responses_to_pauses,
     result_of,
     schema_of,
     times_answered,
@@ -60,15 +66,18 @@ from runtime.adk.signing import (
     WORKFLOW_CONFIRMATION,
     Announcement,
     SignedAnswer,
+    SignedResponse,
     announced,
     announcing,
     checked_secret,
+    signatures_in,
 )
 from runtime.adk.turns import Turns
 from runtime.calls.call import REJECTED
 from runtime.context import as_json
 from runtime.errors import Forbidden, Invalid
-from runtime.jsontypes import same
+from runtime.jsontypes import JsonObject, same
+from runtime.wire import USER
 
 log = logging.getLogger(__name__)
 
@@ -80,9 +89,17 @@ ANOTHER = "This is another call than the one that people were asked about, so it
 
 
 class ConfirmationPlugin(BasePlugin):
-    def __init__(self, *, secret: str | Sequence[str] | None = None, name: str = "adk_confirm") -> None:
+    def __init__(
+        self,
+        *,
+        secret: str | Sequence[str] | None = None,
+        name: str = "adk_confirm",
+        open_tools: Sequence[str] = (),
+    ) -> None:
+        """`open_tools`: long-running tools whose results may come from others than the bot."""
         super().__init__(name=name)
         self.secrets = _secrets(secret)
+        self._open_tools = frozenset(open_tools)
         self._turns = Turns()
         self._asking: dict[str, Announcement] = {}  # by the call's id, until its request's event passes
 
@@ -95,6 +112,7 @@ class ConfirmationPlugin(BasePlugin):
         await self._take_turn(invocation_context)
         try:
             self._check_answers(invocation_context.session, user_message)
+            self._check_responses(invocation_context, user_message)
         except BaseException:
             self._turns.leave(_key(invocation_context), invocation_context)
             raise
@@ -144,8 +162,40 @@ class ConfirmationPlugin(BasePlugin):
             if about is not None:
                 about.edit_in(confirmation)
 
+    def _check_responses(self, invocation_context: InvocationContext, message: types.Content) -> None:
+        """Answers to whatever else the agent waits for."""
+        if not self.secrets:
+            return
+        session, config = invocation_context.session, invocation_context.run_config
+        signatures = signatures_in(config.custom_metadata if config is not None else None)
+        pauses = Pauses.of(session)
+        for given in responses_to_pauses(message):
+            self._check_response(session, pauses.about(given.id), given, signatures)
+
+    def _check_response(
+        self, session: Session, about: Pause | None, given: types.FunctionResponse, signatures: JsonObject
+    ) -> None:
+        if about is not None and about.name in self._open_tools and not about.name.startswith("adk_request_"):
+            return
+        if about is not None:
+            response = SignedResponse(
+                app=session.app_name,
+                user=session.user_id,
+                session=session.id,
+                request=about.signed_name,
+                name=given.name or "",
+                response=given.response or {},
+                nth=about.answered,
+            )
+            if any(response.signed_by(secret, signatures.get(about.call_id)) for secret in self.secrets):
+                return
+        log.warning("an answer to %s in session %s was not signed, and is refused", given.id, session.id)
+        raise Forbidden(UNSIGNED)
+
     def _check_standing(self, session: Session) -> None:
         """A workflow's node runs by any answer that stands in the session, and not every node asks plugins first."""
+        for pause, answer, signatures in given_to_pauses(session) if self.secrets else ():
+            self._check_response(session, pause, answer, signatures)
         for about, given, nth in given_to_nodes(session) if self.secrets else ():
             if not self._is_signed(session, about, read_answer(given), nth):
                 log.warning("an answer to %s stands in session %s and was not signed: no run", given.id, session.id)
@@ -243,6 +293,12 @@ class ConfirmationPlugin(BasePlugin):
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
         """The event itself is written to: one given back instead would be the last that other plugins hear of."""
         told = {one.call_id: self._asking.pop(one.call_id) for one in asked_in(event) if one.call_id in self._asking}
+        if self.secrets and event.author != USER:
+            others = [
+                *(one.request for one in asked_in(event) if one.by_a_node),
+                *(id_ for id_, _ in pausing_calls(event)),
+            ]
+            told |= {one: Announcement(gated=False, signed=True) for one in others if one not in told}
         if told and not any(announced(event.custom_metadata, call_id) for call_id in told):
             event.custom_metadata = {**(event.custom_metadata or {}), **announcing(told)}
 

@@ -18,14 +18,14 @@ from bot.agents.intake import Openings
 from bot.agents.progress import Showing, Stage
 from bot.config.rules import Rules
 from bot.confirmation import words
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
 from bot.leasing.lease_loop import NotNow
 from bot.policy.model import CallFacts
 from bot.store.mailbox import Letter, held_back, letter_done, next_letters, paused, read_session, rest
-from bot.store.outbox import has_spoken, say_later
+from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import SESSIONS, Session, moment, now, session_confirmations
 from bot.store.transactions import answered_elsewhere, open_request, out_of_reach, see
 from bot.telemetry.tracing import following
@@ -190,9 +190,13 @@ class _Stretch:
         for said in (*look.said, *held):
             if not await self._lease.read(has_spoken, session.key, said.event):
                 await self._say(session, self._hidden(session, said, look), letter)
+        for waits in look.waits:
+            if not await self._lease.read(has_spoken, session.key, waits.said.event):
+                log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
+                await self._lease.run(say_waits, session.key, waits)
         known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
         for request in look.requests:
-            if request.request_id not in known:
+            if request.request_id not in known and request.ask is not Ask.INPUT:
                 with following("ask", session=session.session, tool=request.tool):
                     opening = await self._openings.prepare(self._lease, session, request, letter)
                     opening = replace(opening, trace=tracing.carried())

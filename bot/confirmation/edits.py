@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.effects import FieldChange
-from bot.confirmation.model import Confirmation, Edit
+from bot.confirmation.model import Ask, Confirmation, Edit
 from bot.policy.model import Policies
 from bot.policy.redaction import Redactor
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -48,6 +48,8 @@ def editable(row: Confirmation) -> tuple[str, ...]:
 
     What the policy redacts is never among them, nor is a value that holds something redacted: a form can't show it.
     """
+    if row.asked.ask is Ask.NODE and not row.asked.wants_payload:
+        return ()  # a node takes its arguments from the workflow
     redactor = Redactor(row.policy.redact)
     shown = _fields(row)
     named = [*shown, *(name for name in _properties(row) if name not in shown)]

@@ -30,6 +30,14 @@ class State(StrEnum):
     LAPSED = "lapsed"  # approved, but it could not begin in time
 
 
+class Ask(StrEnum):
+    """What a request asks people for."""
+
+    CONFIRMATION = "confirmation"  # whether a call may run
+    NODE = "node"  # whether a workflow's node may run
+    INPUT = "input"  # an answer to a question
+
+
 class OutcomeKind(StrEnum):
     """What became of the call: the host's word, copied, and from `unknown` on people's."""
 
@@ -108,6 +116,7 @@ class AskedCall:
     can_edit: bool = True  # whether edited arguments reach the tool; else an edit is a denial that says what is wanted
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
+    ask: Ask = Ask.CONFIRMATION
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it; with other arguments, as it would see the edited call."""

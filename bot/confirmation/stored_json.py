@@ -16,7 +16,7 @@ from bot.policy.versioned import Reader, Unreadable, tagged, untagged
 from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
-VERSION = 2
+VERSION = 3
 
 
 def _from_version_1(row: JsonObject) -> JsonObject:
@@ -28,7 +28,13 @@ def _from_version_1(row: JsonObject) -> JsonObject:
     return {**row, "votes": unsealed, "grant_look_at": row.get("changed_at") if row.get("grant_until") else None}
 
 
-READERS: dict[int, Reader] = {1: _from_version_1}
+def _from_version_2(row: JsonObject) -> JsonObject:
+    """Each asked for a confirmation of a tool's call. An older version takes anything else for one, so it may not read
+    these rows."""
+    return row
+
+
+READERS: dict[int, Reader] = {1: _from_version_1, 2: _from_version_2}
 TOLD_VERSION = 1
 """Of what goes into the mailbox and into ledger lines."""
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import Ask, SessionKey
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
 from bot.hosts.host import (
@@ -32,7 +32,7 @@ from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, broken_off, denied, found_out
-from runtime.adk.signing import MARK
+from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject, same
@@ -131,10 +131,13 @@ class ForeignHost:
                 raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
         if left:
-            parts = [self._signer.part(session, before.asking(a.request_id), _word(a)) for a in left]
-            marks = [answer.mark for answer in left]
-            async for said in self._give(session, before, parts, [a.request_id for a in left], marks):
-                yield said
+            made = [(a, self._signer.part(session, before.asking(a.request_id), _word(a))) for a in left]
+            parts = [part for _, part in made if part is not None]
+            sent = [answer for answer, part in made if part is not None]
+            marks = [answer.mark for answer in sent]
+            if sent:
+                async for said in self._give(session, before, parts, [a.request_id for a in sent], marks):
+                    yield said
         for answer in answers:
             async for said in self._explain(session, before.asking(answer.request_id), answer):
                 yield said
@@ -163,6 +166,8 @@ class ForeignHost:
             return
         mark = f"settled:{call_id}:{attempt}:{word}"
         if word is not WhatHappened.RUN_AGAIN:
+            if asking.ask is not Ask.CONFIRMATION:
+                return  # words would start its workflow anew
             text = Content.of_text(found_out(asking, word))
             async for said in self._tell(session, text, mark, 0.0):
                 yield said
@@ -172,8 +177,10 @@ class ForeignHost:
         self._wait_out(mark, None, self.server.patience)
         if again is None:
             return
-        parts = [self._signer.part(session, asking, _word(again))]
-        async for said in self._give(session, before, parts, [request_id], [mark]):
+        part = self._signer.part(session, asking, _word(again))
+        if part is None:
+            return
+        async for said in self._give(session, before, [part], [request_id], [mark]):
             yield said
 
     async def _give(
@@ -184,9 +191,10 @@ class ForeignHost:
         resumable = before.resumable or (await self.server.about()).resumable
         invocation = asking.request.invocation_id if asking is not None and resumable else None
         message, began = Content(role="user", parts=parts), self._clock()
+        signatures = self._signer.signatures(session, [before.asking(one) for one in requests], parts)
         try:
             with self._on_its_way(session, given):
-                async for said in self._run(session, message, marks[0], invocation):
+                async for said in self._run(session, message, marks[0], invocation, signatures):
                     yield said
         except Cut as cut:
             self._sent.update(dict.fromkeys(marks, began))
@@ -217,6 +225,8 @@ class ForeignHost:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
         if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
             return
+        if asking.ask is not Ask.CONFIRMATION:
+            return  # words would start its workflow anew
         text = Content.of_text(denied(asking, answer.reason))
         async for said in self._tell(session, text, f"{answer.mark}:reason", 0.0):
             yield said
@@ -247,12 +257,17 @@ class ForeignHost:
         self._sent.pop(mark, None)
 
     async def _run(
-        self, session: SessionKey, message: Content, mark: str, invocation: str | None = None
+        self,
+        session: SessionKey,
+        message: Content,
+        mark: str,
+        invocation: str | None = None,
+        signatures: JsonObject | None = None,
     ) -> AsyncIterator[Said | Piece]:
         about = await self.server.about()
         extra: JsonObject = {}
         if about.metadata:
-            extra["customMetadata"] = {MARK: mark}
+            extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
         if about.invocation and invocation:
             extra["invocationId"] = invocation
         async for raw in self.server.run(session, message, extra):

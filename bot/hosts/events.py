@@ -6,6 +6,7 @@ Whichever ADK wrote it: names in camel or snake case, nulls or nothing, and the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
@@ -38,6 +39,8 @@ def event_from(raw: JsonObject, index: int = 0) -> Event:
     kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
     if not kept.get("id"):
         kept["id"] = f"{kept.get('invocationId', '')}:{index}"
+    ids = raw.get("longRunningToolIds", raw.get("long_running_tool_ids"))
+    kept["longRunningToolIds"] = [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else None
     try:
         return Event.model_validate({**kept, "timestamp": _time(raw)})
     except ValidationError as error:
@@ -59,6 +62,36 @@ def said_in(event: Event) -> Said | None:
     if not text.strip():
         return None
     return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed)
+
+
+@dataclass(frozen=True)
+class NodeOutput:
+    """What a workflow's node, or the workflow as a whole, came to. `path` is the node's place in the workflow."""
+
+    path: str
+    value: Json
+    whole: bool
+
+
+def node_output(raw: JsonObject) -> NodeOutput | None:
+    """The output in an event of google-adk 2. An event that repeats what came before a pause names nobody that it is
+    for."""
+    node, value = _node(raw), raw.get("output")
+    for_whom = node.get("outputFor", node.get("output_for"))
+    if value is None or not (path := node_path(raw)) or not isinstance(for_whom, list):
+        return None
+    return NodeOutput(path, value, any(isinstance(one, str) and "/" not in one for one in for_whom))
+
+
+def node_path(raw: JsonObject) -> str:
+    """Where in a workflow an event comes from, such as `flow@1/ask@1`; empty elsewhere."""
+    path = _node(raw).get("path")
+    return path if isinstance(path, str) else ""
+
+
+def _node(raw: JsonObject) -> JsonObject:
+    node = raw.get("nodeInfo", raw.get("node_info"))
+    return node if isinstance(node, dict) else {}
 
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> Said:

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import Ask, SessionKey
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
@@ -117,6 +117,7 @@ class HostRequest:
     payload_schema: JsonObject | None = None
     tool_schema: JsonObject | None = None
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
+    ask: Ask = Ask.CONFIRMATION
 
 
 class Became(StrEnum):
@@ -165,12 +166,22 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Waits:
+    """The agent waits for something that this app does not answer. `said` tells people; `kind` names it in logs and
+    metrics."""
+
+    kind: str
+    said: Said
+
+
+@dataclass(frozen=True, kw_only=True)
 class Look:
     """The session as its host has it, oldest first."""
 
     requests: tuple[HostRequest, ...] = ()
     outcomes: tuple[HostOutcome, ...] = ()
     said: tuple[Said, ...] = ()
+    waits: tuple[Waits, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,15 +9,18 @@ that the tool may have run; *settled*, the agent's response to the call stands a
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
 from operator import itemgetter
 
-from bot.hosts.events import event_from, keeps_states, said_in, time_of, unread
-from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said
-from runtime.adk.signing import MARK, Announcement, announced
+from bot.confirmation.model import Ask
+from bot.hosts.events import NodeOutput, event_from, keeps_states, node_output, node_path, said_in, time_of, unread
+from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said, Waits
+from bot.hosts.pauses import Asked, asked_in, form_of, read_given, waits_in
+from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical, same
@@ -56,11 +59,20 @@ class ForeignRequest:
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
     twice: bool = False  # another call stands under the same id: nobody knows which of them an answer would run
+    asked: Asked | None = None  # of a question, or of a node's confirmation
+    answered: int = 0  # how many answers to its part's id stand in the session, whichever event they are to
+    asked_anew: bool = False  # a later event asks under the same id: an answer would go to that one
+
+    @property
+    def ask(self) -> Ask:
+        return self.asked.ask if self.asked is not None else Ask.CONFIRMATION
 
     @property
     def standing(self) -> Standing:
         if not self.given:
-            return Standing.ABSENT
+            return Standing.GONE if self.asked_anew else Standing.ABSENT
+        if self.ask is Ask.INPUT:
+            return Standing.SETTLED
         return Standing.SETTLED if self.after is not None else Standing.BEGUN
 
     def is_about(self, other: ForeignRequest) -> bool:
@@ -98,6 +110,7 @@ class Reading:
     said: tuple[Said, ...] = ()
     resumable: bool = False  # the app keeps its agents' states in the session
     exists: bool = True
+    waits: tuple[Waits, ...] = ()
 
     def asking(self, request_id: str) -> ForeignRequest | None:
         return next((one for one in self.askings if one.request.id == request_id), None)
@@ -127,6 +140,7 @@ class Reading:
             requests=tuple(_request(one, schemas) for one in self.askings if one.standing is Standing.ABSENT),
             outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
             said=self.said,
+            waits=self.waits,
         )
 
 
@@ -138,6 +152,9 @@ class _Gathered:
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, Given]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
+    latest: dict[str, str] = field(default_factory=dict)  # the last question, or node's confirmation, of each part's id
+    answered: Counter[str] = field(default_factory=Counter)  # by the part's id
+    waits: dict[str, Waits] = field(default_factory=dict)
     words: list[ForeignWords] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     resumable: bool = False
@@ -148,8 +165,11 @@ class _Gathered:
         given = self.given.get(asking.request.id, [])
         responses = self.responses.get(asking.call_id, [])
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
+        part = asking.asked.part_id if asking.asked is not None else None
         return replace(
             asking,
+            answered=len(given) if part is None else self.answered[part],
+            asked_anew=part is not None and self.latest[part] != asking.request.id,
             given=tuple(one for _, one in given),
             before=responses[first - 1][1] if first else None,
             after=responses[first][1:] if first < len(responses) else None,
@@ -163,15 +183,16 @@ def read(events: Sequence[JsonObject] | None) -> Reading:
     gathered = _Gathered()
     for index, raw in enumerate(events):
         try:
-            _gather(gathered, event_from(raw, index))
+            _gather(gathered, event_from(raw, index), node_path(raw), node_output(raw))
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
     askings = tuple(gathered.completed(one) for one in gathered.askings.values())
-    return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True)
+    waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
+    return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
-def _gather(gathered: _Gathered, event: Event) -> None:
+def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | None) -> None:
     if event.partial:
         return
     if event.author == USER:
@@ -187,6 +208,14 @@ def _gather(gathered: _Gathered, event: Event) -> None:
             gathered.by_call[call_id] = request.id
         elif not first.is_about(asking):
             gathered.askings[request.id] = replace(first, twice=True)
+    for asked in asked_in(event, node):
+        gathered.askings[asked.request.id] = ForeignRequest(
+            asked.request, asked.request.id, announced(event.custom_metadata, asked.part_id), asked=asked
+        )
+        gathered.latest[asked.part_id] = asked.request.id
+    gathered.waits.update(waits_in(event))
+    if output is not None:
+        _came_to(gathered, event, output)
     for response in event.responses():
         if response.name != REQUEST_CONFIRMATION:
             kept = gathered.responses.setdefault(response.id or "", [])
@@ -196,14 +225,39 @@ def _gather(gathered: _Gathered, event: Event) -> None:
         gathered.said.append(said)
 
 
+def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
+    """A node's output is the result of the call that was confirmed for it; a workflow's is what it says in the end."""
+    request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
+    if request is not None:
+        result: JsonObject = output.value if isinstance(output.value, dict) else {"result": output.value}
+        kept = gathered.responses.setdefault(request, [])
+        kept.append((next(gathered.places), result, time_of(event)))
+    if output.whole and isinstance(output.value, str) and output.value.strip() and not event.text.strip():
+        said = Said(event=event.id, author=event.author, text=output.value, invocation_id=event.invocation_id)
+        if not any(one.text == said.text and one.invocation_id == said.invocation_id for one in gathered.said):
+            gathered.said.append(said)
+
+
 def _hear(gathered: _Gathered, event: Event) -> None:
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
         gathered.words.append(ForeignWords(event.id, event.text, time_of(event), kept))
     for response in event.responses():
-        if response.name == REQUEST_CONFIRMATION:
+        gathered.waits.pop(response.id or "", None)
+        if response.id in gathered.latest:
+            _answer_to_part(gathered, response.id, response, time_of(event))
+        elif response.name == REQUEST_CONFIRMATION:
             _answer(gathered, response, time_of(event))
+
+
+def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionResponse, at: float | None) -> None:
+    """The last event that asked under this id is the one that google-adk answers."""
+    asked = gathered.askings[gathered.latest[part_id]].asked
+    assert asked is not None
+    gathered.answered[part_id] += 1
+    given = Given(read_given(asked, response), at)
+    gathered.given.setdefault(asked.request.id, []).append((next(gathered.places), given))
 
 
 def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -> None:
@@ -217,17 +271,14 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
 
 
 def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
-    request, announcement = asking.request, asking.announcement
+    request, announcement, asked = asking.request, asking.announcement, asking.asked
     tool = request.call.name or ""
+    if asked is not None and asked.ask is Ask.INPUT:
+        schema, payload = form_of(asked.schema)
+        return replace(_plain_request(asking), wants_payload=True, payload=payload, payload_schema=schema)
     payload_schema = announcement.payload_schema if announcement else None
-    return HostRequest(
-        request_id=request.id,
-        call_id=asking.call_id,
-        tool=tool,
-        arguments=request.call.arguments,
-        agent=request.author,
-        invocation_id=request.invocation_id,
-        hint=request.hint,
+    return replace(
+        _plain_request(asking),
         wants_payload=request.payload is not None or payload_schema is not None,
         payload=request.payload,
         payload_schema=payload_schema,
@@ -236,11 +287,27 @@ def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostR
     )
 
 
+def _plain_request(asking: ForeignRequest) -> HostRequest:
+    request = asking.request
+    return HostRequest(
+        request_id=request.id,
+        call_id=asking.call_id,
+        tool=request.call.name or "",
+        arguments=request.call.arguments,
+        agent=request.author,
+        invocation_id=request.invocation_id,
+        hint=request.hint,
+        ask=asking.ask,
+    )
+
+
 def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if not asking.given:
         return HostOutcome(request_id=asking.request.id, became=Became.HELD)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
+    if asking.ask is Ask.INPUT:
+        return HostOutcome(request_id=asking.request.id, became=Became.DONE, confirmed=True, ended_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
         return None if on_its_way else _begun(asking, confirmed, running)

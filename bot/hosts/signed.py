@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import Ask, SessionKey
 from bot.hosts.host import Cut, Failed
+from bot.hosts.pauses import answer_part
 from bot.hosts.reading import ForeignRequest
-from runtime.adk.signing import UNSIGNED, SignedAnswer
+from runtime.adk.signing import UNSIGNED, SignedAnswer, SignedResponse
 from runtime.confirming import Answer
+from runtime.jsontypes import JsonObject
 from runtime.wire import FunctionResponse, Part
 
 NOT_SIGNED = (
@@ -35,12 +38,15 @@ class Signer:
     def lacks_secret(self, asking: ForeignRequest | None) -> bool:
         return self._secret is None and _wants(asking)
 
-    def part(self, session: SessionKey, asking: ForeignRequest | None, answer: Answer) -> Part:
-        """The answer as every ADK takes it; where the plugin wants it, signed in its hint."""
-        part = answer.as_part()
-        response = part.function_response
-        assert response is not None
-        if asking is None or self._secret is None:
+    def part(self, session: SessionKey, asking: ForeignRequest | None, answer: Answer) -> Part | None:
+        """The answer as every ADK takes it; where the plugin wants it, signed in its hint. None: there is nothing to
+        send."""
+        asked = None if asking is None else asking.asked
+        response = answer.as_part().function_response if asked is None else answer_part(asked, answer)
+        if response is None:
+            return None
+        part = Part(function_response=response)
+        if asking is None or self._secret is None or asking.ask is Ask.INPUT:
             return part
         if not _wants(asking):
             log.warning(NOT_WANTED)
@@ -50,15 +56,37 @@ class Signer:
             app=self._app,
             user=session.user,
             session=session.id,
-            request=answer.id,
+            request=answer.id if asked is None else asked.signed_name,
             tool=asking.request.call.name or "",
             arguments=asking.request.call.arguments,
             confirmed=given.get("confirmed") is True,
             payload=given.get("payload"),
-            nth=len(asking.given),
+            nth=asking.answered,
         )
         given["hint"] = verdict.sign(self._secret)
-        return Part(function_response=FunctionResponse(id=answer.id, name=response.name, response=given))
+        return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given))
+
+    def signatures(
+        self, session: SessionKey, askings: Iterable[ForeignRequest | None], parts: Iterable[Part]
+    ) -> JsonObject:
+        """The signatures of answers that have no room for one, by the ids of what they answer."""
+        signed: JsonObject = {}
+        for asking, part in zip(askings, parts, strict=True):
+            asked, response = asking.asked if asking is not None else None, part.function_response
+            if self._secret is None or asking is None or asked is None or response is None or not _wants(asking):
+                continue
+            if asked.ask is Ask.INPUT:
+                verdict = SignedResponse(
+                    app=self._app,
+                    user=session.user,
+                    session=session.id,
+                    request=asked.signed_name,
+                    name=response.name or "",
+                    response=response.response or {},
+                    nth=asking.answered,
+                )
+                signed[asked.part_id] = verdict.sign(self._secret)
+        return signed
 
 
 def was_refused(cut: Cut) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from bot.audit.ledger import LedgerLine
-from bot.hosts.host import Said
+from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
 from bot.store.repository import lock_session, read_lines
 from bot.store.slack_lanes import owe_thread, thread_done
@@ -58,6 +58,21 @@ def say_later(tx: Tx, key: str, said: Said, retry: str | None = None) -> None:
     words = {"session": key, "event": said.event, "ts": "", "body": canonical(_stored(said, retry))}
     tx.execute(insert(spoken).values(**words, after_seq=_head(tx, key), number=number + 1))
     owe_thread(tx, key)
+
+
+@dataclass(frozen=True)
+class Unanswered:
+    """An agent waits for something of this kind, and this app does not answer it."""
+
+    kind: str
+
+
+def say_waits(tx: Tx, key: str, waits: Waits) -> None:
+    """People are told once what an agent waits for, and it is counted once."""
+    lock_session(tx, key)
+    if not has_spoken(tx, key, waits.said.event):
+        say_later(tx, key, waits.said)
+        tx.report(Unanswered(waits.kind))
 
 
 def next_telling(tx: Tx, key: str) -> Telling | None:

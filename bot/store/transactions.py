@@ -114,6 +114,7 @@ def asked_of(session: Session, opening: Opening) -> AskedCall:
         payload_schema=request.payload_schema,
         tool_schema=request.tool_schema,
         can_edit=request.can_edit,
+        ask=request.ask,
         speakers=session.speakers,
         trace=opening.trace,
     )

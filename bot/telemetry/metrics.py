@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.states import Transition
+from bot.store.outbox import Unanswered
 from bot.store.transactions import Shown
 from bot.telemetry.gauges import Gauges, read_gauges
 from bot.telemetry.tallies import Tally, take, tallies
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 OTHER = "other"
 SOMETHING_NEWER = "hash_conflict"
 """What Slack says of a view that shows something else by now: we asked just that."""
-MOST_TOOLS, MOST_METHODS, MOST_CODES = 100, 50, 50
+MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
 """However many scrape, the store is read once in so many seconds, and takes up a twentieth of the time at most: on
@@ -75,6 +76,10 @@ class Metrics:
         self._unsealed = self._counter(
             "unsealed", "Times that something in the database did not count, because it did not come through this app."
         )
+        self._unanswered = self._counter(
+            "unanswered_pauses", "Times that an agent waited for something that this app does not answer.", "kind"
+        )
+        self._kind = Bounded(MOST_KINDS)
         self._not_acked = self._counter(
             "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
         )
@@ -108,6 +113,8 @@ class Metrics:
                 self._unsealed.inc(fact.kind is LineKind.UNSEALED)
             case Tally():
                 self._count(fact)
+            case Unanswered(kind):
+                self._unanswered.labels(self._kind(kind)).inc()
             case Shown(seconds):
                 for waited in seconds:
                     self._click_to_card.observe(waited)

@@ -16,7 +16,15 @@ from google.genai import types
 from pydantic import ValidationError
 
 from runtime.adk.amending import refuse_unfit
-from runtime.adk.signing import REQUEST_INPUT, WORKFLOW_CONFIRMATION, Announcement, announced, bound_to_event
+from runtime.adk.signing import (
+    REQUEST_CREDENTIAL,
+    REQUEST_INPUT,
+    WORKFLOW_CONFIRMATION,
+    Announcement,
+    announced,
+    bound_to_event,
+    signatures_in,
+)
 from runtime.errors import Forbidden, Invalid
 from runtime.finite import not_finite
 from runtime.jsontypes import JsonObject, alike
@@ -38,7 +46,7 @@ class AskedInSession:
 
     @property
     def signed_name(self) -> str:
-        return bound_to_event(self.request, self.event)
+        return bound_to_event(self.request, self.event) if self.by_a_node else self.request
 
     @property
     def by_a_node(self) -> bool:
@@ -128,6 +136,78 @@ def _the_one(found: list[AskedInSession]) -> AskedInSession | None:
     if len(found) > 1 and not found[-1].by_a_node:
         raise Forbidden(f"The request {found[-1].request} stands twice in the session: nothing runs. {AFRESH}")
     return found[-1] if found else None
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A call for which the agent waits, other than for a confirmation: the last with its id."""
+
+    call_id: str
+    name: str
+    event: str
+    answered: int  # how many answers to its id stand in the session
+
+    @property
+    def signed_name(self) -> str:
+        return bound_to_event(self.call_id, self.event)
+
+
+class Pauses:
+    """The calls that wait, as a session's events bring them."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, tuple[str, str]] = {}
+        self._times: Counter[str] = Counter()
+
+    @classmethod
+    def of(cls, session: Session) -> Pauses:
+        pauses = cls()
+        for event in session.events:
+            pauses.hear(event)
+        return pauses
+
+    def hear(self, event: Event) -> None:
+        if event.author == USER:
+            self._times.update(one.id for one in event.get_function_responses() if one.id)
+            return
+        for call_id, name in pausing_calls(event):
+            self._calls[call_id] = (name, event.id)
+
+    def about(self, call_id: str | None) -> Pause | None:
+        found = self._calls.get(call_id or "")
+        if found is None or call_id is None:
+            return None
+        return Pause(call_id, *found, answered=self._times[call_id])
+
+
+def pausing_calls(event: Event) -> Iterator[tuple[str, str]]:
+    """The calls in an event that wait for an answer which is no confirmation, by id and name."""
+    waits = set(event.long_running_tool_ids or ())
+    for call in event.get_function_calls():
+        if not call.id or call.name == REQUEST_CONFIRMATION or call.id.startswith(WORKFLOW_CONFIRMATION):
+            continue
+        if call.id in waits or call.name in (REQUEST_INPUT, REQUEST_CREDENTIAL):
+            yield call.id, call.name or ""
+
+
+def responses_to_pauses(content: types.Content | None) -> Iterator[types.FunctionResponse]:
+    """What answers something else than a confirmation."""
+    for part in (content.parts if content is not None else None) or ():
+        given = part.function_response
+        if given is None or given.name == REQUEST_CONFIRMATION or (given.id or "").startswith(WORKFLOW_CONFIRMATION):
+            continue
+        yield given
+
+
+def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
+    """The answers that stand in the session to what waited, each with what waited for it and the signatures with it."""
+    pauses = Pauses()
+    for event in session.events:
+        for given in responses_to_pauses(event.content) if event.author == USER else ():
+            about = pauses.about(given.id)
+            if about is not None:
+                yield about, given, signatures_in(event.custom_metadata)
+        pauses.hear(event)
 
 
 def times_answered(session: Session, request: str) -> int:

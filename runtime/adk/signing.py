@@ -1,8 +1,9 @@
 """What a bot and the plugin in front of an agent tell each other beside ADK's protocol. Pure; no google import.
 
 In the `customMetadata` of events: the plugin, or our own runtime, announces itself with a request, and a bot marks what
-it says, where the server keeps that. An answer is signed in its `hint`, the one key of an answer that ADK takes and
-never looks at.
+it says, where the server keeps that. An answer to a confirmation is signed in its `hint`, the one key of an answer that
+ADK takes and never looks at. Any other answer belongs to the agent as a whole, so its signature stands in the
+`customMetadata` of the message that brings it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ OUR_API = "adk-confirm"
 
 MARK = "adkConfirmMark"
 ANNOUNCED = "adkConfirm"
+SIGNATURES = "adkConfirmSigned"
 _SIGNED = "adk-confirm v1 "
 SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
 SECRET_BEFORE_ENV = f"{SECRET_ENV}_BEFORE"
@@ -69,13 +71,14 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
 
 
 REQUEST_INPUT = "adk_request_input"
+REQUEST_CREDENTIAL = "adk_request_credential"
 WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
 """With this the id begins of a request for a workflow node's confirmation. A node uses its id again and again."""
 
 
 def bound_to_event(request: str, event: str) -> str:
-    """The name under which a request is signed whose id comes again: it is the request of that event."""
-    return f"{request}@{event}" if request.startswith(WORKFLOW_CONFIRMATION) else request
+    """The name under which a request is signed whose id may come again: it is the request of that event."""
+    return f"{request}@{event}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +104,33 @@ class SignedAnswer:
 
     def signed_by(self, secret: str, signature: object) -> bool:
         return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedResponse:
+    """What is signed of an answer that is no confirmation: this response, under this name, to what that event of this
+    session waits for. `nth` is as in `SignedAnswer`; `request` is `bound_to_event`."""
+
+    app: str
+    user: str
+    session: str
+    request: str
+    name: str
+    response: JsonObject
+    nth: int = 0
+
+    def sign(self, secret: str) -> str:
+        about: list[Json] = ["response", self.app, self.user, self.session, self.request, self.name]
+        text = canonical([*about, self.response, self.nth])
+        return _SIGNED + hmac.new(secret.encode(), text.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()
+
+    def signed_by(self, secret: str, signature: object) -> bool:
+        return isinstance(signature, str) and hmac.compare_digest(self.sign(secret).encode(), signature.encode())
+
+
+def signatures_in(metadata: JsonObject | None) -> JsonObject:
+    """The signatures that came with a message, by the ids of what it answers."""
+    return _object((metadata or {}).get(SIGNATURES))
 
 
 def checked_secret(secret: str, name: str = "The plugin's secret") -> str:

@@ -1,0 +1,214 @@
+"""What an agent can wait for beside `adk_request_confirmation`, read from the calls in its events. Pure.
+
+google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call, under an id of its
+own), sign-ins (`adk_request_credential`) and long-running tools. A later version may add a kind: that one is named to
+people, and nothing is answered.
+
+A workflow's node asks under one id each time it asks. So here a request is the question of one event
+(`bound_to_event`), and `part_id` is the id that stands on the wire.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bot.confirmation.model import Ask
+from bot.hosts.host import Said, Waits
+from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
+from runtime.confirming import Answer, Request, read_answer
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
+
+OF_THE_FRAMEWORK = "adk_"
+"""With this the names of google-adk's own calls begin."""
+
+QUESTION_TOOL = "request_input"
+"""The name under which a model's own tool for questions is imported from google-adk."""
+
+ANSWER = "answer"
+"""The one field of an answer that has no fields of its own."""
+
+_RESULT = "result"
+MOST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, or a node's confirmation, as one event asks it."""
+
+    request: Request
+    part_id: str
+    ask: Ask
+    signed_name: str
+    schema: JsonObject | None = None
+    by_node: bool = True  # else a model asks, with a tool
+
+    @property
+    def node(self) -> str | None:
+        """The path of the node whose call is confirmed."""
+        named = self.part_id.startswith(WORKFLOW_CONFIRMATION)
+        return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
+
+
+def asked_in(event: Event, node: str = "") -> Iterator[Asked]:
+    """The questions and nodes' confirmations in an event. `node` is the path of the node that it comes from."""
+    for call in event.calls():
+        if call.name == REQUEST_INPUT and call.id:
+            named = bound_to_event(call.id, event.id)
+            made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
+            yield made(event, call, named, node)
+
+
+def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
+    """What else an event waits for, by the id of the call."""
+    long_running = set(event.long_running_tool_ids or ())
+    for call in event.calls():
+        name = call.name or ""
+        if not call.id or name in (REQUEST_CONFIRMATION, REQUEST_INPUT):
+            continue
+        if name == REQUEST_CREDENTIAL or (name.startswith(OF_THE_FRAMEWORK) and call.id in long_running):
+            yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
+        elif call.id in long_running:
+            yield call.id, _waits(event, call.id, "long running", LONG_RUNNING.format(name=name), failed=True)
+
+
+UNKNOWN = (
+    "The agent waits for {name}, which this app can't answer. Nothing was sent to the agent. "
+    "To go on, answer it in another client of the agent, or tell the agent what to do instead."
+)
+LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
+
+
+def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> Waits:
+    said = Said(
+        event=f"waits:{call_id}@{event.id}"[:256],
+        author=event.author,
+        text=text,
+        invocation_id=event.invocation_id,
+        failed=failed,
+    )
+    return Waits(kind=kind, said=said)
+
+
+def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> Asked:  # noqa: ARG001  (as `_question`)
+    args = call.args or {}
+    payload = _object(args.get("payload"))
+    about = FunctionCall(id=_short(named), name=_text(payload.get("tool_name")), args=_object(payload.get("args")))
+    if not about.name:
+        raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
+    return Asked(
+        _request(event, named, about, _text(args.get("message")), payload.get("confirmation_payload")),
+        call.id or "",
+        Ask.NODE,
+        named,
+    )
+
+
+def _question(event: Event, call: FunctionCall, named: str, node: str) -> Asked:
+    args = call.args or {}
+    by_node = "interruptId" in args or "interrupt_id" in args
+    name = _node_name(node) if by_node and node else event.author if by_node else QUESTION_TOOL
+    payload = args.get("payload")
+    told: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
+    about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=told)
+    schema = args.get("response_schema", args.get("responseSchema"))
+    request = _request(event, named, about, _text(args.get("message")), None)
+    return Asked(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
+
+
+def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: Json) -> Request:
+    return Request(
+        id=about.id or named,
+        call=about,
+        hint=hint,
+        payload=payload,
+        author=event.author,
+        invocation_id=event.invocation_id,
+        dialect="call",
+    )
+
+
+def _short(name: str) -> str:
+    """What fits where it is stored, however long the path of a node is."""
+    return name if len(name) <= MOST_NAME else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _node_name(path: str) -> str:
+    """`flow@1/ask@2` is the second run of the node `ask`."""
+    return path.rpartition("/")[2].partition("@")[0]
+
+
+# Answers
+
+
+def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
+    """The schema of the form to fill in, and what it begins with: one input a field, or one for the whole answer."""
+    if has_fields(schema):
+        return schema or {}, {}
+    plain: JsonObject = {name: part for name, part in (schema or {}).items() if name not in ("$defs", "definitions")}
+    whole: JsonObject = {"type": "object", "properties": {ANSWER: plain or {"type": "string"}}, "required": [ANSWER]}
+    return {**whole, **{name: (schema or {})[name] for name in ("$defs", "definitions") if name in (schema or {})}}, {}
+
+
+def has_fields(schema: JsonObject | None) -> bool:
+    return bool(_object((schema or {}).get("properties")))
+
+
+def answer_part(asked: Asked, answer: Answer) -> FunctionResponse | None:
+    """The answer as it goes to the agent. None: nobody answered, and a node takes nothing but an answer."""
+    if asked.ask is Ask.NODE:
+        response = answer.as_part().function_response
+        return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response=response.response if response else None)
+    if not answer.confirmed:
+        if asked.by_node:
+            return None
+        return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response={"error": answer.reason or NO_ANSWER})
+    return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response=_response(asked, answer.payload))
+
+
+NO_ANSWER = "nobody answered"
+
+
+def _response(asked: Asked, payload: Json) -> JsonObject:
+    """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON where it is some."""
+    if has_fields(asked.schema):
+        fields = _object(payload)
+        return {_RESULT: fields} if list(fields) == [_RESULT] else fields
+    value = _object(payload).get(ANSWER)
+    if asked.by_node and isinstance(value, str) and _is_json(value):
+        value = json.dumps(value, ensure_ascii=False)
+    return {_RESULT: value}
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def read_given(asked: Asked, response: FunctionResponse) -> Answer:
+    """An answer that stands in the session. To a node's confirmation any answer counts there, however it is spelled."""
+    if asked.ask is Ask.INPUT:
+        return Answer(asked.request.id, confirmed=True, payload=response.response)
+    told = response.response or {}
+    if list(told) == [_RESULT]:
+        told = {"response": told[_RESULT]}
+    try:
+        found = read_answer(FunctionResponse(id=asked.request.id, name=REQUEST_CONFIRMATION, response=told))
+    except Invalid:
+        return Answer(asked.request.id, confirmed=False)
+    return found
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""

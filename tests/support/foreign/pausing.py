@@ -1,0 +1,156 @@
+"""Agents of google-adk 2 that wait for people in other ways than `adk_request_confirmation`, as targets of `[agent]`.
+
+What somebody says is read as the amount, or the words, that an agent works with. Each effect leaves a line in the log.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import AsyncGenerator, Callable
+from typing import Any
+
+from google.adk.agents import LlmAgent
+from google.adk.apps import App, ResumabilityConfig
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.function_tool import FunctionTool
+from google.adk.tools.long_running_tool import LongRunningFunctionTool
+from google.genai import types
+from pydantic import BaseModel, Field
+
+from tests.support.foreign.tools import log
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from google.adk import workflow
+    from google.adk.events.request_input import RequestInput
+
+SECRET = "shared by both, and by nobody else"
+
+
+class Trip(BaseModel):
+    """What is asked about a trip."""
+
+    days: int = Field(description="Nights do not count.")
+    hotel: bool
+    note: str = ""
+
+
+def said(node_input: types.Content) -> str:
+    return "".join(part.text or "" for part in node_input.parts or [])
+
+
+def amount(node_input: types.Content) -> dict[str, int]:
+    return {"amount": int(said(node_input))}
+
+
+def about_trip(node_input: str) -> Any:
+    yield RequestInput(message="How long is the trip?", payload={"to": node_input}, response_schema=Trip)
+
+
+def about_number(node_input: str) -> Any:
+    yield RequestInput(message="How many?", response_schema={"type": "integer"})
+
+
+def about_anything(node_input: str) -> Any:
+    yield RequestInput(message="What shall I write?")
+
+
+def book(node_input: Any) -> str:
+    """Uses the answer."""
+    kept = node_input.model_dump() if isinstance(node_input, BaseModel) else node_input
+    log("book", answer=kept, kind=type(kept).__name__)
+    return f"booked {kept!r}"
+
+
+def pay(amount: int) -> dict[str, int]:
+    """Pays."""
+    log("pay", amount=amount)
+    return {"paid": amount}
+
+
+def report(topic: str) -> dict[str, str]:
+    """Begins a report."""
+    log("report", topic=topic)
+    return {"status": "pending", "ticket": "T-1"}
+
+
+def adk_request_passport(reason: str) -> None:
+    """A pause that no version of this app knows."""
+    log("passport", reason=reason)
+
+
+class Calls(BaseLlm):
+    """Calls one tool with what was said, then says what it got."""
+
+    tool: str
+    key: str
+
+    async def generate_content_async(
+        self,
+        llm_request: LlmRequest,
+        stream: bool = False,  # noqa: ARG002  (it never does)
+    ) -> AsyncGenerator[LlmResponse, None]:
+        last = (llm_request.contents[-1].parts or [types.Part(text="")])[-1]
+        if last.function_response is not None:
+            part = types.Part(text=f"I got {last.function_response.response}")
+        else:
+            part = types.Part.from_function_call(name=self.tool, args={self.key: last.text or ""})
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def calling(tool: Any, key: str) -> LlmAgent:
+    return LlmAgent(name="clerk", model=Calls(model="calls", tool=tool.name, key=key), tools=[tool])
+
+
+def flow(*nodes: Any) -> Any:
+    return workflow.Workflow(name="flow", edges=[(workflow.START, *nodes)])
+
+
+def app(root: Any, *, resumable: bool = False, secret: str | None = None) -> App:
+    from runtime.adk_plugin import ConfirmationPlugin
+
+    plugins: list[Any] = [ConfirmationPlugin(secret=secret)] if secret else []
+    config = ResumabilityConfig(is_resumable=True) if resumable else None
+    return App(name=root.name, root_agent=root, resumability_config=config, plugins=plugins)
+
+
+def function_node() -> Any:
+    return workflow.FunctionNode(
+        func=pay, rerun_on_resume=True, require_confirmation=True, parameter_binding="node_input"
+    )
+
+
+def tool_node() -> Any:
+    return FunctionTool(pay, require_confirmation=True)
+
+
+def asks_model() -> LlmAgent:
+    from google.adk.tools._request_input_tool import request_input
+
+    return LlmAgent(
+        name="clerk", model=Calls(model="calls", tool="adk_request_input", key="message"), tools=[request_input]
+    )
+
+
+MADE: dict[str, Callable[[], object]] = {
+    "trip": lambda: app(flow(said, about_trip, book)),
+    "trip_resumable": lambda: app(flow(said, about_trip, book), resumable=True),
+    "trip_signed": lambda: app(flow(said, about_trip, book), secret=SECRET),
+    "number": lambda: app(flow(said, about_number, book)),
+    "anything": lambda: app(flow(said, about_anything, book)),
+    "model": lambda: app(asks_model()),
+    "function": lambda: app(flow(amount, function_node(), book)),
+    "function_resumable": lambda: app(flow(amount, function_node(), book), resumable=True),
+    "function_signed": lambda: app(flow(amount, function_node(), book), resumable=True, secret=SECRET),
+    "tool": lambda: app(flow(amount, tool_node(), book)),
+    "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
+    "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in MADE:
+        raise AttributeError(name)
+    return MADE[name]()
