@@ -109,7 +109,7 @@ def test_what_version_1_wrote_is_read() -> None:
 
 def test_a_newer_row_is_left_alone() -> None:
     with pytest.raises(NewerVersion):
-        row_from_json('{"v":3,"something":"else"}')
+        row_from_json(f'{{"v":{VERSION + 1},"something":"else"}}')
     newer_policy = json.loads(WRITTEN_BY_VERSION_1)
     newer_policy["policy"] = {"v": Policy.VERSION + 1}
     with pytest.raises(NewerVersion):
