@@ -10,7 +10,7 @@ import pytest
 from bot.audit.fingerprint import Seal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, State, VoteKind, VoteState
 from bot.confirmation.seals import terms_stand, vote_stands
-from bot.confirmation.stored_json import delivery_from_json, delivery_to_json, row_from_json, row_to_json
+from bot.confirmation.stored_json import VERSION, delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Approver
 from bot.policy.model import Policy
 from bot.policy.versioned import NewerVersion, Unreadable
