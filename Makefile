@@ -36,7 +36,7 @@ test: dev
 	@$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-slow: dev
-	@$(BIN)/pytest -m slow --timeout 400 --timeout-method thread --session-timeout 3000 --durations 15 -n 2 --dist loadfile
+	@$(BIN)/pytest -m slow --timeout 400 --timeout-method thread --durations 15 -n 2 --dist loadfile
 
 bench: dev
 	@$(BIN)/python -m bench.approvals
