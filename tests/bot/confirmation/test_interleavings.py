@@ -282,4 +282,4 @@ class Confirming(RuleBasedStateMachine):
 
 
 TestConfirming = Confirming.TestCase
-TestConfirming.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
+TestConfirming.settings = settings(max_examples=2 * settings().max_examples, stateful_step_count=50)
