@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from blocks import words
 from blocks.content import TOOL_IN_TITLE, WHOLE, Room
-from blocks.rich import Box, Group, Line, Piece, Quote, Say, Span, User, When, code, line, listed, name, say
+from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, line, listed, name, say
 from blocks.text import plain, seen
 from blocks.values import quick, shown
 from blocks.view import (
@@ -41,7 +41,7 @@ def heading(view: CardView) -> str:
 def _title(view: CardView) -> str:
     if view.face is Face.WAITING and view.attempt > 1:
         return words.TITLE_AGAIN
-    if view.face is Face.APPROVED and Paused() in view.notices:
+    if view.face is Face.APPROVED and any(isinstance(notice, Paused) for notice in view.notices):
         return words.TITLE_PAUSED
     if view.face is Face.SETTLED and view.happened is None:
         return words.TITLE_NOBODY_KNOWS
@@ -256,8 +256,11 @@ def _valued(argument: Argument) -> Span:
 
 def _notice(notice: Notice) -> Line:
     match notice:
-        case Paused():
+        case Paused(None, _):
             return line(words.PAUSED)
+        case Paused(by, reason):
+            why = (Say(words.BECAUSE), Prose(reason)) if reason else ()
+            return line(words.PAUSED_BY, who=User(by or ""), why=why)
         case Unreachable(until):
             return line(words.UNREACHABLE, when=When(until))
         case Parked():

@@ -116,6 +116,8 @@ def _template(step: StepView) -> str:
             return words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"])
         case StepKind.VOTE_FELL if step.why is not None:
             return words.TOLD_VOTE_FELL_WHY
+        case StepKind.REAPPLIED if step.who is not None:
+            return words.TOLD_REAPPLIED_BY
         case StepKind.WITHDRAWN if step.who is None:
             return words.TOLD_REMOVED
         case StepKind.GRANT_REVOKED if step.who is None and step.people:

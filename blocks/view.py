@@ -117,7 +117,10 @@ class GrantOffer:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """Runs are stopped by `adk-confirm pause`."""
+    """Runs are stopped by `adk-confirm pause`: by whom, and why. `reason` is supplied."""
+
+    by: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

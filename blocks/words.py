@@ -115,6 +115,8 @@ NOBODY_KNOWS = "Nobody said whether it took effect. The agent has been told that
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
+BECAUSE = ": "
 UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
 PARKED = "🛑 It failed too often, so we stopped trying. An operator has to look."
 NOT_SEALED = (
@@ -265,7 +267,8 @@ TOLD_EDITED = "✏️ {who} edited {tool}. This is revision {revision}; earlier 
 TOLD_VOTE_REFUSED = "✋ The word of {who} on {tool} did not count: {why}."
 TOLD_VOTE_FELL = "↘️ The approval of {tool} by {who} no longer counts."
 TOLD_VOTE_FELL_WHY = "↘️ The approval of {tool} by {who} no longer counts: {why}."
-TOLD_REAPPLIED = "📋 The policy changed, and {tool} now stands under it."
+TOLD_REAPPLIED = "📋 The policy changed, and {tool} is now under the new one."
+TOLD_REAPPLIED_BY = "📋 {who} put {tool} under the policy as it is in the file now."
 TOLD_APPROVED = "👍 {tool} is approved by {people}."
 TOLD_DENIED = "🚫 {who} denied {tool}."
 TOLD_EXPIRED = "⌛ {tool} has expired with {votes}. It did not run."
@@ -313,8 +316,8 @@ TOLD_GRANT_GIVER_LOST = (
     "🔒 Grant {grant} for {tool} ended: {people} could not approve such a call any more ({why}). Calls ask again."
 )
 TOLD_GRANT_REVOKED = "🔒 {who} revoked grant {grant} for {tool}. Calls ask again."
-TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
-TOLD_RESUMED = "▶️ Runs are resumed."
+TOLD_PAUSED = "⏸️ {who} paused runs. Approved calls start once they are resumed."
+TOLD_RESUMED = "▶️ {who} resumed runs."
 THE_POLICY = "the policy"
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."

@@ -38,7 +38,7 @@ from bot.inbound.http import make_site
 from bot.inbound.lifecycle import Lifecycle
 from bot.leasing.backpressure import Precedence
 from bot.operations.control import serve_control
-from bot.operations.operate import operator_handlers
+from bot.operations.operate import Desk, operator_handlers
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Limits
 from bot.slack.outbound.client import Sender
@@ -187,7 +187,7 @@ async def _doors_opened(
     stack: AsyncExitStack, stop: Stop, readiness: Readiness, settings: Settings, parts: _Parts, app: AsyncApp
 ) -> str:
     """Where HTTP is answered from here on. Operators come in by a socket of their own."""
-    operators = operator_handlers(parts.database, parts.rules, parts.directory, parts.reloading)
+    operators = operator_handlers(Desk(parts.database, parts.rules, parts.directory, parts.reloading))
     await stack.enter_async_context(serve_control(socket_path(settings.store_url), operators))
     secret = settings.environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)

@@ -1,20 +1,21 @@
-"""The command `adk-confirm`. Each subcommand is a module of `bot.commands`, loaded when it is called.
+"""The command line `adk-confirm`. Each command is imported when it is called, so that `--help` is quick.
 
-A command's module has `configure(parser)`, which adds its arguments, and `run(args)`, which returns the exit code.
-What it raises as a `ConfirmError` is told in one sentence, with exit code 2.
+A command is a function of its own name in a module of `bot.commands`; it returns the exit code. What it raises as a
+`ConfirmError` is printed as one sentence, with exit code 2; after `--json` as `{"error": "…"}`.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
+import json
 import os
 import sys
-from collections.abc import Sequence
-from importlib import metadata
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple
+
+import click
 
 PROGRAM = "adk-confirm"
 OURS = Path(__file__).resolve().parent.parent
@@ -27,68 +28,116 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
-    "demo": Entry("bot.commands.demo", "try it all in a local workspace: no Slack, no API key, no database"),
-    "serve": Entry("bot.commands.serve", "run the Slack app in front of your agent"),
-    "check": Entry("bot.commands.check", "whether all that serve needs is there, and how to mend what is not"),
-    "manifest": Entry("bot.commands.manifest", "the Slack app's manifest, to paste"),
-    "api": Entry("bot.commands.api", "serve agents over ADK's HTTP API"),
-    "pending": Entry("bot.commands.pending", "what waits, since when, for whom, until when"),
-    "audit": Entry("bot.commands.audit", "the ledger: export, show, verify, purge"),
-    "explain": Entry("bot.commands.explain", "which policy a call would fall under, and who may decide"),
-    "reapply": Entry("bot.commands.reapply", "bring what waits under the policies as the file has them now"),
-    "withdraw": Entry("bot.commands.withdraw", "take back a confirmation that waits"),
-    "revoke": Entry("bot.commands.revoke", "end a grant: calls like it ask again"),
-    "retry": Entry("bot.commands.retry", "try again what stopped being tried"),
-    "pause": Entry("bot.commands.pause", "let no call begin until you resume"),
-    "resume": Entry("bot.commands.resume", "let what was paused go on"),
+    "demo": Entry("demo", "try it in a local workspace: no Slack, no API key, no database"),
+    "init": Entry("init", "write a commented adk-confirm.toml"),
+    "manifest": Entry("manifest", "print the manifest to create the Slack app from"),
+    "check": Entry("check", "check settings, Slack, store and agent before starting"),
+    "serve": Entry("serve", "run the Slack app in front of your agent"),
+    "api": Entry("api", "serve agents over ADK's HTTP API"),
+    "explain": Entry("explain", "show which policy covers a call, and who may decide"),
+    "pending": Entry("pending", "list what waits for approval, and what failed too often"),
+    "grants": Entry("grants", "list the grants in force"),
+    "withdraw": Entry("changes", "withdraw a call that waits for approval"),
+    "revoke": Entry("changes", "end a grant, so that such calls ask again"),
+    "reapply": Entry("changes", "put waiting calls under the policies as they are in the file now"),
+    "retry": Entry("changes", "retry failed work"),
+    "pause": Entry("changes", "start no approved call until you resume"),
+    "resume": Entry("changes", "start approved calls again"),
+    "audit": Entry("audit", "read, export, verify or purge the audit"),
+    "completion": Entry("completion", "print the completion script for bash, zsh or fish"),
 }
 
 
-class Command(Protocol):
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-    def run(self, args: argparse.Namespace) -> int: ...
+class Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  (likewise)
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        _put_ours_first()
+        _refuse_foreign_packages()
+        command = getattr(importlib.import_module(f"bot.commands.{entry.module}"), cmd_name)
+        assert isinstance(command, click.Command)
+        command.short_help = entry.summary
+        command.help = command.help or f"{entry.summary[0].upper()}{entry.summary[1:]}."
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            said = f"No such command {error.command_name!r}. `{PROGRAM} --help` lists them."
+            raise click.NoSuchCommand(error.command_name, said, COMMANDS, ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  (likewise)
+        """The summaries stand here: a list of the commands imports none of them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The exit code: 0 when all went well, 2 when the command could not do it and said why."""
+def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib import metadata
+
+        try:
+            version = metadata.version(PROGRAM)
+        except metadata.PackageNotFoundError:
+            version = "(not installed)"
+        click.echo(f"{PROGRAM} {version}")
+        ctx.exit()
+
+
+@click.group(
+    cls=Commands,
+    subcommand_metavar="COMMAND [OPTIONS]",
+    options_metavar="",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=f"{PROGRAM} COMMAND --help says more about one of them.",
+)
+@click.option("-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show it.")
+def commands() -> None:
+    """Approve, deny or edit the tool calls of ADK agents from Slack; each runs exactly once."""
+
+
+def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = None) -> int:
+    """The exit code: 0 for success, 1 where a check found something, 2 where the command could not be done.
+
+    `clock` replaces the time of day, for tests.
+    """
     given = list(sys.argv[1:] if argv is None else argv)
-    if not given or given[0] in ("-h", "--help", "help"):
-        print(_help())
-        return 0 if given else 2
-    if given[0] in ("-V", "--version"):
-        print(f"{PROGRAM} {_version()}")
-        return 0
-    name, *rest = given
-    if name not in COMMANDS:
-        return _refused(PROGRAM, f"there is no command {name!r}; there are: {', '.join(COMMANDS)}.")
-    _put_ours_first()
-    for package in PACKAGES:
-        if (foreign := _foreign(package)) is not None:
-            return _refused(
-                PROGRAM,
-                f"{foreign} was found as the package {package!r}, which is also the name of one of {PROGRAM}'s own: "
-                "rename yours, or take its directory out of PYTHONPATH.",
-            )
-    return _perform(name, rest)
-
-
-def _perform(name: str, rest: Sequence[str]) -> int:
-    from runtime.errors import ConfirmError
-
-    entry = COMMANDS[name]
-    parser = argparse.ArgumentParser(
-        prog=f"{PROGRAM} {name}", description=f"{entry.summary[0].upper()}{entry.summary[1:]}."
-    )
+    if given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
+    program = " ".join((PROGRAM, *given[:1])) if given[:1] and given[0] in COMMANDS else PROGRAM
     try:
-        command = cast("Command", importlib.import_module(entry.module))
-        command.configure(parser)
-        return command.run(parser.parse_args(rest))
-    except ConfirmError as error:
-        return _refused(parser.prog, str(error))
-    except KeyboardInterrupt:
+        code = commands.main(given, prog_name=PROGRAM, standalone_mode=False, obj=clock)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        return _refused(context.command_path if context is not None else program, error.format_message(), given)
+    except click.Abort:
         return 130
-    except SystemExit as stop:  # argparse has said what is wrong with the arguments, or was asked for help
-        return stop.code if isinstance(stop.code, int) else 2
+    except Exception as error:
+        # The exceptions of the project are loaded with the command that raises them.
+        from runtime.errors import ConfirmError
+
+        if not isinstance(error, ConfirmError):
+            raise
+        return _refused(program, str(error), given)
+    return code if isinstance(code, int) else 0
+
+
+def _refused(program: str, sentence: str, given: Iterable[str]) -> int:
+    if "--json" in given:
+        print(json.dumps({"error": sentence}))
+    else:
+        print(f"{program}: {sentence}", file=sys.stderr)
+    return 2
 
 
 def _put_ours_first() -> None:
@@ -96,6 +145,15 @@ def _put_ours_first() -> None:
     ours = str(OURS)
     here = os.getcwd()
     sys.path[:] = [ours, *(path for path in sys.path if path not in (ours, "", here)), here]
+
+
+def _refuse_foreign_packages() -> None:
+    for package in PACKAGES:
+        if (foreign := _foreign(package)) is not None:
+            raise click.ClickException(
+                f"{foreign} was found as the package {package!r}, which is also the name of one of {PROGRAM}'s own. "
+                "Rename yours, or take its directory out of PYTHONPATH."
+            )
 
 
 def _foreign(package: str) -> str | None:
@@ -106,29 +164,6 @@ def _foreign(package: str) -> str | None:
     if places and all(OURS in Path(place).resolve().parents for place in places):
         return None
     return places[0] if places else "something else"
-
-
-def _refused(program: str, sentence: str) -> int:
-    print(f"{program}: {sentence}", file=sys.stderr)
-    return 2
-
-
-def _help() -> str:
-    width = max(len(name) for name in COMMANDS)
-    listed = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
-    return (
-        f"usage: {PROGRAM} COMMAND [options]\n\n"
-        "Approve, deny or edit the tool calls of ADK agents from Slack; each runs exactly once.\n\n"
-        f"commands:\n{listed}\n\n"
-        f"{PROGRAM} COMMAND --help says more about one of them."
-    )
-
-
-def _version() -> str:
-    try:
-        return metadata.version(PROGRAM)
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def written(text: str) -> dict[str, list[str]]:
 
 def test_no_key_is_missing_and_none_is_made_up() -> None:
     tables: dict[str, type[BaseModel]] = {
-        name: table for name, table in settings._TABLES.items() if isinstance(table, type)
+        name: table for name, table in settings.TABLES.items() if isinstance(table, type)
     }
     assert {name: set(keys) for name, keys in written(TEXT).items()} == {
         name: set(table.model_fields) for name, table in tables.items()

@@ -71,6 +71,7 @@ class LineKind(StrEnum):
     UNINSTALLED = "uninstalled"
     PAUSED = "paused"
     RESUMED = "resumed"
+    RETRIED = "retried"  # what had failed too often, by an operator
     PURGED = "purged"
     CHECKPOINT = "checkpoint"
 

@@ -251,6 +251,8 @@ def _reason(row: Confirmation, redactor: Redactor) -> str | None:
     if _is(row, OutcomeKind.REFUSED):
         return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
+    if row.state is State.WITHDRAWN:
+        said = next((vote.reason for vote in row.standing(VoteKind.WITHDRAW)), None)
     return redactor.mask_text(said) if said else None
 
 

@@ -20,7 +20,10 @@ from runtime.jsontypes import Json, JsonObject
 
 _TOLD = {kind.value: kind for kind in StepKind}
 _RESULTS = (StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.ALTERED)
-_SENTENCES = (StepKind.CALL_REFUSED, StepKind.REAPPLIED)
+_SENTENCES = (
+    *(StepKind.CALL_REFUSED, StepKind.REAPPLIED),
+    *(StepKind.WITHDRAWN, StepKind.GRANT_REVOKED, StepKind.PAUSED, StepKind.RESUMED),
+)
 
 
 def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
@@ -80,8 +83,9 @@ def _standing(told: StepKind, row: Confirmation | None) -> int | None:
 
 
 def _said(told: StepKind, content: JsonObject) -> str | None:
-    """Why a call was refused to the agent at once, or why nobody is left who could decide."""
-    return text(content.get("text")) or None if told in _SENTENCES else None
+    """Why a call was refused without asking anybody, why nobody is left to decide, or the operator's own reason."""
+    own = text(content.get("reason")) if told is StepKind.REAPPLIED else ""
+    return "\n".join(filter(None, (text(content.get("text")), own))) or None if told in _SENTENCES else None
 
 
 def _text(told: StepKind, content: JsonObject, row: Confirmation | None) -> str | None:

@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from typing import Literal
 
-from bot.commands.common import port_number
-from runtime.rest.guard import TOKEN_VARIABLE, Guard
-from runtime.rest.serve import Serving, serve_until_stopped
-from runtime.target import load_agent
+import click
+
+from bot.commands.common import PORT
 
 DEFAULT_STORE = "sqlite:///adk-confirm.db"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--agent",
-        dest="agents",
-        action="append",
-        required=True,
-        metavar="MODULE:NAME",
-        help="an agent to serve, e.g. examples.oncall:agent; may be repeated",
-    )
-    parser.add_argument("--host", default="127.0.0.1", help=f"other machines reach it only with {TOKEN_VARIABLE} set")
-    parser.add_argument("--port", type=port_number, default=8000, help="default: %(default)s; 0 takes a free one")
-    parser.add_argument("--store", default=DEFAULT_STORE, metavar="URL", help="default: %(default)s")
-    parser.add_argument(
-        "--dialect", choices=("call", "response"), default="call", help="how requests are spoken; default: %(default)s"
-    )
-    parser.add_argument(
-        "--shared-state",
-        action="store_true",
-        help="clients may write app: state although a bot on the same store uses it in Slack",
-    )
-    parser.add_argument(
-        "--allow-origin",
-        dest="origins",
-        action="append",
-        default=[],
-        metavar="ORIGIN",
-        help="a page that may use the API from a browser, e.g. http://localhost:4200; may be repeated",
-    )
+@click.command()
+@click.option("--agent", "agents", multiple=True, required=True, metavar="MODULE:NAME", help="An agent; repeatable.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Other machines need ADK_CONFIRM_API_TOKEN set.")
+@click.option("--port", type=PORT, default=8000, show_default=True, help="0 takes a free one.")
+@click.option("--store", default=DEFAULT_STORE, metavar="URL", show_default=True, help="Where sessions are kept.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["call", "response"]),
+    default="call",
+    show_default=True,
+    help="How requests for confirmation look: as a call, or as a response.",
+)
+@click.option(
+    "--shared-state", is_flag=True, help="Clients may write app: state that a bot on this store uses in Slack."
+)
+@click.option(
+    "--allow-origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A page that may use the API from a browser, such as http://localhost:4200; repeatable.",
+)
+def api(
+    agents: tuple[str, ...],
+    host: str,
+    port: int,
+    store: str,
+    dialect: Literal["call", "response"],
+    shared_state: bool,
+    origins: tuple[str, ...],
+) -> int:
+    """Serve agents over ADK's HTTP API, such as --agent examples.oncall:agent."""
+    from runtime.rest.guard import TOKEN_VARIABLE, Guard
+    from runtime.rest.serve import Serving, serve_until_stopped
+    from runtime.target import load_agent
 
-
-def run(args: argparse.Namespace) -> int:
-    guard = Guard.of(args.host, os.environ.get(TOKEN_VARIABLE), args.origins)
-    agents = [load_agent(target) for target in args.agents]
-    return serve_until_stopped(Serving(agents, guard, args.port, args.store, args.dialect, args.shared_state))
+    guard = Guard.of(host, os.environ.get(TOKEN_VARIABLE), origins)
+    loaded = [load_agent(target) for target in agents]
+    return serve_until_stopped(Serving(loaded, guard, port, store, dialect, shared_state))

@@ -1,90 +1,85 @@
-"""`adk-confirm audit`: the ledger exported, one story shown, all of it verified, what is old purged."""
+"""`adk-confirm audit`: export the ledger, show one confirmation or session, verify all of it, purge what is old."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
-from blocks.text import visible
-from bot.audit.checkpoints import Anchor
-from bot.audit.ledger import LedgerKeys, stamp
-from bot.audit.verification import Report
+import click
+
 from bot.commands import words
-from bot.commands.common import add_config, now, settings_of, standard_output, tell, tell_all
-from bot.config.settings import Settings
-from bot.confirmation.words import verified
-from bot.operations.audit_export import csv_header, csv_row, jsonl_row
-from bot.operations.operate import operate, purge_command, reading, secret_of
-from bot.operations.operator_times import EXAMPLES, begins, ends
-from bot.store.audit_log import Story, Wanted, find_chain, pages, read_story
-from bot.store.audit_verify import verify_ledger
-from bot.store.purge import Purged, plan
-from runtime.errors import Invalid, StoreError
-from runtime.jsontypes import JsonObject
-from runtime.store.database import Database
+from bot.commands.common import Call, options, standard_output, tell, tell_all
+
+if TYPE_CHECKING:
+    from bot.audit.checkpoints import Anchor
+    from bot.audit.verification import Report
+    from bot.store.audit_log import Wanted
+    from runtime.store.database import Database
+
+_EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
-    what = parser.add_subparsers(dest="what", required=True, metavar="export | show | verify | purge")
-    _configure_export(what.add_parser("export", help="the ledger's lines, for other programs"))
-    show = what.add_parser("show", help="the whole story of one confirmation or session")
-    show.add_argument("id", metavar="ID", help="a confirmation (the beginning of its id will do) or a session")
-    verify = what.add_parser("verify", help="whether anything was changed; exit code 1 when it was")
-    verify.add_argument(
-        "--anchor", metavar="FILE", help="the checkpoint lines kept outside the store, - for standard input"
-    )
-    purge = what.add_parser("purge", help="forget contents; the chains still verify")
-    purge.add_argument("--before", required=True, metavar="DATE", help=f"what ended before it goes: {EXAMPLES}")
-    purge.add_argument("--dry-run", action="store_true", help="say what would go, and change nothing")
-    for subparser, command in ((what.choices["export"], _export), (show, _show), (verify, _verify), (purge, _purge)):
-        add_config(subparser, again=True)
-        subparser.set_defaults(command=command)
-
-
-def _configure_export(export: argparse.ArgumentParser) -> None:
-    export.add_argument("--since", metavar="DATE", help=f"lines from then on: {EXAMPLES}")
-    export.add_argument("--until", metavar="DATE", help="lines up to then; a day is meant to its end")
-    export.add_argument("--tool", metavar="NAME", help="lines about one tool; shell patterns such as 'deploy*' will do")
-    export.add_argument("--session", metavar="ID", help="lines of one session, or of the system")
-    export.add_argument("--format", choices=("jsonl", "csv"), default="jsonl", help="default: %(default)s")
-    export.add_argument("--output", type=Path, metavar="FILE", help="default: standard output")
-
-
-def run(args: argparse.Namespace) -> int:
-    command: Callable[[argparse.Namespace, Settings], int] = args.command
-    return command(args, settings_of(args))
+@click.group(no_args_is_help=True)
+def audit() -> None:
+    """Read, export, verify or purge the audit: the append-only ledger of everything that happened."""
 
 
 # Export
 
 
-def _export(args: argparse.Namespace, settings: Settings) -> int:
-    at = now()
+@audit.command()
+@click.option("--since", metavar="DATE", help=f"Lines from then on: {_EXAMPLES}.")
+@click.option("--until", metavar="DATE", help="Lines before then; of a day, to its end.")
+@click.option(
+    "--tool", metavar="NAME", help="Lines about one tool, or about those that match a pattern such as 'deploy*'."
+)
+@click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@options()
+def export(
+    call: Call,
+    since: str | None,
+    until: str | None,
+    tool: str | None,
+    session: str | None,
+    form: Literal["jsonl", "csv"],
+    output: Path | None,
+) -> int:
+    """Export the ledger's lines for other programs."""
+    from bot.operations.operator_times import begins, ends
+    from bot.store.audit_log import Wanted
+
+    at = call.now()
     wanted = Wanted(
-        since=begins(args.since, "--since", at) if args.since else None,
-        until=ends(args.until, "--until", at) if args.until else None,
-        tool=args.tool,
+        since=begins(since, "--since", at) if since else None,
+        until=ends(until, "--until", at) if until else None,
+        tool=tool,
     )
-    with _writing(args.output) as out:
-        count = asyncio.run(_write(settings, wanted, args.session, args.format, out))
-    if args.output is not None:
-        tell(words.EXPORTED.format(count=count, path=args.output))
+    with _writing(output) as out:
+        count = asyncio.run(_write(call, wanted, session, form, out))
+    given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
+    if count == 0:
+        filters = " ".join(f"{name} {value}" for name, value in given.items() if value)
+        click.echo(words.NO_LINES.format(filters=f" {filters}" if filters else ""), err=True)
+    elif output is not None:
+        tell(words.EXPORTED.format(count=count, path=output))
     return 0
 
 
-async def _write(settings: Settings, wanted: Wanted, session: str | None, form: str, out: TextIO) -> int:
-    """Page by page: however long the ledger is, one page of it is in memory."""
+async def _write(call: Call, wanted: Wanted, session: str | None, form: str, out: TextIO) -> int:
+    """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
+    from dataclasses import replace
+
+    from bot.store.audit_log import find_chain
+
     count = 0
-    async with reading(settings.store_url) as database:
+    async with call.reading() as database:
         if session is not None:
             wanted = replace(wanted, chain=await database.read(find_chain, session))
         async for rows in _rows(database, wanted, form):
@@ -95,6 +90,9 @@ async def _write(settings: Settings, wanted: Wanted, session: str | None, form: 
 
 
 async def _rows(database: Database, wanted: Wanted, form: str) -> AsyncIterator[list[str]]:
+    from bot.operations.audit_export import csv_header, csv_row, jsonl_row
+    from bot.store.audit_log import pages
+
     if form == "csv":
         yield [csv_header()]
     async for page in pages(database, wanted):
@@ -103,7 +101,10 @@ async def _rows(database: Database, wanted: Wanted, form: str) -> AsyncIterator[
 
 @contextmanager
 def _writing(path: Path | None) -> Iterator[TextIO]:
-    """A file is there when all of it is written, readable by its owner alone; half an export is never taken for one."""
+    """The file appears when all of it is written, readable by its owner alone, so that nobody takes half an export
+    for a whole one."""
+    from runtime.errors import StoreError
+
     if path is None:
         yield standard_output()
         return
@@ -124,36 +125,55 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 # Show
 
 
-def _show(args: argparse.Namespace, settings: Settings) -> int:
-    from bot.operations.audit_text import story_text  # what draws messages takes a while to load
+@audit.command()
+@click.argument("id")
+@options()
+def show(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+    """Show everything that happened to one confirmation, or in one session.
 
-    tell(*story_text(asyncio.run(_read(settings, args.id))))
+    ID is a confirmation's, or the beginning of it, or a session's.
+    """
+    from bot.operations.audit_text import story_text
+    from bot.store.audit_log import read_story
+
+    async def read() -> list[str]:
+        async with call.reading() as database:
+            return list(story_text(await database.read(read_story, id)))
+
+    tell(*asyncio.run(read()))
     return 0
-
-
-async def _read(settings: Settings, name: str) -> Story:
-    async with reading(settings.store_url) as database:
-        return await database.read(read_story, name)
 
 
 # Verify
 
 
-def _verify(args: argparse.Namespace, settings: Settings) -> int:
-    """1: something is not as it was written."""
-    keys = LedgerKeys(secret_of(settings))
-    anchor = _anchor(args.anchor) if args.anchor else None
-    report = asyncio.run(_look(settings, keys, anchor))
+@audit.command()
+@click.option("--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input.")
+@options()
+def verify(call: Call, anchor: str | None) -> int:
+    """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
+    from blocks.text import visible
+    from bot.audit.ledger import LedgerKeys
+    from bot.confirmation.words import verified
+    from bot.operations.operate import secret_of
+    from bot.store.audit_verify import verify_ledger
+
+    keys = LedgerKeys(secret_of(call.settings))
+    known = _anchor(anchor) if anchor else None
+
+    async def look() -> Report:
+        async with call.reading() as database:
+            return await database.read(verify_ledger, keys, known)
+
+    report = asyncio.run(look())
     tell(visible(verified(report)))
     return 0 if report.broken is None else 1
 
 
-async def _look(settings: Settings, keys: LedgerKeys, anchor: Anchor | None) -> Report:
-    async with reading(settings.store_url) as database:
-        return await database.read(verify_ledger, keys, anchor)
-
-
 def _anchor(name: str) -> Anchor:
+    from bot.audit.checkpoints import Anchor
+    from runtime.errors import Invalid
+
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -165,22 +185,26 @@ def _anchor(name: str) -> Anchor:
 # Purge
 
 
-def _purge(args: argparse.Namespace, settings: Settings) -> int:
-    before, at = begins(args.before, "--before", now()), now()
-    if before > at:
-        raise Invalid(words.FUTURE.format(text=args.before))
-    gone = asyncio.run(_plan(settings, before) if args.dry_run else _forget(settings, before))
-    tell(*words.purged(gone, before, dry_run=args.dry_run))
+@audit.command()
+@click.option("--before", required=True, metavar="DATE", help=f"Purge what ended before then: {_EXAMPLES}.")
+@click.option("--dry-run", is_flag=True, help="Show what would be purged, and change nothing.")
+@options()
+def purge(call: Call, before: str, dry_run: bool) -> int:
+    """Delete contents of what ended long ago. The ledger still verifies."""
+    from bot.audit.ledger import stamp
+    from bot.operations.operator_times import begins
+    from bot.store.purge import Purged, plan
+    from runtime.errors import Invalid
+
+    at = call.now()
+    until = begins(before, "--before", at)
+    if until > at:
+        raise Invalid(words.FUTURE.format(text=before))
+
+    async def look() -> Purged:
+        async with call.reading() as database:
+            return await plan(database, until)
+
+    purged = asyncio.run(look()) if dry_run else Purged.from_json(call.operate("purge", before=stamp(until)))
+    tell(*words.purged(purged, until, dry_run=dry_run))
     return 0
-
-
-async def _plan(settings: Settings, before: datetime) -> Purged:
-    async with reading(settings.store_url) as database:
-        return await plan(database, before)
-
-
-async def _forget(settings: Settings, before: datetime) -> Purged:
-    async def here(database: Database) -> JsonObject:
-        return await purge_command(database, before)
-
-    return Purged.from_json(await operate(settings, "purge", {"before": stamp(before)}, here))

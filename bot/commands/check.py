@@ -1,23 +1,27 @@
-"""`adk-confirm check`: whether everything that `serve` needs is there, and how to mend what is not."""
+"""`adk-confirm check`: is everything there that `serve` needs, and how to fix what is not."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 
-from bot.commands.common import add_config, settings_of, tell
-from bot.config.settings import serving_problems
-from bot.operations.check import check_all
-from bot.operations.check_slack import Finding
+import click
+
+from bot.commands.common import Call, options, tell
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_config(parser)
+@click.command()
+@options()
+def check(call: Call) -> int:
+    """Check settings, Slack, store and agent before starting.
 
+    It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
+    """
+    from bot.config.settings import serving_problems
+    from bot.operations.check import check_all
+    from bot.operations.check_slack import Finding
 
-def run(args: argparse.Namespace) -> int:
-    settings = settings_of(args)
+    settings = call.settings
     findings = [Finding("settings", ok=False, said=str(p)) for p in serving_problems(settings, os.environ)]
     findings += [Finding("settings", ok=True, said=f"warning: {warning}") for warning in settings.warnings]
     findings += asyncio.run(check_all(settings))

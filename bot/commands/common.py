@@ -1,50 +1,157 @@
-"""What the operator's commands share: the settings they read, and how they say things."""
+"""What the commands share: the options that several of them have, and how they print.
+
+    @click.command()
+    @options(json=True)
+    def pending(call: Call) -> int: ...
+
+Modules of commands import at their top only what `--help` needs. The rest is imported inside the functions, because it
+takes half a second to load.
+"""
 
 from __future__ import annotations
 
-import argparse
+import asyncio
+import getpass
 import io
+import json as json_module
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, Any, Concatenate, TextIO, TypeVar
 
-from bot.config.settings import DEFAULT_FILE, Settings, load_settings
+import click
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from bot.config.settings import Settings
+    from runtime.jsontypes import JsonObject
+    from runtime.store.database import Database
+
+DEFAULT_FILE = "adk-confirm.toml"
+PORT = click.IntRange(0, 65535)
+FILE = click.Path(path_type=Path)
+
+R = TypeVar("R")
 
 
-def add_config(parser: argparse.ArgumentParser, *, again: bool = False) -> None:
-    """`again`: of a subcommand, which says nothing where its command has said which file."""
-    default = argparse.SUPPRESS if again else Path(DEFAULT_FILE)
-    parser.add_argument("--config", type=Path, default=default, metavar="FILE", help=f"default: {DEFAULT_FILE} here")
+@dataclass
+class Call:
+    """One call of a command: its common options, and what they lead to."""
+
+    config: Path
+    json: bool = False
+    by: str | None = None
+    reason: str | None = None
+    clock: Callable[[], float] | None = None
+
+    @cached_property
+    def settings(self) -> Settings:
+        from bot.config.settings import load_settings
+
+        return load_settings(self.config, os.environ)
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) if self.clock is None else datetime.fromtimestamp(self.clock(), UTC)
+
+    def reading(self) -> AbstractAsyncContextManager[Database]:
+        """The store, read-only."""
+        from bot.operations.operate import reading
+
+        return reading(self.settings.store_url, self.clock)
+
+    def operate(self, operation: str, *, read_only: bool = False, **arguments: Any) -> JsonObject:
+        """Has the operation done, under the operator's name."""
+        from bot.operations.operate import operate
+
+        named: JsonObject = {**arguments, "by": self.by, "reason": self.reason}
+        work = operate(self.settings, operation, named, read_only=read_only, clock=self.clock)
+        return asyncio.run(work)
+
+    def tell(self, done: JsonObject, *lines: str) -> None:
+        """For programs the whole result, for people these lines."""
+        tell(json_module.dumps(done, indent=2)) if self.json else tell(*lines)
 
 
-def port_number(text: str) -> int:
-    """An argument's type."""
+def options(
+    *, json: bool = False, changes: bool = False
+) -> Callable[[Callable[Concatenate[Call, ...], R]], Callable[..., R]]:
+    """Gives a command `--config`, and a `Call` as its first argument.
+
+    `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well.
+    """
+
+    def add(run: Callable[Concatenate[Call, ...], R]) -> Callable[..., R]:
+        @wraps(run)
+        def called(
+            config: Path,
+            json: bool = False,
+            by: str | None = None,
+            reason: str | None = None,
+            **own: Any,
+        ) -> R:
+            clock = click.get_current_context().find_root().obj
+            return run(Call(config, json, by, reason, clock), **own)
+
+        added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
+        if json or changes:
+            added.append(click.option("--json", is_flag=True, help="Print one JSON object, for programs."))
+        if changes:
+            added.append(click.option("--reason", metavar="TEXT", help="Why: cards, threads and the audit show it."))
+            name = "Your name, which cards, threads and the audit show. Default: your account's."
+            added.append(click.option("--as", "by", metavar="NAME", default=account, callback=_named, help=name))
+        wrapped: Callable[..., R] = called
+        for option in added:
+            wrapped = option(wrapped)
+        return wrapped
+
+    return add
+
+
+def account() -> str | None:
+    """The name of the account that runs the command; through sudo, of the person who does."""
     try:
-        port = int(text)
-    except ValueError:
-        port = -1
-    if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: give a number from 0 to 65535")
-    return port
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a container without an entry for its user
+        return None
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
-    return load_settings(args.config, os.environ)
+def _named(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is None:
+        return None
+    from bot.policy.approvers import operator
+
+    try:
+        operator(name)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+    return name
 
 
-def now() -> datetime:
-    return datetime.now(UTC)
+# Printing
 
 
 def tell(*lines: str) -> None:
     tell_all([f"{line}\n" for line in lines], standard_output())
 
 
+def paint(text: str, colour: str) -> str:
+    """In colour, where a person looks at a terminal."""
+    return click.style(text, fg=colour) if _coloured() else text
+
+
+def _coloured() -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return sys.stdout.isatty()
+
+
 def standard_output() -> TextIO:
-    """In a terminal that lacks a letter, the letter is spelled; nothing fails for it."""
+    """A letter that the terminal lacks is spelled as an escape, and nothing fails for it."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return sys.stdout

@@ -1,8 +1,7 @@
-"""`adk-confirm demo`: the whole story in a local workspace, with no Slack, no API key and no database."""
+"""`adk-confirm demo`: a local workspace to try everything in, with no Slack, no API key and no database."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
 import os
@@ -13,38 +12,45 @@ import threading
 import webbrowser
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
 
 from bot.commands import words
-from bot.commands.common import port_number
-from bot.demo.stage import PORT, Demo, staged
+from bot.commands.common import PORT
 from runtime.errors import ConfirmError
-from runtime.rest.listening import CannotServe
+
+if TYPE_CHECKING:
+    from bot.demo.stage import Demo
+
+DEMO_PORT = 3030
 
 
 class DemoFailed(ConfirmError):
     """The demo, or its walk through one confirmation, did not come to its end."""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--port", type=port_number, default=PORT, help="where the page is; default: %(default)s; 0 takes a free one"
-    )
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
-    parser.add_argument("--check", action="store_true", help="walk one confirmation without a browser, and end")
+@click.command()
+@click.option("--port", type=PORT, default=DEMO_PORT, show_default=True, help="The page's port; 0 takes a free one.")
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option("--check", is_flag=True, help="Walk through one confirmation without a browser, and end.")
+def demo(port: int, no_browser: bool, check: bool) -> int:
+    """Try everything in a local workspace in your browser: no Slack, no API key, no database."""
+    from runtime.rest.listening import CannotServe
 
-
-def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("bot.sandbox.page.page").setLevel(logging.ERROR)  # its warning stands in what we print
-    if args.check:
+    if check:
         return asyncio.run(_check())
     try:
-        return asyncio.run(_show(args.port, browser=not args.no_browser))
+        return asyncio.run(_show(port, browser=not no_browser))
     except CannotServe as error:
-        raise DemoFailed(words.DEMO_ELSEWHERE.format(why=error, port=args.port + 1)) from error
+        raise DemoFailed(words.DEMO_ELSEWHERE.format(why=error, port=port + 1)) from error
 
 
 async def _show(port: int, *, browser: bool) -> int:
+    from bot.demo.stage import staged
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -72,6 +78,8 @@ def has_screen(environment: Mapping[str, str], platform: str) -> bool:
 
 async def _check() -> int:
     """Ask, be refused, approve twice, run, and read it in the thread."""
+    from bot.demo.stage import staged
+
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "tools.log"
         os.environ["ADK_CONFIRM_DEMO_LOG"] = str(log)

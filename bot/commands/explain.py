@@ -1,47 +1,51 @@
-"""`adk-confirm explain`: which policy a call would fall under, and what that means. Nothing is asked of anybody."""
+"""`adk-confirm explain`: which policy covers a call, and what that means. Nobody is asked anything."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
-from blocks.text import visible
+import click
+
 from bot.commands import words
-from bot.commands.common import add_config, settings_of, tell
-from bot.confirmation.exact_json import check_json
-from bot.operations.explain import explain
-from bot.policy.model import CallFacts
-from runtime.errors import Invalid
-from runtime.jsontypes import JsonObject
+from bot.commands.common import Call, options, tell
+
+if TYPE_CHECKING:
+    from runtime.jsontypes import JsonObject
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--tool", required=True, metavar="NAME", help="the tool that would be called")
-    parser.add_argument("--args", default="{}", metavar="JSON", help="its arguments; default: none")
-    parser.add_argument("--team", default="", metavar="ID", help="the workspace, for policies that name one")
-    parser.add_argument("--asker", default="", metavar="ID", help="the Slack user who asks the agent for it")
-    parser.add_argument("--channel", default="", metavar="ID", help="the channel that the session is in")
-    parser.add_argument("--session", default="", metavar="ID", help="the session, for policies that look at it")
-    parser.add_argument("--agent", default="", metavar="NAME", help="the agent, for policies that look at it")
-    parser.add_argument("--app", default="", metavar="NAME", help="the app, for policies that look at it")
-    add_config(parser)
+@click.command()
+@click.option("--tool", required=True, metavar="NAME", help="The tool that is called.")
+@click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
+@click.option("--team", default="", metavar="ID", help="The workspace, for policies that name one.")
+@click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
+@click.option("--channel", default="", metavar="ID", help="The session's channel.")
+@click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
+@click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
+@click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
+@options()
+def explain(
+    call: Call, tool: str, given: str, team: str, asker: str, channel: str, session: str, agent: str, app: str
+) -> int:
+    """Show which policy covers a call, why none before it does, and who may decide."""
+    from blocks.text import visible
+    from bot.operations.explain import explain as explanation
+    from bot.policy.model import CallFacts
 
-
-def run(args: argparse.Namespace) -> int:
-    settings = settings_of(args)
-    call = CallFacts(
-        tool=args.tool,
-        args=_arguments(args.args),
-        session=args.session,
-        asker=args.asker,
-        team=args.team,
-        channel=args.channel,
-        agent=args.agent,
-        app=args.app,
-        enterprise=args.team if args.team.startswith("E") else None,
+    settings = call.settings
+    facts = CallFacts(
+        tool=tool,
+        args=_arguments(given),
+        session=session,
+        asker=asker,
+        team=team,
+        channel=channel,
+        agent=agent,
+        app=app,
+        enterprise=team if team.startswith("E") else None,
     )
-    tell(*map(visible, explain(settings.policies, call).lines))
+    tell(*map(visible, explanation(settings.policies, facts).lines))
     for warning in settings.warnings:
         if warning.key.startswith("policy"):
             print(f"{warning}", file=sys.stderr)
@@ -49,6 +53,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _arguments(text: str) -> JsonObject:
+    from bot.confirmation.exact_json import check_json
+    from runtime.errors import Invalid
+
     try:
         arguments = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,31 +1,31 @@
-"""`adk-confirm manifest`: the Slack app's manifest, for Socket Mode or for HTTP, reasons included."""
+"""`adk-confirm manifest`: the Slack app's manifest, for Socket Mode or for HTTP, with a reason for each scope."""
 
 from __future__ import annotations
 
-import argparse
 import re
 from importlib import resources
 from pathlib import Path
+
+import click
 
 from runtime.errors import Invalid
 
 _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--http", metavar="URL", help="where the bot is reached, e.g. https://confirm.example.com")
-    parser.add_argument("--install", metavar="URL", help="for several workspaces: where they install it, likewise")
-    parser.add_argument("--org", action="store_true", help="organisations may install it for all their workspaces")
-
-
-def run(args: argparse.Namespace) -> int:
-    print(manifest(args.http, install=args.install, org=args.org), end="")
+@click.command()
+@click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
+@click.option("--install", metavar="URL", help="For several workspaces: the address where they install the app.")
+@click.option("--org", is_flag=True, help="Organisations may install it for all their workspaces.")
+def manifest(http: str | None, install: str | None, org: bool) -> int:
+    """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
+    print(manifest_text(http, install=install, org=org), end="")
     return 0
 
 
-def manifest(url: str | None = None, *, install: str | None = None, org: bool = False) -> str:
-    """As it stands in `manifest.yml`; with a URL, for an app that Slack reaches there. `install`: where workspaces
-    that install it by themselves are sent back to; `org`: organisations may do so as well."""
+def manifest_text(url: str | None = None, *, install: str | None = None, org: bool = False) -> str:
+    """`manifest.yml`; with a URL, changed for an app that Slack reaches there. `install`: the address to which Slack
+    sends people back who install the app; `org`: organisations may install it too."""
     text = _text() if url is None else _over_http(_text(), _address(url))
     if install is not None:
         back = f"{_address(install)}/slack/oauth_redirect"
@@ -35,7 +35,7 @@ def manifest(url: str | None = None, *, install: str | None = None, org: bool = 
 
 
 def _for_organisations(text: str) -> str:
-    """With the events that only they have."""
+    """Adds the events that only organisations send."""
     where = "team_access_granted # in which of its workspaces an organisation may use it"
     text = text.replace(
         "      - tokens_revoked\n", f"      - {where}\n      - team_access_revoked\n      - tokens_revoked\n"
@@ -45,7 +45,7 @@ def _for_organisations(text: str) -> str:
 
 def _address(url: str) -> str:
     if not re.fullmatch(r"https://[^\s/]+(/\S*)?", url):
-        raise Invalid(f"{url!r} is no address that Slack can reach: write https://your.host.")
+        raise Invalid(f"{url!r} is not an address that Slack can reach. Write https://your.host.")
     return url.rstrip("/")
 
 
@@ -62,7 +62,7 @@ def _over_http(text: str, address: str) -> str:
 
 
 def _text() -> str:
-    """Beside the package in a checkout, inside it when installed."""
+    """It stands beside the package in a checkout, and inside it when installed."""
     if _CHECKOUT.is_file():
         return _CHECKOUT.read_text(encoding="utf-8")
     return resources.files("bot").joinpath("manifest.yml").read_text(encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import logging
@@ -11,28 +10,34 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from bot.app import running
-from bot.config.settings import DEFAULT_FILE, Settings, SettingsError, load_settings, serving_problems
-from bot.worker.shutdown import Mark, end_now, exit_by
-from runtime.telemetry.logs import configure as configure_logs
-from runtime.tool import end_threads
+import click
+
+from bot.commands.common import Call, options
+
+if TYPE_CHECKING:
+    from bot.config.settings import Settings
 
 STOPPED = 0
 _LAST_TOOLS = 0.2
 _TAKING_TURNS = 0.0005
-"""The store's thread gives the interpreter away with each statement and has to get it back from the event loop, up to
-Python's five milliseconds later each time: under many clicks that was most of what an ack took."""
+"""The store's thread gives the interpreter away with each statement and gets it back from the event loop, by Python's
+default up to five milliseconds later. Under many clicks that was most of the time until an ack."""
 
 log = logging.getLogger(__name__)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--config", type=Path, default=Path(DEFAULT_FILE), help="default: %(default)s here")
+@click.command()
+@options()
+def serve(call: Call) -> int:
+    """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
+    from bot.config.settings import SettingsError, serving_problems
+    from bot.worker.shutdown import end_now
+    from runtime.telemetry.logs import configure as configure_logs
+    from runtime.tool import end_threads
 
-
-def run(args: argparse.Namespace) -> int:
-    settings = load_settings(args.config, os.environ)
+    settings = call.settings
     problems = serving_problems(settings, os.environ)
     if problems:
         raise SettingsError(problems)
@@ -40,28 +45,32 @@ def run(args: argparse.Namespace) -> int:
     for warning in settings.warnings:
         log.warning("%s", warning)
     sys.setswitchinterval(_TAKING_TURNS)
-    asyncio.run(_until_stopped(settings, args.config))
+    asyncio.run(_until_stopped(settings, call.config))
     if not end_threads(patience=_LAST_TOOLS) or _threads_left():
-        end_now(STOPPED)  # a tool that is still at it; its call is on record as running
+        end_now(STOPPED)  # a tool still runs; the store has its call as running
     return STOPPED
 
 
 async def _until_stopped(settings: Settings, file: Path) -> None:
-    told = _told_to_stop()
+    from bot.app import running
+
+    stopping = _stopping()
     async with running(settings, file=file) as bot:
-        gc.freeze()  # what there is now stays: a full collection would look through all of it while people click
+        gc.freeze()  # all of this stays: a full collection would look through it while people click
         print(f"Listening at {bot.url}.", flush=True)
-        await told
-        print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
+        await stopping
+        print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
 
 
-def _told_to_stop() -> asyncio.Future[None]:
-    """Done at SIGTERM or SIGINT; from then on the process has its time to end, and a second one ends it at once.
+def _stopping() -> asyncio.Future[None]:
+    """Done at SIGTERM or SIGINT. From then on the process has a few seconds to end; a second signal ends it at once.
 
-    A handler of Python's own, not of the event loop's: it is called also while a tool blocks the loop.
+    The handler is Python's own, not the event loop's, so that it is called while a tool blocks the loop.
     """
+    from bot.worker.shutdown import Mark, end_now, exit_by
+
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[None] = loop.create_future()
+    stopping: asyncio.Future[None] = loop.create_future()
     signals = 0
 
     def stop(number: int, frame: object) -> None:  # noqa: ARG001  (what a handler is called with)
@@ -70,11 +79,11 @@ def _told_to_stop() -> asyncio.Future[None]:
         if signals > 1:
             end_now(128 + number)
         exit_by(Mark.PROCESS, STOPPED)
-        loop.call_soon_threadsafe(told.set_result, None)
+        loop.call_soon_threadsafe(stopping.set_result, None)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
-    return told
+    return stopping
 
 
 def _threads_left() -> bool:

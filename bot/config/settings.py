@@ -155,7 +155,7 @@ class _File(_Table):
     policy: tuple[Policy, ...] = ()
 
 
-_TABLES: Mapping[str, type[BaseModel]] = {
+TABLES: Mapping[str, type[BaseModel]] = {
     "agent": Agent,
     "store": Store,
     "slack": Slack,
@@ -268,5 +268,5 @@ def _checked_store(url: str | None) -> str | None:
 
 def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:
     """The keys of the table in which an error stands."""
-    table = _TABLES.get(str(loc[0])) if len(loc) > 1 else None
-    return tuple(table.model_fields if table is not None else _TABLES)
+    table = TABLES.get(str(loc[0])) if len(loc) > 1 else None
+    return tuple(table.model_fields if table is not None else TABLES)

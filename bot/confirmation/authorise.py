@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
-from bot.policy.approvers import OPERATOR, Account, Approver, ApproverKind, Members, Person, Unresolved
+from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
 from bot.policy.model import Policy, may_decide
 
 
@@ -131,9 +131,9 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
     <Reason.GUEST: 'guest account'>
     """
     if claim.act is Act.WITHDRAW:
-        own = claim.voter in (claim.asked_by, OPERATOR)
+        own = claim.voter == claim.asked_by or is_operator(claim.voter)
         return Permitted() if own else Refusal(reason=Reason.NOT_ASKER)
-    if claim.act is Act.REVOKE and claim.voter in {OPERATOR, *claim.givers}:
+    if claim.act is Act.REVOKE and (claim.voter in claim.givers or is_operator(claim.voter)):
         return Permitted()
     return (
         _account_refused(claim, facts.account)

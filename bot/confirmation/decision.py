@@ -58,7 +58,7 @@ from bot.confirmation.model import AskedCall, Confirmation, Outside, Revision, S
 from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.seals import with_decision, with_terms
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed, decided
-from bot.policy.approvers import OPERATOR, SLACK, Person
+from bot.policy.approvers import SLACK, Person, is_operator
 from bot.policy.model import Policy
 from runtime.jsontypes import Json
 
@@ -153,12 +153,13 @@ def let_through(
     return Transition(row=row, steps=(step,), delivery=_answer(row, True, payload=amendments(row)))
 
 
-def revoke(row: Confirmation, now: datetime, by: Person) -> Transition:
-    """The grant that came with an approval ends; what it let through before stays approved."""
+def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
+    """The grant that came with an approval ends; what it let through before stays approved. `said`: why."""
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = changed(replace(row, grant_until=None, grant_look_at=None), now)
-    step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id)
+    told_why = said and row.redactor.mask_text(said)
+    step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=told_why)
     return Transition(row=row, steps=(step,), revoked_by=by)
 
 
@@ -183,9 +184,12 @@ def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None
     return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, by, reason)
 
 
-def withdraw(row: Confirmation, now: datetime, by: Person) -> Transition:
-    reason = words.BY_OPERATOR_TO_MODEL if by == OPERATOR else words.WITHDRAWN_TO_MODEL
-    return refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
+def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
+    """`said`: why, in the operator's own words. They go to the agent and, apart from ours, into the ledger."""
+    reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
+    change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
+    told_why = said and row.redactor.mask_text(said)
+    return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
 
 
 def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:

@@ -23,7 +23,7 @@ from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.unsealed import checked
-from bot.policy.approvers import OPERATOR, Unresolved
+from bot.policy.approvers import Unresolved, is_operator
 from runtime.errors import Invalid
 
 
@@ -79,7 +79,7 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
 def needs_asking(row: Confirmation, vote: Vote) -> bool:
     """Whether `count` needs facts for this vote. A withdrawal is the asker's, and whoever gave a grant may revoke it:
     the row knows who that is."""
-    own = vote.kind is VoteKind.REVOKE and vote.voter in {OPERATOR, *row.givers}
+    own = vote.kind is VoteKind.REVOKE and (vote.voter in row.givers or is_operator(vote.voter))
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
 
 
@@ -199,7 +199,7 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.DENY:
             return deny(_counted(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.WITHDRAW:
-            return withdraw(_counted(row, vote, now), now, vote.voter)
+            return withdraw(_counted(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.HAPPENED:
             return settle(_counted(row, vote, now), WhatHappened.HAPPENED, now, vote.voter, vote.reason)
         case VoteKind.DID_NOT:
@@ -210,7 +210,7 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
             enough = len(sealed_voters(row, VoteKind.RUN_AGAIN, rules.seal)) >= row.policy.quorum
             return run_again(row, now, rules.seal).after(step) if enough else Transition(row=row, steps=(step,))
         case VoteKind.REVOKE:
-            return revoke(_counted(row, vote, now), now, vote.voter)
+            return revoke(_counted(row, vote, now), now, vote.voter, vote.reason)
     assert_never(vote.kind)
 
 

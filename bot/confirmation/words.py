@@ -18,7 +18,15 @@ from runtime.jsontypes import JsonObject, canonical
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
 APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
-BY_OPERATOR_TO_MODEL = "withdrawn by whoever runs this app; it did not run"
+
+
+def withdrawn_by_operator_to_model(reason: str | None) -> str:
+    """
+    >>> withdrawn_by_operator_to_model("wrong version")
+    'withdrawn by whoever runs this app, who says: wrong version; it did not run'
+    """
+    why = f", who says: {reason}" if reason else ""
+    return f"withdrawn by whoever runs this app{why}; it did not run"
 
 
 def expired_to_model(after: timedelta) -> str:

@@ -88,7 +88,7 @@ class Inbox:
         mine = await self._may_decide(reader, names.mine)
         asked = await self._database.read(_asked, reader.person)
         given = await self._database.read(_grants, reader.person)
-        stopped = await self._database.read(paused)
+        stopped = await self._database.read(paused) is not None
         view = home_view(
             version,
             waiting=mine.rows,
@@ -114,7 +114,7 @@ class Inbox:
             links=await self._links(reader, (*mine.rows, *here.rows)),
             more_waiting=mine.more,
             more_here=here.more,
-            paused=await self._database.read(paused),
+            paused=await self._database.read(paused) is not None,
         )
 
     async def _in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:

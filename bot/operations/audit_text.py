@@ -106,12 +106,12 @@ def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterat
     for change in objects(content.get("diff")):
         before = "nothing" if change.get("added") else quick(change.get("before"))
         yield f"{visible(text(change.get('name')))}: {before} → {quick(change.get('after'))}"
-    if reason := text(content.get("reason")):
+    if (reason := text(content.get("reason"))) and step.told is not StepKind.REAPPLIED:
         yield f"“{visible(reason)}”"
     if any(isinstance(piece, Quote | Box) for piece in more) and step.text:
         yield from visible(step.text, keep="\n").split("\n")
-    elif step.told in (StepKind.CALL_REFUSED, StepKind.REAPPLIED) and step.reason:
-        yield visible(step.reason)
+    elif step.reason and step.told is not StepKind.DENIED:
+        yield f"“{visible(step.reason)}”"
     hidden = content.get("hidden")
     if isinstance(hidden, int) and hidden:
         yield f"({hidden} value{'s' if hidden > 1 else ''} hidden by the policy)"

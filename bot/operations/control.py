@@ -1,45 +1,47 @@
-"""The control channel: by it the operator's commands reach the process that owns a SQLite store.
+"""The control channel: commands reach the process that owns a SQLite store through it.
 
-A socket beside the database file, `x.db.sock`, open to the user that runs the service and to nobody else. One exchange
-a connection, one JSON object a line each way:
+It is HTTP on a socket beside the database file, `x.db.sock`, which only the user that runs the service can open:
 
-    {"v": 1, "command": "withdraw", "arguments": {"id": "…"}}
+    POST /withdraw  {"v": 1, "arguments": {"id": "…"}}
     {"done": {…}}    or    {"error": "a sentence"}
 
-Stores on PostgreSQL need none of it: there a command goes to the database as any replica does.
+Stores on PostgreSQL need none of it: a command works on the database itself, as any replica does.
 """
 
 from __future__ import annotations
 
-import asyncio
+import io
 import json
 import logging
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from http import HTTPStatus
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from runtime.errors import Busy, ConfirmError, Invalid, StoreError
 from runtime.jsontypes import JsonObject
+
+if TYPE_CHECKING:  # a command without a service needs no HTTP
+    from aiohttp import web
 
 Handler = Callable[[JsonObject], Awaitable[JsonObject]]
 """What a command does in the service, from its arguments to its answer."""
 
 VERSION = 1
-LONGEST_REQUEST, LONGEST_ANSWER = 4 * 2**20, 256 * 2**20
+LONGEST_REQUEST = 4 * 2**20
 LONGEST_ADDRESS = 100
 """A socket's address has room for 104 bytes or a few more, depending on the system."""
 
-_READING = 10.0
-_DRAINING = 0.5  # by then the worker has had its time to end, and a command had as much
+_DRAINING = 0.5  # the worker stops at the same time, and has its own time for that
 
 log = logging.getLogger(__name__)
 
 
 class CommandRefused(ConfirmError):
-    """What the service said in answer to a command; it is a sentence for people already."""
+    """What the service answered instead of doing it: a sentence for people."""
 
 
 # The service's side
@@ -47,50 +49,55 @@ class CommandRefused(ConfirmError):
 
 @asynccontextmanager
 async def serve_control(path: Path | None, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
-    """Listens while the block lasts; what was begun then may still end. The caller owns the store at this path."""
+    """Listens while the block lasts; a command that has started may still finish. The caller owns the store there."""
     if path is None or sys.platform == "win32":
         yield
         return
-    listening = _listen(path)
-    if listening is None:
-        yield
-        return
-    control = _Control(handlers)
-    server = await asyncio.start_unix_server(control.serve, sock=listening, limit=LONGEST_REQUEST)
+    from aiohttp import web
+
+    async def take(request: web.Request) -> web.Response:
+        return web.json_response(await _answer(handlers, request))
+
+    app = web.Application(client_max_size=LONGEST_REQUEST)
+    app.router.add_post("/{command}", take)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_DRAINING)
+    await runner.setup()
     try:
+        await _listen(runner, path)
         yield
     finally:
-        server.close()
         _remove(path)
-        await control.drain()
+        await runner.cleanup()
 
 
 def _remove(path: Path) -> None:
-    with suppress(OSError):  # a socket that stays is refused by whoever tries it, and taken over at the next start
+    with suppress(OSError):  # a socket that stays is refused by whoever tries it, and replaced at the next start
         path.unlink(missing_ok=True)
 
 
-def _listen(path: Path) -> socket.socket | None:
-    """Nobody else's from the moment it is there."""
-    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+async def _listen(runner: web.AppRunner, path: Path) -> None:
+    """Only our user can open the socket, from the moment it is there."""
+    from aiohttp import web
+
+    _remove(path)  # whoever left it has ended: the store's lock is ours
     try:
-        path.unlink(missing_ok=True)  # whoever left it is gone: the store's lock is ours
         with _address(path) as address:
-            before = os.umask(0o177)  # the process's, and only narrower: what another thread makes meanwhile is safe
+            before = os.umask(0o177)  # of the whole process, and only narrower: other threads' files are safe
             try:
-                listening.bind(address)
+                await web.UnixSite(runner, address).start()
             finally:
                 os.umask(before)
     except OSError as error:
-        listening.close()
-        log.warning("%s can't be listened on (%s): the commands that change something need this stopped", path, error)
-        return None
-    return listening
+        log.warning(
+            "No control socket at %s (%s). To run a command that changes something, stop the service first.",
+            path,
+            error,
+        )
 
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """What is too long for an address is reached through its open directory."""
+    """A path that is too long for an address is reached through its open directory."""
     if len(os.fsencode(path)) <= LONGEST_ADDRESS:
         yield str(path)
         return
@@ -101,124 +108,72 @@ def _address(path: Path) -> Iterator[str]:
         os.close(directory)
 
 
-class _Control:
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        self._handlers = handlers
-        self._listening: set[asyncio.Task[None]] = set()
-        self._working: set[asyncio.Task[None]] = set()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._listening.add(task)
-        try:
-            request = await _read(reader)
-            self._working.add(task)
-            writer.write(_line(await self._answer(request)))
-            with suppress(ConnectionError):  # it is done all the same
-                await writer.drain()
-        finally:
-            self._listening.discard(task)
-            self._working.discard(task)
-            writer.close()
-
-    async def drain(self) -> None:
-        for task in self._listening - self._working:
-            task.cancel()
-        if self._listening:
-            _, late = await asyncio.wait(self._listening, timeout=_DRAINING)
-            for task in late:
-                task.cancel()
-
-    async def _answer(self, request: JsonObject | str) -> JsonObject:
-        if isinstance(request, str):
-            return {"error": request}
-        name, arguments = request.get("command"), request.get("arguments")
-        handler = self._handlers.get(name) if isinstance(name, str) else None
-        if handler is None or request.get("v") != VERSION or not isinstance(arguments, dict):
-            return {
-                "error": f"The running service does not know {name!r} as this command means it: it is of another "
-                "version. Restart it with this one."
-            }
-        log.info("told by the operator: %s", name)
-        try:
-            return {"done": await handler(arguments)}
-        except ConfirmError as error:
-            return {"error": str(error)}
-        except Exception as error:
-            # The outermost boundary of one command: the service goes on, and its log has the rest.
-            log.exception("%s failed", name)
-            return {"error": f"The service could not do this ({type(error).__name__}). Its log says more."}
-
-
-async def _read(reader: asyncio.StreamReader) -> JsonObject | str:
-    """The request, or what is wrong with it."""
+async def _answer(handlers: Mapping[str, Handler], request: web.Request) -> JsonObject:
+    name = request.match_info["command"]
     try:
-        async with asyncio.timeout(_READING):
-            line = await reader.readline()
-        request = json.loads(line)
-    except TimeoutError:
-        return f"No command came within {_READING:g} seconds."
+        body = await request.json()
     except (ValueError, RecursionError):
-        return "This was no command: one JSON object on one line is."
-    return request if isinstance(request, dict) else "This was no command: a JSON object is."
-
-
-def _line(message: JsonObject) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        body = None
+    arguments = body.get("arguments") if isinstance(body, dict) and body.get("v") == VERSION else None
+    if name not in handlers or not isinstance(arguments, dict):
+        return {
+            "error": f"The running service does not know {name!r} in this form: it is of another version. Restart it "
+            "with this version."
+        }
+    log.info("operator's command: %s", name)
+    try:
+        return {"done": await handlers[name](arguments)}
+    except ConfirmError as error:
+        return {"error": str(error)}
+    except Exception as error:
+        # The outermost boundary of one command: the service goes on, and its log has the rest.
+        log.exception("%s failed", name)
+        return {"error": f"The service could not do this ({type(error).__name__}). Its log says more."}
 
 
 # The command's side
 
 
 async def ask(path: Path, command: str, arguments: JsonObject) -> JsonObject | None:
-    """What the process that owns the store has done; `None` when nobody listens there, so that nobody owns it."""
-    connection = await _connected(path)
-    if connection is None:
+    """Has the process that owns the store do it; `None` if nobody listens there, so that nobody owns it."""
+    if sys.platform == "win32" or not os.path.exists(path):  # noqa: ASYNC240  (one stat)
         return None
-    reader, writer = connection
-    try:
-        writer.write(_line({"v": VERSION, "command": command, "arguments": arguments}))
-        await writer.drain()
-        line = await reader.readline()
-    except (OSError, ValueError):
-        line = b""
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
-    return _done(line)
+    import aiohttp
 
-
-async def _connected(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
-    if sys.platform == "win32":
-        return None
+    body = io.BytesIO(json.dumps({"v": VERSION, "arguments": arguments}).encode())
     try:
         with _address(path) as address:
-            return await asyncio.open_unix_connection(address, limit=LONGEST_ANSWER)
-    except (FileNotFoundError, ConnectionRefusedError):
-        return None
-    except PermissionError as error:
+            connector = aiohttp.UnixConnector(address)
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session,
+                session.post(f"http://service/{command}", data=body) as response,
+            ):
+                return _done(response.status, await response.json() if response.ok else None)
+    except aiohttp.ClientConnectorError as error:
+        if isinstance(error.os_error, FileNotFoundError | ConnectionRefusedError):
+            return None
+        raise _unreachable(path, error.os_error) from error
+    except (aiohttp.ClientError, OSError, ValueError) as error:
         raise StoreError(
-            f"{path} belongs to another user: run this command as the user that runs the service."
-        ) from error
-    except BlockingIOError as error:
-        raise Busy("The service has too many commands at once. Nothing was done; try again soon.") from error
-    except OSError as error:
-        raise StoreError(
-            f"{path} can't be reached ({error.strerror}): stop the service, then run this again."
+            "The service stopped before it answered. It may have done it or not; running the command again is safe."
         ) from error
 
 
-def _done(line: bytes) -> JsonObject:
-    if not line.endswith(b"\n"):
-        raise StoreError(
-            "The service stopped before it answered, and may have done it or not. Running the command again is safe."
-        )
-    answer = json.loads(line)
-    if "error" in answer:
-        raise CommandRefused(str(answer["error"]))
-    done = answer["done"]
-    if not isinstance(done, dict):
-        raise Invalid("The service gave no answer that this version knows. Restart it with this version.")
-    return done
+def _unreachable(path: Path, error: OSError) -> ConfirmError:
+    match error:
+        case PermissionError():
+            return StoreError(f"{path} belongs to another user. Run this command as the user that runs the service.")
+        case BlockingIOError():
+            return Busy("The service has too many commands at once. Nothing was done; try again soon.")
+    return StoreError(f"{path} can't be reached ({error.strerror}). Stop the service, then run this again.")
+
+
+def _done(status: int, answer: object) -> JsonObject:
+    if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        raise Invalid("The service does not take this much in one command. Stop it, then run this again.")
+    if status == HTTPStatus.OK and isinstance(answer, dict):
+        if "error" in answer:
+            raise CommandRefused(str(answer["error"]))
+        if isinstance(done := answer.get("done"), dict):
+            return done
+    raise Invalid("The service's answer can't be read: it is of another version. Restart it with this version.")

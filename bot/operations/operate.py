@@ -1,17 +1,20 @@
-"""What the operator's commands do to a store, and where: in the service that owns it, or right here when none runs.
+"""What the commands that change something do to a store, and where: in the service that owns it, or here.
 
-    done = await operate(settings, "pause", {}, pause_command)
+    done = await operate(settings, "pause", {"by": "lee"})
 
-A store on SQLite has one writing process. While the service runs it is asked by its control socket; else the command
-opens the store itself. On PostgreSQL a command is one more replica for a moment.
+A store on SQLite has one writing process. While the service runs, it is asked through its control socket; otherwise the
+command opens the store itself. On PostgreSQL a command is one more replica for a moment. `OPERATIONS` has the same
+functions for both ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -22,9 +25,9 @@ from bot.config.settings import Settings
 from bot.confirmation.model import VoteKind
 from bot.operations.control import Handler, ask
 from bot.operations.pause import pause, resume
-from bot.operations.pending import unpark
+from bot.operations.pending import retry
 from bot.operations.reapply import reapply_all
-from bot.policy.approvers import OPERATOR
+from bot.policy.approvers import OPERATOR, Person, operator
 from bot.policy.model import Policies, Policy
 from bot.store.audit_log import find_confirmation
 from bot.store.open import HISTORY, open_beside, socket_path
@@ -41,36 +44,107 @@ from runtime.store.open import HISTORY as RUNTIME_HISTORY
 if TYPE_CHECKING:
     from bot.worker.worker import PeopleLookup
 
-Otherwise = Callable[[Database], Awaitable[JsonObject]]
+Clock = Callable[[], float]
+
+NOT_SIGNED_IN = (
+    "SLACK_BOT_TOKEN is not set, so Slack can't be asked who may still decide. Set it as the service has it."
+)
+UNSIGNED = (
+    "There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET as the service has it (or the "
+    "SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN that it uses instead)."
+)
+NO_STORE = (
+    "There is no store at {path} yet. `adk-confirm serve` makes it when it first starts. If the service uses another "
+    "one, name its settings with --config."
+)
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What an operation works with. In the service these are the service's own."""
+
+    database: Database
+    rules: Rules
+    people: PeopleLookup
+    reloading: Reloading | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """What an operator asks for: the arguments that came over the control socket or from the command itself."""
+
+    arguments: JsonObject
+
+    @property
+    def by(self) -> Person:
+        """Commands of an older version give no name."""
+        name = self.arguments.get("by")
+        if name is None:
+            return OPERATOR
+        try:
+            return operator(str(name))
+        except ValueError as error:
+            raise Invalid(f"The operator's name {error}.") from error
+
+    @property
+    def reason(self) -> str | None:
+        return self.maybe("reason")
+
+    def maybe(self, name: str) -> str | None:
+        value = self.arguments.get(name)
+        return value if isinstance(value, str) and value else None
+
+    def text(self, name: str) -> str:
+        if (value := self.maybe(name)) is None:
+            raise Invalid(f"The command has no {name}.")
+        return value
+
+
+Operation = Callable[[Desk, Order], Awaitable[JsonObject]]
 
 
 # Where
 
 
 async def operate(
-    settings: Settings, command: str, arguments: JsonObject, otherwise: Otherwise, *, read_only: bool = False
+    settings: Settings, name: str, arguments: JsonObject, *, read_only: bool = False, clock: Clock | None = None
 ) -> JsonObject:
-    """What the service that owns the store has done; where nobody owns it, what `otherwise` does with it."""
+    """Has the service that owns the store do it; does it here if no service owns it."""
     owner = socket_path(settings.store_url)
-    if owner is not None:
-        done = await ask(owner, command, arguments)
-        if done is not None:
-            return done
-    secret = None if read_only else secret_of(settings)  # the ledger can't be written without it
-    async with reading(settings.store_url) as database:
-        if secret is None:
-            return await otherwise(database)
-    database = await open_beside(settings.store_url, secret)  # it is up to date: that was seen just now
+    if owner is not None and (done := await ask(owner, name, arguments)) is not None:
+        return done
+    secret, rules = secret_of(settings), rules_of(settings)
+
+    async def work(database: Database) -> JsonObject:
+        people = _people(settings, database)
+        return await OPERATIONS[name](Desk(database, rules, people), Order(arguments))
+
+    async with reading(settings.store_url, clock) as database:
+        if read_only:
+            return await work(database)
+    database = await open_beside(settings.store_url, secret, clock)  # `reading` has just seen that it is up to date
     try:
-        return await unscraped(database, otherwise)
+        return await unscraped(database, work)
     finally:
         await database.close()
 
 
+def operator_handlers(desk: Desk) -> Mapping[str, Handler]:
+    """The service's side of each operation, for `serve_control`."""
+
+    async def handle(run: Operation, arguments: JsonObject) -> JsonObject:
+        return await run(desk, Order(arguments))
+
+    return {name: partial(handle, run) for name, run in OPERATIONS.items()}
+
+
 @asynccontextmanager
-async def reading(url: str) -> AsyncIterator[Database]:
-    """The store as it is, beside whoever writes to it. Raises a sentence when there is none, or another version's."""
-    database = await Database.open(url, read_only=True)
+async def reading(url: str, clock: Clock | None = None) -> AsyncIterator[Database]:
+    """The store, opened read-only beside whoever writes to it. Raises a sentence if there is none that fits."""
+    path = Path(url.partition("///")[2]) if url.startswith("sqlite") else None
+    if path is not None and not path.exists():
+        raise NotFound(NO_STORE.format(path=path))
+    database = await Database.open(url, clock=clock, read_only=True)
     try:
         for history in (RUNTIME_HISTORY, HISTORY):
             await migrate(database, history)
@@ -81,10 +155,7 @@ async def reading(url: str) -> AsyncIterator[Database]:
 
 def secret_of(settings: Settings) -> str:
     if settings.secret is None:
-        raise Invalid(
-            "There is no secret to seal with: set ADK_CONFIRM_SECRET (or the SLACK_SIGNING_SECRET, or the "
-            "SLACK_BOT_TOKEN, that seals in its place) as the service has it."
-        )
+        raise Invalid(UNSIGNED)
     return settings.secret.get_secret_value()
 
 
@@ -92,124 +163,105 @@ def rules_of(settings: Settings) -> Rules:
     return Rules(settings.policies, Seal(secret_of(settings), "call"))
 
 
+def _people(settings: Settings, database: Database) -> PeopleLookup:
+    """Asks Slack by itself. Nothing is asked before an operation needs it."""
+    from bot.slack.directory.directory import Directory
+    from bot.slack.outbound.client import Sender
+    from bot.slack.workspaces.tokens import client_for
+
+    return Directory(Sender(client_for(settings, database, NOT_SIGNED_IN)))
+
+
 # What
 
 
-def operator_handlers(
-    database: Database, rules: Rules, people: PeopleLookup, reloading: Reloading | None = None
-) -> Mapping[str, Handler]:
-    """The service's side of each command, for `serve_control`."""
-
-    async def pause_(_: JsonObject) -> JsonObject:
-        return await pause_command(database)
-
-    async def resume_(_: JsonObject) -> JsonObject:
-        return await resume_command(database)
-
-    async def withdraw(arguments: JsonObject) -> JsonObject:
-        return await withdraw_command(database, rules, _text(arguments, "id"))
-
-    async def revoke(arguments: JsonObject) -> JsonObject:
-        return await revoke_command(database, rules, _text(arguments, "id"))
-
-    async def reapply(arguments: JsonObject) -> JsonObject:
-        policies, dry_run = _policies(arguments), arguments.get("dry_run") is True
-        if reloading is not None:
-            await reloading.look()  # before what waits comes under the file, what is new does
-        done = await reapply_command(database, people, replace(rules, policies=policies), dry_run=dry_run)
-        return {**done, "restart": not dry_run and not same_policies(policies, rules.policies)}
-
-    async def retry(arguments: JsonObject) -> JsonObject:
-        name = arguments.get("name")
-        return await retry_command(database, name if isinstance(name, str) else None)
-
-    async def purge_(arguments: JsonObject) -> JsonObject:
-        return await purge_command(database, datetime.fromisoformat(_text(arguments, "before")))
-
-    return {
-        "pause": pause_,
-        "resume": resume_,
-        "withdraw": withdraw,
-        "revoke": revoke,
-        "reapply": reapply,
-        "retry": retry,
-        "purge": purge_,
-    }
+async def _pause(desk: Desk, order: Order) -> JsonObject:
+    return {"changed": await pause(desk.database, order.by, order.reason)}
 
 
-async def pause_command(database: Database) -> JsonObject:
-    return {"changed": await pause(database)}
+async def _resume(desk: Desk, order: Order) -> JsonObject:
+    return {"changed": await resume(desk.database, order.by, order.reason)}
 
 
-async def resume_command(database: Database) -> JsonObject:
-    return {"changed": await resume(database)}
-
-
-async def withdraw_command(database: Database, rules: Rules, name: str) -> JsonObject:
-    found, done = await database.run(cast_as_operator, name, VoteKind.WITHDRAW, rules)
+async def _withdraw(desk: Desk, order: Order) -> JsonObject:
+    found, done = await desk.database.run(cast_as_operator, VoteKind.WITHDRAW, order, desk.rules)
     if done.refusal is not None:
-        raise Conflict(
-            f"Confirmation {found} is {done.refusal.state or done.row.state}: it can't be withdrawn any more."
-        )
+        state = done.refusal.state or done.row.state
+        raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
     return {"id": found, "state": str(done.row.state), "counted": done.settled}
 
 
-async def revoke_command(database: Database, rules: Rules, name: str) -> JsonObject:
+async def _revoke(desk: Desk, order: Order) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
-    found, done = await database.run(cast_as_operator, name, VoteKind.REVOKE, rules)
+    try:
+        found, done = await desk.database.run(cast_as_operator, VoteKind.REVOKE, order, desk.rules)
+    except NotFound as error:
+        raise NotFound(f"There is no grant {order.text('id')}. `adk-confirm grants` lists those in force.") from error
     if done.refusal is not None:
-        raise Conflict(f"Confirmation {found} has no grant in force: there is nothing to revoke.")
+        raise Conflict(f"Grant {found} is not in force. `adk-confirm grants` lists those that are.")
     return {"id": found, "counted": done.settled}
 
 
-async def retry_command(database: Database, name: str | None) -> JsonObject:
-    """What stopped being tried is tried again."""
-    found = await database.run(unpark, name)
+async def _retry(desk: Desk, order: Order) -> JsonObject:
+    """Tries what is parked again."""
+    name = order.maybe("name")
+    found = await desk.database.run(retry, name, order.by, order.reason)
     if name is not None and not found:
-        raise NotFound(f"Nothing that begins with {name} stopped being tried. `adk-confirm pending` shows what did.")
+        raise NotFound(f"Nothing that stopped being retried begins with {name}. `adk-confirm pending` lists it.")
     return {"again": [one.to_json() for one in found]}
 
 
-def cast_as_operator(tx: Tx, name: str, kind: VoteKind, rules: Rules) -> tuple[str, Cast]:
-    """The operator's word is a vote like another: one that was stored before it is heard before it."""
-    confirmation = find_confirmation(tx, name)
+async def _reapply(desk: Desk, order: Order) -> JsonObject:
+    policies, dry_run = _policies(order.arguments), order.arguments.get("dry_run") is True
+    if desk.reloading is not None:
+        await desk.reloading.look()  # new calls come under the file's policies first, then those that wait
+    rules = replace(desk.rules, policies=policies)
+    found = reapply_all(desk.database, desk.people, rules, dry_run=dry_run, by=order.by, reason=order.reason)
+    rows: list[Json] = [done.to_json() async for done in found]
+    restart = not dry_run and not same_policies(policies, desk.rules.policies)
+    return {"rows": rows, "restart": restart}
+
+
+async def _purge(desk: Desk, order: Order) -> JsonObject:
+    return (await purge(desk.database, datetime.fromisoformat(order.text("before")))).to_json()
+
+
+OPERATIONS: Mapping[str, Operation] = {
+    "pause": _pause,
+    "resume": _resume,
+    "withdraw": _withdraw,
+    "revoke": _revoke,
+    "retry": _retry,
+    "reapply": _reapply,
+    "purge": _purge,
+}
+
+
+def cast_as_operator(tx: Tx, kind: VoteKind, order: Order, rules: Rules) -> tuple[str, Cast]:
+    """The operator's vote waits its turn like any other: those that were stored before it are counted first."""
+    confirmation = find_confirmation(tx, order.text("id"))
     row = read_confirmation(tx, confirmation)
     if row is None:
-        raise NotFound(f"Confirmation {confirmation} was purged: only its lines are left, nothing waits.")
+        raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.")
     ballot = Ballot(
         id=uuid4().hex,
         confirmation=confirmation,
         revision=row.revision.number,
         kind=kind,
-        voter=OPERATOR,
+        voter=order.by,
+        reason=order.reason,
         way="command",
     )
     return confirmation, cast(tx, ballot, rules)
 
 
-async def reapply_command(database: Database, people: PeopleLookup, rules: Rules, *, dry_run: bool) -> JsonObject:
-    rows: list[Json] = [done.to_json() async for done in reapply_all(database, people, rules, dry_run=dry_run)]
-    return {"rows": rows}
-
-
 def reapply_arguments(policies: Policies, *, dry_run: bool) -> JsonObject:
-    """The file as the operator's command has just read it: what it shows is what is applied."""
+    """The policies as the command has just read them, so that what it shows is what is applied."""
     return {"policies": [policy.freeze() for policy in policies.entries], "dry_run": dry_run}
-
-
-async def purge_command(database: Database, before: datetime) -> JsonObject:
-    return (await purge(database, before)).to_json()
 
 
 def _policies(arguments: JsonObject) -> Policies:
     frozen = arguments.get("policies")
     if not isinstance(frozen, list):
-        raise Invalid("The command brought no policies.")
+        raise Invalid("The command has no policies.")
     return Policies(tuple(Policy.thaw(one) for one in frozen))
-
-
-def _text(arguments: JsonObject, name: str) -> str:
-    value = arguments.get(name)
-    if not isinstance(value, str) or not value:
-        raise Invalid(f"The command brought no {name}.")
-    return value

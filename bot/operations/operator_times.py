@@ -1,4 +1,4 @@
-"""Points in time as an operator types and reads them: a day, an instant, "so long ago". Pure; without a zone, UTC."""
+"""Points in time as an operator types and reads them: a day, an instant, "so long ago". In the machine's time zone."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 
 
 
 def begins(text: str, option: str, now: datetime) -> datetime:
-    """What is meant by "from" or "before": a day is meant from its first moment on.
+    """What "from" or "before" mean: of a day, its first moment.
 
     >>> noon = datetime(2030, 1, 31, 12, tzinfo=UTC)
-    >>> str(begins("2030-01-30", "--since", noon)), str(begins("36h", "--since", noon))
+    >>> str(begins("2030-01-30T00:00Z", "--since", noon)), str(begins("36h", "--since", noon))
     ('2030-01-30 00:00:00+00:00', '2030-01-30 00:00:00+00:00')
     """
     day = _day(text)
@@ -22,27 +22,24 @@ def begins(text: str, option: str, now: datetime) -> datetime:
 
 
 def ends(text: str, option: str, now: datetime) -> datetime:
-    """What is meant by "until": a day is meant to its end. What lies at this moment is not meant any more.
-
-    >>> str(ends("2030-01-30", "--until", datetime(2030, 1, 31, 12, tzinfo=UTC)))
-    '2030-01-31 00:00:00+00:00'
-    """
+    """What "until" means: of a day, its end. The moment itself is not included."""
     day = _day(text)
     if day is None:
         return _instant(text, option, now)
-    return _midnight(day) + timedelta(days=1) if day < date.max else datetime.max.replace(tzinfo=UTC)
+    return _midnight(day + timedelta(days=1)) if day < date.max else datetime.max.replace(tzinfo=UTC)
 
 
 def spelled(at: datetime) -> str:
+    """In the reader's time zone, which is that of the machine (or `TZ`).
+
+    >>> spelled(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))[:8]
+    '2030-01-'
     """
-    >>> spelled(datetime(2030, 1, 31, 12, 0, 7, tzinfo=UTC))
-    '2030-01-31 12:00:07 UTC'
-    """
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def roughly(length: timedelta) -> str:
-    """The two largest units of it: nobody counts the seconds of three days.
+    """Its two largest units: nobody counts the seconds of three days.
 
     >>> roughly(timedelta(days=3, hours=2, minutes=5)), roughly(timedelta(seconds=90)), roughly(timedelta(seconds=-5))
     ('3d2h', '1m30s', '0s')
@@ -63,16 +60,23 @@ def _day(text: str) -> date | None:
 
 
 def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)
+    return _here(datetime.combine(day, time()))
+
+
+def _here(at: datetime) -> datetime:
+    """A time without a zone is meant in the machine's."""
+    try:
+        return (at.astimezone() if at.tzinfo is None else at).astimezone(UTC)
+    except (OverflowError, ValueError, OSError):  # the first or the last year there is
+        return at.replace(tzinfo=UTC)
 
 
 def _instant(text: str, option: str, now: datetime) -> datetime:
     try:
-        at = datetime.fromisoformat(text)
-        return (at if at.tzinfo is not None else at.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
+        return _here(datetime.fromisoformat(text))
+    except ValueError:
         pass  # then it is a duration, or nothing
     try:
         return now - parse_duration(text)
     except ValueError:
-        raise Invalid(f"{option} {text!r} is no point in time: write {EXAMPLES}.") from None
+        raise Invalid(f"{option} {text!r} is not a point in time. Write {EXAMPLES}.") from None

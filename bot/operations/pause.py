@@ -8,58 +8,59 @@ from bot.audit.ledger import SYSTEM, LineKind, stamp
 from bot.confirmation.effects import Step
 from bot.confirmation.model import State
 from bot.confirmation.states import Transition, changed
-from bot.policy.approvers import OPERATOR
+from bot.policy.approvers import OPERATOR, Person
 from bot.policy.versioned import NewerVersion
+from bot.store.mailbox import PAUSED
 from bot.store.repository import lock_confirmation, now, save, write_step
 from bot.store.tables import confirmations, switches
 from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx
 from runtime.store.upsert import insert_if_absent
 
-PAUSED = "paused"
 AT_ONCE = 50
-"""So many confirmations are owed a drawing in one transaction: no click waits long for its turn between two."""
+"""So many cards are marked for drawing in one transaction, so that no click waits long between two of them."""
 
 
-async def pause(database: Database) -> bool:
-    """No call begins from here on; what runs may end. False: runs were paused already."""
-    new = await database.run(pause_runs)
+async def pause(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
+    """No call starts from now on; what runs may end. False: runs were paused already."""
+    new = await database.run(pause_runs, by, reason)
     await _redraw(database)
     return new
 
 
-async def resume(database: Database) -> bool:
+async def resume(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
     """False: runs were not paused."""
-    changed = await database.run(resume_runs)
+    changed = await database.run(resume_runs, by, reason)
     await _redraw(database)
     return changed
 
 
-def pause_runs(tx: Tx) -> bool:
+def pause_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     at = now(tx)
-    row = {"name": PAUSED, "value": canonical({"at": stamp(at), "by": OPERATOR.user})}
+    named = by.user if by != OPERATOR else None
+    row = {"name": PAUSED, "value": canonical({"at": stamp(at), "by": named, "reason": reason})}
     if tx.execute(insert_if_absent(tx.dialect, switches), row).rowcount != 1:
         return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.PAUSED, at=at, who=OPERATOR))
+    write_step(tx, SYSTEM, Step(kind=LineKind.PAUSED, at=at, who=by, text=reason))
     return True
 
 
-def resume_runs(tx: Tx) -> bool:
+def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
     if tx.execute(delete(switches).where(switches.c.name == PAUSED)).rowcount != 1:
         return False
-    write_step(tx, SYSTEM, Step(kind=LineKind.RESUMED, at=now(tx), who=OPERATOR))
+    write_step(tx, SYSTEM, Step(kind=LineKind.RESUMED, at=now(tx), who=by, text=reason))
     return True
 
 
 async def _redraw(database: Database) -> None:
-    """Again also when nothing changed: who ran the command before may have been stopped halfway."""
+    """Also when nothing changed: whoever ran the command before may have been stopped halfway."""
     after: str | None = ""
     while after is not None:
         after = await database.run(owe_drawings, after)
 
 
 def owe_drawings(tx: Tx, after: str, at_once: int = AT_ONCE) -> str | None:
-    """The cards of what waits, or is approved and has not begun, are owed a drawing; where to go on."""
+    """Marks the cards of what waits, or is approved and has not started, for drawing; returns where to go on."""
     open_ = or_(
         confirmations.c.state == str(State.WAITING),
         and_(confirmations.c.state == str(State.APPROVED), confirmations.c.outcome.is_(None)),

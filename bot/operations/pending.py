@@ -1,8 +1,7 @@
-"""`adk-confirm pending`: what waits, since when, for whom, until when; and what stopped being tried."""
+"""`adk-confirm pending` and `retry`: what waits for people, and what failed so often that it is not retried."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,24 +9,27 @@ from typing import Any
 
 from sqlalchemy import Column, Row, Table, or_, select, tuple_, update
 
-from bot.audit.ledger import stamp
+from bot.audit.ledger import SYSTEM, LineKind, stamp
+from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import row_from_json
-from bot.operations.pause import PAUSED
+from bot.policy.approvers import Person
 from bot.policy.model import may_decide
 from bot.policy.versioned import NewerVersion, Unreadable
-from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
+from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now, write_step
 from bot.store.slack_lanes import CARDS, THREADS
-from bot.store.tables import cards, confirmations, homes, replies, sessions, switches, threads
+from bot.store.tables import cards, confirmations, homes, replies, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
 PAGE = 500
+NAMED = 20
+"""How many rows the ledger names when all of them are retried."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """A confirmation that waits for people, masked. `what` is "approval", or "outcome": did the call happen?"""
+    """A confirmation that waits for people, masked. `what` is "approval", or "outcome": did the call take effect?"""
 
     id: str
     what: str
@@ -63,7 +65,7 @@ class Pending:
 
 @dataclass(frozen=True, kw_only=True)
 class Parked:
-    """A row that failed so often that it is not tried any more, or one that this version can't read."""
+    """A row that failed so often that it is not retried, or one that this version can't read."""
 
     kind: str
     name: str
@@ -76,7 +78,7 @@ class Parked:
 
 
 async def pending(database: Database) -> AsyncIterator[Pending | Parked]:
-    """Oldest first. A confirmation that a newer version wrote is told as what it is here: out of reach."""
+    """Oldest first. A confirmation that a newer version wrote comes as `Parked`: this version can't read it."""
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_pending, after)
@@ -156,23 +158,17 @@ def read_parked(tx: Tx) -> list[Parked]:
     ]
 
 
-def unpark(tx: Tx, name: str | None) -> list[Parked]:
-    """Tried again from now on, as if nothing had failed yet: what begins like that, or all of it."""
+def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Parked]:
+    """Retries what is parked from now on, as if nothing had failed yet: what begins with `name`, or all of it."""
     found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
     again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
     for one in found:
         table, key = _ATTENDED[one.kind]
         tx.execute(update(table).where(key == one.name).values(again))
         tx.notify(_TOPICS[one.kind])
+    if found:
+        named = [f"{one.kind} {one.name}" for one in found[:NAMED]]
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        text = f"{', '.join(named)}{more}" + (f": {reason}" if reason else "")
+        write_step(tx, SYSTEM, Step(kind=LineKind.RETRIED, at=now(tx), who=by, text=text))
     return found
-
-
-def read_paused(tx: Tx) -> datetime | None:
-    """Since when runs are paused."""
-    value = tx.execute(select(switches.c.value).where(switches.c.name == PAUSED)).scalar_one_or_none()
-    if value is None:
-        return None
-    try:
-        return datetime.fromisoformat(json.loads(value)["at"])
-    except (ValueError, KeyError, TypeError):  # it is paused, whoever wrote how
-        return now(tx)

@@ -21,7 +21,7 @@ from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, chan
 from bot.confirmation.stored_json import row_from_json
 from bot.confirmation.unsealed import checked, under
 from bot.confirmation.votes import claim_of, fall, or_approved
-from bot.policy.approvers import Unresolved
+from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import Governs, Policies
 from bot.policy.versioned import NewerVersion, Unreadable
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save
@@ -33,6 +33,16 @@ if TYPE_CHECKING:
     from bot.worker.worker import PeopleLookup
 
 PAGE = 200
+
+
+@dataclass(frozen=True)
+class By:
+    """The operator who applies the policies, and why."""
+
+    person: Person = OPERATOR
+    reason: str | None = None
+
+
 _TIMES = 5
 _TURNS = 5
 
@@ -62,14 +72,21 @@ _ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)
 
 
 async def reapply_all(
-    database: Database, people: PeopleLookup, rules: Rules, *, dry_run: bool = False
+    database: Database,
+    people: PeopleLookup,
+    rules: Rules,
+    *,
+    dry_run: bool = False,
+    by: Person = OPERATOR,
+    reason: str | None = None,
 ) -> AsyncIterator[Reapplied]:
     """Each waiting confirmation that the policies of `rules` would treat otherwise."""
+    by_whom = By(by, reason)
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_waiting, after)
         for confirmation, _, body in page:
-            done = await _reapply_one(database, people, rules, confirmation, body, dry_run=dry_run)
+            done = await _reapply_one(database, people, rules, confirmation, body, by_whom, dry_run=dry_run)
             if done is not None:
                 yield done
         if len(page) < PAGE:
@@ -88,7 +105,7 @@ def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, flo
 
 
 async def _reapply_one(
-    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, *, dry_run: bool
+    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, by: By, *, dry_run: bool
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
@@ -101,7 +118,7 @@ async def _reapply_one(
                 return _left(row, f"{unknown.what} could not be looked up: {unknown.why}")
             if dry_run:
                 return _told(await database.read(would_reapply, row, facts, rules))
-            found = await database.run(reapply_row, confirmation, facts, rules)
+            found = await database.run(reapply_row, confirmation, facts, rules, by)
             if not isinstance(found, Confirmation):
                 return _told(found) if found is not None else None
             row = found  # somebody voted meanwhile, who has to be looked up as well
@@ -143,9 +160,9 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 
 
 def reapply_row(
-    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: By
 ) -> Transition | Confirmation | None:
-    """The change that was made; the row, when it has votes that nobody was asked about; None: it waits no more."""
+    """The change that was made; the row, when it has votes that nobody was asked about; None: it no longer waits."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
@@ -154,8 +171,19 @@ def reapply_row(
     change = reapply(row, _in_session(facts, session), now(tx), rules)
     if change.row is row:
         return None
-    save(tx, session, change)
+    save(tx, session, _by(change, by))
     return change
+
+
+def _by(change: Transition, by: By) -> Transition:
+    """The change with who made it."""
+    if by.person == OPERATOR:
+        return change
+    named = (
+        replace(step, who=by.person, reason=by.reason) if step.kind is LineKind.REAPPLIED else step
+        for step in change.steps
+    )
+    return replace(change, steps=tuple(named))
 
 
 def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:

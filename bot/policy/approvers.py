@@ -26,7 +26,25 @@ class Person:
 
 
 OPERATOR = Person("", "operator")
-"""Whoever holds the command line of this installation; no Slack account has an empty team."""
+"""Whoever uses the command line of this installation, without a name. No Slack account has an empty team."""
+
+LONGEST_NAME = 60
+
+
+def operator(name: str) -> Person:
+    """Whoever uses the command line, by the name they gave. Raises `ValueError` for a name that nobody could read.
+
+    >>> operator("lee"), is_operator(operator("lee")), is_operator(Person("T1", "operator lee"))
+    (Person(team='', user='operator lee'), True, False)
+    """
+    name = " ".join(name.split())
+    if not name or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"must be a name of 1 to {LONGEST_NAME} printable characters")
+    return Person("", f"{OPERATOR.user} {name}")
+
+
+def is_operator(person: Person) -> bool:
+    return person.team == "" and person.user.partition(" ")[0] == OPERATOR.user
 
 
 SLACK = Person("", "slack")

@@ -44,6 +44,11 @@ def grants_by(tx: Tx, person: Person) -> list[Grant]:
     return [grant for grant in given if person in grant.given_by]
 
 
+def all_grants(tx: Tx) -> list[Grant]:
+    """The grants that have not ended, of every session, the first to end first."""
+    return _readable(tx, _open(tx).order_by(grants.c.until, grants.c.id))
+
+
 def _open(tx: Tx) -> Select[str, str]:
     """That a grant was revoked the ledger knows, whatever the grant's own row says by now."""
     line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import bindparam, select, update
 
 from bot.confirmation.model import Confirmation, State
-from bot.store.repository import Session, find_session, lock_session, session_confirmations
+from bot.store.repository import Session, find_session, lock_session, now, session_confirmations
 from bot.store.tables import mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
@@ -118,6 +119,26 @@ def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None
     _REST(tx, key_=key, due_at_=due_at)
 
 
-def paused(tx: Tx) -> bool:
+PAUSED = "paused"
+"""The name of the switch."""
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Runs are paused: since when, by whom, and why they say it is."""
+
+    since: datetime
+    by: str | None = None
+    reason: str | None = None
+
+
+def paused(tx: Tx) -> Pause | None:
     """Whether `adk-confirm pause` stopped all runs."""
-    return tx.execute(select(switches.c.value).where(switches.c.name == "paused")).first() is not None
+    value = tx.execute(select(switches.c.value).where(switches.c.name == PAUSED)).scalar_one_or_none()
+    if value is None:
+        return None
+    try:
+        stored = json.loads(value)
+        return Pause(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
+    except (ValueError, KeyError, TypeError, AttributeError):  # runs are paused, whoever wrote this
+        return Pause(now(tx))

@@ -43,9 +43,9 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
     return database
 
 
-async def open_beside(url: str, secret: str) -> Database:
+async def open_beside(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """For a command, on a store that is up to date. It writes nothing where the service has another secret."""
-    database = await Database.open(url, context=LedgerKeys(secret))
+    database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
     try:
         await _take_over(database)
         if not await database.read(secret_fits):

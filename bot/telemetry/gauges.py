@@ -66,6 +66,6 @@ def read_gauges(tx: Tx) -> Gauges:
         unknown=tx.execute(_UNKNOWN).scalar_one(),
         parked={kind: tx.execute(count).scalar_one() for kind, count in _PARKED.items()},
         oldest_owed=max(0.0, now - min(since, default=now)),
-        paused=paused(tx),
+        paused=paused(tx) is not None,
         uncounted=some_left(tx),
     )

@@ -240,8 +240,8 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
 def read_around(tx: Tx, row: Confirmation) -> Around:
     """What a card shows besides its row."""
     given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
-    held_up = paused(tx) and row.outcome is None and row.state in (State.WAITING, State.APPROVED)
-    return Around(grants=given, notices=(Paused(),) if held_up else ())
+    pause = paused(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
+    return Around(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:

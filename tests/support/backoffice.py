@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ from bot.confirmation.outcome import HostReport
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
 from bot.operations.control import serve_control
-from bot.operations.operate import operator_handlers
+from bot.operations.operate import Desk, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.incoming_words import Heard, hear
@@ -127,9 +127,15 @@ class Backoffice:
         self.key = await self.database.read(lambda tx: _session_of(tx, heard.id))
         return heard.id
 
-    async def asks(self, tool: str = "deploy", arguments: JsonObject | None = None, **more: object) -> str:
-        """The agent's call comes before people; the id of its confirmation."""
-        row = await self._opened(tool, {"version": "2.4.1"} if arguments is None else arguments, **more)
+    async def asks(
+        self,
+        tool: str = "deploy",
+        arguments: JsonObject | None = None,
+        rights: Mapping[Person, Facts] | None = None,
+        **more: object,
+    ) -> str:
+        """The agent's call comes before people; the id of its confirmation. `rights`: of those who gave a grant."""
+        row = await self._opened(tool, {"version": "2.4.1"} if arguments is None else arguments, rights, **more)
         assert row is not None
         return row.id
 
@@ -139,7 +145,9 @@ class Backoffice:
         found = select(mail.c.body).where(mail.c.kind == "refusal").order_by(mail.c.id.desc()).limit(1)
         return str(await self.database.read(lambda tx: tx.execute(found).scalar_one()))
 
-    async def _opened(self, tool: str, arguments: JsonObject, **more: object) -> Confirmation | None:
+    async def _opened(
+        self, tool: str, arguments: JsonObject, rights: Mapping[Person, Facts] | None = None, **more: object
+    ) -> Confirmation | None:
         if not self.key:
             await self.hears(f"please {tool}")
         number = next(_numbers)
@@ -156,7 +164,7 @@ class Backoffice:
         call = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)
-        opening = Opening(request=request, asked_by=ASKER, governs=governs, places=(place,))
+        opening = Opening(request=request, asked_by=ASKER, governs=governs, places=(place,), rights=rights or {})
         return await self.database.run(open_request, self.key, opening, self.rules)
 
     async def vote(
@@ -218,13 +226,14 @@ class Backoffice:
 
     async def command(self, *arguments: str) -> Said:
         """Beside whoever has the store open, as from another shell. A store on SQLite has the service in front."""
-        async with serve_control(socket_path(self.url), operator_handlers(self.database, self.rules, self.office)):
+        desk = Desk(self.database, self.rules, self.office)
+        async with serve_control(socket_path(self.url), operator_handlers(desk)):
             return await self.alone(*arguments)
 
     async def alone(self, *arguments: str) -> Said:
         """With nobody listening."""
         self.capsys.readouterr()
-        code = await asyncio.to_thread(main, list(arguments))
+        code = await asyncio.to_thread(main, list(arguments), self.clock)
         said = self.capsys.readouterr()
         assert "Traceback" not in said.err
         return Said(code, said.out, said.err)

@@ -72,7 +72,7 @@ async def test_without_a_screen_it_says_the_address_and_opens_nothing(tmp_path: 
     async with demo(tmp_path, CI="true", DISPLAY=":0") as (said, process):
         assert "http://127.0.0.1:" in said
         code, rest = await ended(process)
-    assert (code, rest.strip()) == (0, "There is no screen here to open a browser on: open the address yourself.")
+    assert (code, rest.strip()) == (0, "No browser can be opened here: open the address yourself.")
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bot.cli import main
-from bot.commands.manifest import manifest
+from bot.commands.manifest import manifest_text as manifest
 from bot.slack.scopes import EVENTS, SCOPES
 
 
@@ -38,4 +38,4 @@ def test_over_http_slack_is_told_where_the_bot_is() -> None:
 
 def test_an_address_that_slack_cannot_reach_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["manifest", "--http", "localhost:3000"]) == 2
-    assert "no address that Slack can reach" in capsys.readouterr().err
+    assert "is not an address that Slack can reach" in capsys.readouterr().err

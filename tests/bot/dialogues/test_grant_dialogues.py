@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from bot.operations.operate import revoke_command, rules_of
+from bot.operations.operate import operate
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.reading import as_object
 from bot.store.tables import grants
-from runtime.errors import Conflict
+from runtime.errors import ConfirmError
 from runtime.jsontypes import Json
 from runtime.store.database import Tx
 from tests.support.office import Office, configured, office
@@ -150,16 +150,17 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
 
 async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url: str) -> None:
     card = await granted(at)
-    rules = rules_of(configured(at.slack, database_url, GRANTING))
+    settings = configured(at.slack, database_url, GRANTING)
     mark = at.ann.now(card).message.metadata or {}
     confirmation = str(as_object(mark.get("event_payload"))["confirmation"])
 
-    done = await revoke_command(at.bot.database, rules, confirmation[:12])
+    done = await operate(settings, "revoke", {"id": confirmation[:12], "by": "lee", "reason": "wrong version"})
     assert done["id"] == confirmation
-    with pytest.raises(Conflict, match="no grant in force"):
-        await revoke_command(at.bot.database, rules, confirmation)
+    with pytest.raises(ConfirmError, match="is not in force"):
+        await operate(settings, "revoke", {"id": confirmation})
 
-    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    revoked = await at.ann.finds("operator lee revoked grant", at.deploys, thread=card)
+    assert "wrong version" in revoked
     await again(at, card)
     await waiting(at, card)
 

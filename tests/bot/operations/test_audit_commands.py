@@ -149,7 +149,7 @@ async def test_one_story_is_told_in_full(at: Backoffice) -> None:
 async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
     await at.command("pause")
     said = await at.command("audit", "show", "system")
-    assert said.lines[-1].endswith("Runs are paused. Approved calls start once they are resumed.")
+    assert said.lines[-1].endswith("paused runs. Approved calls start once they are resumed.")
 
 
 async def test_it_verifies(at: Backoffice) -> None:
@@ -166,12 +166,11 @@ async def test_it_verifies(at: Backoffice) -> None:
     [
         (["show", "abcdef12"], "There is no confirmation and no session abcdef12 in this store. "),
         (["export", "--session", "slack-x"], "There is no session slack-x in this store. A session's id looks like "),
-        (["export", "--since", "last week"], "--since 'last week' is no point in time: write 2030-01-31, "),
-        (["export", "--until", "2030-02-31"], "--until '2030-02-31' is no point in time"),
+        (["export", "--since", "last week"], "--since 'last week' is not a point in time. Write 2030-01-31, "),
+        (["export", "--until", "2030-02-31"], "--until '2030-02-31' is not a point in time"),
         (["verify", "--anchor", "none.txt"], "none.txt can't be read as an anchor: No such file or directory. "),
         (["verify", "--anchor", "adk-confirm.toml"], "The anchor holds no checkpoint; a line of it reads: checkpoint "),
         (["show", "x", "--config", "none.toml"], "none.toml: there is no such file; name one with --config, or "),
-        (["--config", "none.toml", "show", "x"], "none.toml: there is no such file; name one with --config, or "),
     ],
 )
 async def test_what_can_not_be_done_is_said(at: Backoffice, arguments: list[str], sentence: str) -> None:
@@ -180,7 +179,8 @@ async def test_what_can_not_be_done_is_said(at: Backoffice, arguments: list[str]
 
 async def test_nothing_is_verified_without_the_secret(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ADK_CONFIRM_SECRET")
-    assert (await at.refusal("audit", "verify")).startswith("There is no secret to seal with: set ADK_CONFIRM_SECRET")
+    said = await at.refusal("audit", "verify")
+    assert said.startswith("There is no secret to sign the ledger with. Set ADK_CONFIRM_SECRET")
 
 
 async def test_several_that_begin_alike(at: Backoffice) -> None:

@@ -12,17 +12,22 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import aiohttp
 import pytest
 from sqlalchemy import select, update
 
+from blocks.view import Paused
+from bot.cards.card_presenter import card_view
 from bot.cli import main
+from bot.commands.common import account
 from bot.confirmation.model import Confirmation, State, VoteKind
-from bot.operations.control import ask, serve_control
+from bot.operations.control import LONGEST_REQUEST, ask, serve_control
 from bot.operations.pause import owe_drawings
 from bot.store.mailbox import paused
 from bot.store.open import socket_path
 from bot.store.tables import confirmations
-from runtime.errors import StoreError
+from bot.worker.worker import read_around
+from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, Said, backoffice
@@ -60,15 +65,15 @@ def is_behind(row: Confirmation) -> bool:
 async def test_pausing_is_said_once_and_so_is_going_on(at: Backoffice) -> None:
     first, again = await both_ways(at, "pause")
     assert first.out == "Runs are paused. Approved calls start once you run `adk-confirm resume`; the cards say so.\n"
-    assert again.out == "Runs were paused already.\n"
+    assert again.out == "Runs were already paused.\n"
     assert await at.database.read(paused)
     first, again = await both_ways(at, "resume")
-    assert first.out == "Runs are resumed. Approved calls start now, in their time.\n"
+    assert first.out == "Runs are resumed. Approved calls start now.\n"
     assert again.out == "Runs were not paused.\n"
     assert not await at.database.read(paused)
     lines = await at.lines("system")
     assert [line.kind for line in lines] == ["paused", "resumed"]
-    assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": "operator"}
+    assert json.loads(lines[0].content or "")["who"] == {"team": "", "user": f"operator {account()}"}
 
 
 async def test_the_cards_of_what_could_run_are_drawn_again(at: Backoffice) -> None:
@@ -123,21 +128,54 @@ async def test_rows_of_a_newer_version_are_left_alone(at: Backoffice) -> None:
 async def test_the_operator_takes_back_what_waits(at: Backoffice) -> None:
     one, other = await at.asks(), await at.asks()
     said = await at.command("withdraw", one)
-    assert said.out == f"Confirmation {one} is withdrawn. It did not run, and the agent is told so.\n"
+    assert said.out == f"Confirmation {one} is withdrawn. The call did not run, and the agent is told why.\n"
     assert (await at.row(one)).state is State.WITHDRAWN
     await at.database.close()
     said = await at.alone("withdraw", other[:8])
     await at.reopen()
-    assert said.out == f"Confirmation {other} is withdrawn. It did not run, and the agent is told so.\n"
+    assert said.out == f"Confirmation {other} is withdrawn. The call did not run, and the agent is told why.\n"
     assert (await at.row(other)).state is State.WITHDRAWN
     withdrawn = [line for line in await at.lines() if line.kind == "withdrawn"]
-    assert {json.loads(line.content or "")["who"]["user"] for line in withdrawn} == {"operator"}
+    assert {json.loads(line.content or "")["who"]["user"] for line in withdrawn} == {f"operator {account()}"}
+
+
+async def test_the_operator_has_a_name_and_a_reason(at: Backoffice) -> None:
+    deploy = await at.asks()
+    assert (await at.command("withdraw", deploy, "--as", "lee", "--reason", "wrong version")).code == 0
+    row = await at.row(deploy)
+    assert row.decision is not None
+    assert row.decision.reason == "withdrawn by whoever runs this app, who says: wrong version; it did not run"
+    card = card_view(row)
+    assert (card.decided_by, card.reason) == (("operator lee",), "wrong version")
+    told = (await at.command("audit", "show", deploy)).out
+    assert "operator lee withdrew deploy. It did not run." in told
+    assert "“wrong version”" in told
+
+    paused = await at.command("pause", "--as", "lee", "--reason", "the database moves", "--json")
+    assert json.loads(paused.out) == {"changed": True}
+    around = await at.database.read(read_around, await at.row(await at.asks()))
+    assert around.notices == (Paused("operator lee", "the database moves"),)
+    assert (
+        (await at.command("pending"))
+        .lines[0]
+        .endswith("by operator lee (the database moves). `adk-confirm resume` starts them again.")
+    )
+    await at.command("resume", "--as", "Zoë Ω")
+    story = (await at.command("audit", "show", "system")).out
+    assert "operator lee paused runs." in story
+    assert "operator Zoë Ω resumed runs." in story
+
+
+@pytest.mark.parametrize("name", ["", " ", "x" * 61, "a\nb\x07"])
+async def test_a_name_that_nobody_could_read_is_refused(at: Backoffice, name: str) -> None:
+    assert "must be a name of 1 to 60 printable characters" in await at.refusal("pause", "--as", name)
 
 
 async def test_what_is_over_can_not_be_taken_back(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, ANNA, VoteKind.DENY)
-    assert await at.refusal("withdraw", deploy) == (f"Confirmation {deploy} is denied: it can't be withdrawn any more.")
+    said = await at.refusal("withdraw", deploy)
+    assert said == f"Confirmation {deploy} is already denied, so it can't be withdrawn."
     assert await at.refusal("withdraw", "nothing") == (
         "There is no confirmation nothing in this store. `adk-confirm pending` lists what waits."
     )
@@ -149,10 +187,10 @@ async def test_votes_that_came_before_are_heard_before(at: Backoffice) -> None:
     said = await at.command("withdraw", deploy)
     assert said.out == (
         f"The withdrawal of confirmation {deploy} is stored. Votes that came before it are counted first; "
-        f"`adk-confirm audit show {deploy}` tells what it came to.\n"
+        f"`adk-confirm audit show {deploy}` shows the result.\n"
     )
     assert (await at.row(deploy)).state is State.WAITING
-    assert [vote.voter.user for vote in (await at.row(deploy)).pending] == ["U0ANNA", "operator"]
+    assert [vote.voter.user for vote in (await at.row(deploy)).pending] == ["U0ANNA", f"operator {account()}"]
 
 
 # The channel itself
@@ -195,7 +233,7 @@ async def test_a_path_too_long_for_a_socket(tmp_path: Path) -> None:
 async def test_where_no_socket_can_be_the_service_goes_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with serve_control(tmp_path / "missing" / "x.db.sock", {"echo": echo}):
         pass
-    assert "the commands that change something need this stopped" in caplog.text
+    assert "To run a command that changes something, stop the service first." in caplog.text
 
 
 async def test_only_sqlite_has_one(tmp_path: Path) -> None:
@@ -208,7 +246,7 @@ async def test_only_sqlite_has_one(tmp_path: Path) -> None:
 
 async def test_an_unknown_command_is_another_version(path: Path) -> None:
     async with serve_control(path, {}):
-        with pytest.raises(Exception, match="The running service does not know 'fly' as this command means it"):
+        with pytest.raises(Exception, match="The running service does not know 'fly' in this form"):
             await ask(path, "fly", {})
 
 
@@ -223,18 +261,21 @@ async def test_what_goes_wrong_inside_is_said_and_logged(path: Path, caplog: pyt
     assert [record.levelno for record in caplog.records if record.exc_info] == [logging.ERROR]
 
 
-@pytest.mark.parametrize(
-    "sent", [b"what?\n", b"[1]\n", b"{}\n", b'{"v":1,"command":7,"arguments":{}}\n', b"", b"{" * 99]
-)
-async def test_whatever_comes_in_the_next_one_is_served(path: Path, sent: bytes) -> None:
+@pytest.mark.parametrize("body", ["what?", "[1]", "{}", '{"v": 2, "arguments": {}}', '{"v": 1, "arguments": 7}', ""])
+async def test_whatever_comes_the_next_command_is_served(path: Path, body: str) -> None:
     async with serve_control(path, {"echo": echo}):
-        reader, writer = await asyncio.open_unix_connection(path)
-        writer.write(sent)
-        writer.write_eof()
-        answer = json.loads(await reader.readline())
-        writer.close()
-        assert set(answer) == {"error"}
+        async with (
+            aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(path))) as session,
+            session.post("http://service/echo", data=body) as response,
+        ):
+            assert set(await response.json()) == {"error"}
         assert await ask(path, "echo", {}) == {"heard": {}}
+
+
+async def test_a_request_that_is_too_large_is_said(path: Path) -> None:
+    async with serve_control(path, {"echo": echo}):
+        with pytest.raises(ConfirmError, match="The service does not take this much"):
+            await ask(path, "echo", {"say": "x" * LONGEST_REQUEST})
 
 
 async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
@@ -247,10 +288,9 @@ async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
         return arguments
 
     async with serve_control(path, {"slow": slow}):
-        _, writer = await asyncio.open_unix_connection(path)
-        writer.write(b'{"v":1,"command":"slow","arguments":{}}\n')
+        asking = asyncio.create_task(ask(path, "slow", {}))
         await begun.wait()
-        writer.close()
+        asking.cancel()
     assert done.is_set(), "what was begun may end, also when the service stops"
 
 
@@ -260,7 +300,7 @@ async def test_a_service_that_dies_meanwhile(path: Path) -> None:
         answer = asyncio.create_task(ask(path, "wait", {}))
         await process.reached("at work")
         process.kill()
-        with pytest.raises(StoreError, match="The service stopped before it answered, and may have done it or not"):
+        with pytest.raises(StoreError, match=r"The service stopped before it answered\. It may have done it or not"):
             await answer
 
 
@@ -281,7 +321,7 @@ async def test_another_user_is_told_whose_it_is() -> None:
         path = Path(directory) / "x.db.sock"
         async with serve_control(path, {"echo": echo}), child(asks_as_nobody, str(path)) as process:
             said = await process.finished()
-    assert said == [f"{path} belongs to another user: run this command as the user that runs the service."]
+    assert said == [f"{path} belongs to another user. Run this command as the user that runs the service."]
 
 
 async def asks_as_nobody(path: str) -> None:
@@ -322,6 +362,7 @@ def test_a_store_that_is_not_there(
     Path("adk-confirm.toml").write_text("")
     for command in (
         "pending",
+        "grants",
         "pause",
         "resume",
         "retry",
@@ -331,5 +372,6 @@ def test_a_store_that_is_not_there(
         "audit purge --before 1d",
     ):
         assert main(command.split()) == 2
-        assert "yet: nothing was written there so far." in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "There is no store at adk-confirm.db yet. `adk-confirm serve` makes it when it first starts." in said
     assert [path.name for path in tmp_path.iterdir()] == ["adk-confirm.toml"], "looking for a store makes none"

@@ -149,7 +149,7 @@ def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, expl
 )
 def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> None:
     said = explained.refusal("--tool", "deploy", "--args", args)
-    assert said.startswith(f"adk-confirm explain: --args is no JSON object: {why}")
+    assert said.startswith(f"adk-confirm explain: --args is not a JSON object: {why}")
     assert said.endswith('Write for example --args \'{"env": "prod"}\'.\n')
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -14,6 +16,20 @@ from bot.operations.operator_times import begins, ends, roughly, spelled
 from runtime.errors import Invalid
 
 NOON = datetime(2030, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """The reader's time zone: UTC, or what the test sets."""
+
+    def set_zone(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    set_zone("UTC")
+    yield set_zone
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.mark.parametrize("name", ["bot.operations.operator_times", "bot.store.purge"])
@@ -38,6 +54,13 @@ def test_what_is_meant(text: str, meant: str) -> None:
     assert spelled(begins(text, "--since", NOON)) == meant
 
 
+def test_times_are_the_readers(zone: Callable[[str], None]) -> None:
+    zone("Europe/Berlin")
+    assert spelled(NOON) == "2030-01-31 13:00:00 CET"
+    assert spelled(begins("2030-07-01", "--since", NOON)) == "2030-07-01 00:00:00 CEST"
+    assert ends("2030-03-31", "--until", NOON) - begins("2030-03-31", "--since", NOON) == timedelta(hours=23)
+
+
 @given(day=st.dates(max_value=date(9999, 12, 30)))
 def test_a_day_is_meant_whole(day: date) -> None:
     first, after = begins(str(day), "--since", NOON), ends(str(day), "--until", NOON)
@@ -53,7 +76,7 @@ def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
             assert read(text, "--since", NOON).tzinfo is UTC
         except Invalid as refusal:
             said = str(refusal)
-        assert said.startswith(f"--since {text!r} is no point in time: write 2030-01-31, " if said else "")
+        assert said.startswith(f"--since {text!r} is not a point in time. Write 2030-01-31, " if said else "")
 
 
 @given(seconds=st.integers(0, 10**8))

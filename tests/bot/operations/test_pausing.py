@@ -5,26 +5,17 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import select
 
-from bot.operations.control import ask
-from bot.operations.operate import pause_command, resume_command
-from bot.store.open import open_beside, socket_path
+from bot.operations.operate import operate
 from bot.store.tables import mail
 from runtime.jsontypes import JsonObject
-from tests.support.office import Office, Opens
+from tests.support.office import Office, Opens, configured
 
 PAUSED = "Runs are paused. Approved calls start once they are resumed."
 
 
-async def command(at: Office, name: str, url: str) -> JsonObject | None:
+async def command(at: Office, name: str, url: str, **who: str) -> JsonObject:
     """As the command does it: through the service that owns the file, or as one more replica."""
-    owner = socket_path(url)
-    if owner is not None:
-        return await ask(owner, name, {})
-    database = await open_beside(url, "not a secret, but long enough")
-    try:
-        return await (pause_command if name == "pause" else resume_command)(database)
-    finally:
-        await database.close()
+    return await operate(configured(at.slack, url), name, {**who})
 
 
 async def unheard(at: Office) -> int:

@@ -63,7 +63,7 @@ async def reapplied(at: Backoffice, *options: str) -> str:
 async def test_nothing_changes_under_the_same_file(at: Backoffice) -> None:
     await at.asks()
     before = await at.lines()
-    assert await reapplied(at) == "Every waiting confirmation is under the policies as the file has them.\n"
+    assert await reapplied(at) == "Every waiting call is already under the policies in the file.\n"
     assert await at.lines() == before
 
 
@@ -71,15 +71,18 @@ async def test_the_votes_of_who_may_not_any_more_fall(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, ANNA)
     said = await edited(at, '"user:U0ANNA", ', "", "--dry-run")
-    line = f"{deploy}  deploy: would come under the file's policy; the vote of U0ANNA would fall"
+    line = f"{deploy}  deploy: would be under the file's policy; the approval of U0ANNA would stop counting"
     assert said.splitlines()[0] == line
     assert len((await at.row(deploy)).approvals) == 1
     assert [line.kind for line in await at.lines()] == ["asked", "approval"]
     said = await reapplied(at)
-    assert said.splitlines()[0] == f"{deploy}  deploy: came under the file's policy; the vote of U0ANNA fell"
+    assert (
+        said.splitlines()[0]
+        == f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting"
+    )
     assert (await at.row(deploy)).approvals == ()
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "vote fell"]
-    assert (await reapplied(at)).startswith("Every waiting confirmation is under the policies")
+    assert (await reapplied(at)).startswith("Every waiting call is already under the policies")
 
 
 async def test_whoever_is_in_a_group_is_looked_up_under_the_new_policy(at: Backoffice) -> None:
@@ -94,7 +97,7 @@ async def test_a_smaller_quorum_decides(at: Backoffice) -> None:
     deploy = await at.asks()
     await at.vote(deploy, LEAD)
     said = await edited(at, "quorum = 2", "quorum = 1")
-    assert said.splitlines()[0] == f"{deploy}  deploy: came under the file's policy; it is approved"
+    assert said.splitlines()[0] == f"{deploy}  deploy: is now under the file's policy; it is now approved"
     assert (await at.row(deploy)).state is State.APPROVED
     assert [line.kind for line in await at.lines()] == ["asked", "approval", "reapplied", "approved"]
 
@@ -103,7 +106,7 @@ async def test_without_a_policy_nobody_can_approve(at: Backoffice) -> None:
     deploy = await at.asks()
     said = await edited(at, "deploy*", "refund")
     assert said.splitlines()[0] == (
-        f"{deploy}  deploy: No policy covers this call. To allow approvals, add a [[policy]] for it.; it is denied"
+        f"{deploy}  deploy: No policy covers this call. To allow approvals, add a [[policy]] for it.; it is now denied"
     )
     assert (await at.row(deploy)).state is State.DENIED
 
@@ -113,7 +116,7 @@ async def test_an_approver_who_has_spoken_since_falls(at: Backoffice) -> None:
     await at.vote(deploy, BEN)
     await at.hears("and hurry", BEN)
     said = await edited(at, "quorum = 2", "quorum = 3")
-    assert said.splitlines()[0].endswith("the vote of U0BEN fell")
+    assert said.splitlines()[0].endswith("the approval of U0BEN stopped counting")
 
 
 async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
@@ -125,14 +128,14 @@ async def test_no_vote_falls_because_slack_is_silent(at: Backoffice) -> None:
     said = await edited(at, "quorum = 2", "quorum = 1")
     assert said.splitlines()[:2] == [
         f"{deploy}  deploy: left as it was; U0ANNA could not be looked up: Slack did not answer within 30 s",
-        f"{unvoted}  deploy: came under the file's policy",
+        f"{unvoted}  deploy: is now under the file's policy",
     ]
     if at.database.dialect == "sqlite":
-        assert said.splitlines()[2] == "1 left as they were: mend what is said above, then run this again."
+        assert said.splitlines()[2] == "1 left as they were: fix what is said above, then run this again."
     row = await at.row(deploy)
     assert (row.policy.quorum, len(row.approvals)) == (2, 1)
     at.office.silent = False
-    assert (await reapplied(at)).startswith(f"{deploy}  deploy: came under the file's policy; it is approved")
+    assert (await reapplied(at)).startswith(f"{deploy}  deploy: is now under the file's policy; it is now approved")
 
 
 async def test_it_waits_for_its_turn_to_ask_slack(at: Backoffice) -> None:
@@ -197,7 +200,7 @@ async def test_a_service_that_has_another_file_is_said(at: Backoffice) -> None:
         return  # there the command does not meet the replicas
     await at.asks()
     said = await edited(at, "quorum = 2", "quorum = 1")
-    assert said.splitlines()[-1].startswith("The service has other policies than this file")
+    assert said.splitlines()[-1].startswith("The service uses other policies than this file")
 
 
 async def test_alone_without_a_token_no_vote_is_touched(at: Backoffice) -> None:
@@ -232,8 +235,8 @@ async def test_alone_it_asks_slack(at: Backoffice, monkeypatch: pytest.MonkeyPat
         await at.reopen()
     assert sorted(said.lines) == sorted(
         [
-            f"{deploy}  deploy: came under the file's policy; the vote of U0ANNA fell",
-            f"{kept}  deploy: came under the file's policy",
+            f"{deploy}  deploy: is now under the file's policy; the approval of U0ANNA stopped counting",
+            f"{kept}  deploy: is now under the file's policy",
         ]
     )
 

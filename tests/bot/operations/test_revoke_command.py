@@ -1,17 +1,21 @@
-"""`adk-confirm revoke`, from beside the service."""
+"""`adk-confirm grants` and `revoke`, beside the service."""
 
 from __future__ import annotations
 
+import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
+from bot.operations.operator_times import spelled
 from bot.store.transactions import Ballot, cast
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, full_member
 
+SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
 GRANTING = '[[policy]]\ntools = ["deploy*"]\napprovers = ["user:U0ANNA"]\ngrant = "session"\n'
 
 
@@ -23,17 +27,27 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
         await at.hears("deploy it")
         deploy = await at.asks("deploy", {"version": "2.4.1"})
         assert await at.refusal("revoke", deploy) == (
-            f"Confirmation {deploy} has no grant in force: there is nothing to revoke."
+            f"Grant {deploy} is not in force. `adk-confirm grants` lists those that are."
         )
         ballot = Ballot(
             id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
         )
         await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))
 
+        listed = (await at.command("grants")).lines
+        assert listed[0] == f"{deploy}  deploy  with version 2.4.1"
+        until = spelled(at.clock.now + timedelta(days=1))
+        assert listed[1] == f"    given by U0ANNA in {SESSION}; until {until}, 1d left; not used yet"
+        await at.asks("deploy", {"version": "2.4.1"}, rights={ANNA: Facts(account=full_member(ANNA))})
+        (one,) = json.loads((await at.command("grants", "--json")).out)["grants"]
+        assert (one["id"], one["given_by"], one["on"], one["uses"]) == (deploy, ["U0ANNA"], {"version": "2.4.1"}, 1)
+        assert one["sealed"] is True
+
         said = await at.command("revoke", deploy[:10])
 
         assert said.out == f"Grant {deploy} is revoked. Calls like it ask again.\n"
         assert await at.refusal("revoke", deploy) == (
-            f"Confirmation {deploy} has no grant in force: there is nothing to revoke."
+            f"Grant {deploy} is not in force. `adk-confirm grants` lists those that are."
         )
         assert [line.kind for line in await at.lines()][-2:] == ["grant revoked", "vote refused"]
+        assert (await at.command("grants")).out == "No grants are in force: every call asks.\n"

@@ -14,7 +14,7 @@ from sqlalchemy import text
 
 from bot.app import running
 from bot.cli import main
-from bot.commands.manifest import manifest
+from bot.commands.manifest import manifest_text as manifest
 from bot.config.settings import parse_settings, serving_problems
 from bot.config.token_cipher import HOW_TO_MAKE_ONE, BadKey, Unopenable, Vault
 from bot.policy.problems import SettingsError

@@ -1,0 +1,97 @@
+"""The commands that change something: withdraw, revoke, reapply, retry, pause and resume."""
+
+from __future__ import annotations
+
+import click
+
+from bot.commands import words
+from bot.commands.common import Call, options
+
+
+@click.command()
+@options(changes=True)
+def pause(call: Call) -> int:
+    """Start no approved call until `adk-confirm resume`.
+
+    Calls that run already go on. People can still approve and deny; every card of a call that is held up says so.
+    """
+    done = call.operate("pause")
+    call.tell(done, words.PAUSED[bool(done["changed"])])
+    return 0
+
+
+@click.command()
+@options(changes=True)
+def resume(call: Call) -> int:
+    """Start approved calls again, after `adk-confirm pause`."""
+    done = call.operate("resume")
+    call.tell(done, words.RESUMED[bool(done["changed"])])
+    return 0
+
+
+@click.command()
+@click.argument("id")
+@options(changes=True)
+def withdraw(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+    """Withdraw a call that waits for approval. It does not run, and the agent is told why.
+
+    ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
+    """
+    done = call.operate("withdraw", id=id)
+    call.tell(done, (words.WITHDRAWN if done["counted"] else words.WITHDRAWAL_WAITS).format(id=done["id"]))
+    return 0
+
+
+@click.command()
+@click.argument("id")
+@options(changes=True)
+def revoke(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+    """End a grant, so that calls like it ask again.
+
+    ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
+    """
+    done = call.operate("revoke", id=id)
+    call.tell(done, (words.REVOKED if done["counted"] else words.REVOCATION_WAITS).format(id=done["id"]))
+    return 0
+
+
+@click.command()
+@click.argument("name", required=False)
+@options(changes=True)
+def retry(call: Call, name: str | None) -> int:
+    """Retry work that failed so often that it is not retried any more.
+
+    NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
+    """
+    from blocks.text import visible
+
+    done = call.operate("retry", name=name)
+    again = done["again"]
+    rows = [row for row in again if isinstance(row, dict)] if isinstance(again, list) else []
+    call.tell(done, *([visible(words.RETRIED.format_map(row)) for row in rows] or [words.NOTHING_TO_RETRY]))
+    return 0
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@options(changes=True)
+def reapply(call: Call, dry_run: bool) -> int:
+    """Put waiting calls under the policies as they are in the file now.
+
+    New calls come under a changed file at once. A call that waits stays under the policy that it was asked under,
+    until you run this. An approval by somebody who may no longer decide stops counting. The exit code is 1 if a call
+    could not be changed.
+    """
+    from bot.operations.operate import reapply_arguments
+    from bot.operations.reapply import Reapplied
+
+    arguments = reapply_arguments(call.settings.policies, dry_run=dry_run)
+    done = call.operate("reapply", read_only=dry_run, **arguments)
+    found = done["rows"]
+    rows = [Reapplied.from_json(row) for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    left = sum(row.trouble is not None for row in rows)
+    lines = [words.reapplied(row, dry_run=dry_run) for row in rows] or [words.NOTHING_TO_REAPPLY]
+    lines += [words.LEFT.format(count=left)] if left else []
+    lines += [words.RESTART] if done.get("restart") else []
+    call.tell(done, *lines)
+    return 1 if left else 0

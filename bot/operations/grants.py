@@ -1,0 +1,87 @@
+"""`adk-confirm grants`: the grants in force, who gave them, what they cover and how often they were used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import select
+
+from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind, stamp
+from bot.confirmation.grants import Grant
+from bot.policy.redaction import Redactor
+from bot.policy.versioned import NewerVersion, Unreadable
+from bot.store.grants_in_force import all_grants
+from bot.store.repository import chain_of, read_confirmation
+from bot.store.tables import ledger
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantInForce:
+    """A grant, masked. `on` are the arguments that must be the same; `sealed` is False for one that this app did not
+    make, which lets nothing through, and None where that can't be checked without the secret."""
+
+    id: str
+    tool: str
+    on: JsonObject
+    given_by: tuple[str, ...]
+    given_at: datetime
+    until: datetime
+    session: str
+    uses: int
+    sealed: bool | None
+
+    def to_json(self) -> JsonObject:
+        return {
+            "id": self.id,
+            "tool": self.tool,
+            "on": self.on,
+            "given_by": list(self.given_by),
+            "given_at": stamp(self.given_at),
+            "until": stamp(self.until),
+            "session": self.session,
+            "uses": self.uses,
+            "sealed": self.sealed,
+        }
+
+
+def read_grants(tx: Tx, seal: Seal | None) -> list[GrantInForce]:
+    """The first to end first."""
+    return [_shown(tx, grant, seal) for grant in all_grants(tx)]
+
+
+def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
+    redactor = _redactor(tx, grant)
+    return GrantInForce(
+        id=grant.id,
+        tool=redactor.mask_text(grant.tool),
+        on=redactor.mask_object(grant.on)[0],
+        given_by=tuple(giver.user for giver in grant.given_by),
+        given_at=grant.given_at,
+        until=grant.until,
+        session=grant.session.id,
+        uses=_uses(tx, grant),
+        sealed=None if seal is None else grant.is_sealed(seal),
+    )
+
+
+def _redactor(tx: Tx, grant: Grant) -> Redactor:
+    """The policy of the confirmation that the grant came with hides what is hidden of it. Without it all is hidden."""
+    try:
+        row = read_confirmation(tx, grant.id)
+    except (NewerVersion, Unreadable):
+        row = None
+    return row.redactor if row is not None else Redactor(("*",))
+
+
+def _uses(tx: Tx, grant: Grant) -> int:
+    """How many calls it let through, as the ledger has them."""
+    used = ledger.c.kind == str(LineKind.GRANT_USED)
+    found = select(ledger.c.content).where(
+        ledger.c.chain == chain_of(grant.session), used, ledger.c.content.is_not(None)
+    )
+    return sum(json.loads(content).get("grant") == grant.id for content in tx.execute(found).scalars())
