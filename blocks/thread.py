@@ -100,6 +100,13 @@ _TEMPLATES: Mapping[StepKind, str] = {
 }
 
 
+_BY_OPERATORS: Mapping[StepKind, str] = {
+    StepKind.REAPPLIED: words.TOLD_REAPPLIED_BY,
+    StepKind.PAUSED: words.TOLD_PAUSED_BY,
+    StepKind.RESUMED: words.TOLD_RESUMED_BY,
+}
+
+
 def _template(step: StepView) -> str:
     match step.told:
         case StepKind.ASKED:
@@ -116,8 +123,8 @@ def _template(step: StepView) -> str:
             return words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"])
         case StepKind.VOTE_FELL if step.why is not None:
             return words.TOLD_VOTE_FELL_WHY
-        case StepKind.REAPPLIED if step.who is not None:
-            return words.TOLD_REAPPLIED_BY
+        case StepKind.REAPPLIED | StepKind.PAUSED | StepKind.RESUMED if step.who is not None:
+            return _BY_OPERATORS[step.told]
         case StepKind.WITHDRAWN if step.who is None:
             return words.TOLD_REMOVED
         case StepKind.GRANT_REVOKED if step.who is None and step.people:

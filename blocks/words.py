@@ -316,8 +316,10 @@ TOLD_GRANT_GIVER_LOST = (
     "🔒 Grant {grant} for {tool} ended: {people} could not approve such a call any more ({why}). Calls ask again."
 )
 TOLD_GRANT_REVOKED = "🔒 {who} revoked grant {grant} for {tool}. Calls ask again."
-TOLD_PAUSED = "⏸️ {who} paused runs. Approved calls start once they are resumed."
-TOLD_RESUMED = "▶️ {who} resumed runs."
+TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
+TOLD_PAUSED_BY = "⏸️ {who} paused runs. Approved calls start once they are resumed."
+TOLD_RESUMED = "▶️ Runs are resumed."
+TOLD_RESUMED_BY = "▶️ {who} resumed runs."
 THE_POLICY = "the policy"
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."

@@ -89,7 +89,7 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
                 "⏳ deploy needs approval.",
                 "⛔ drop_db was refused without asking anybody.\nNo policy matches this call.",
                 "↘️ The approval of deploy by U0OPS no longer counts.",
-                "📋 The policy changed, and deploy now stands under it.",
+                "📋 The policy changed, and deploy is now under the new one.",
                 "🚫 U0LEAD denied deploy.\nNot during the sale. Try 2.14.1 with the hotfix after 20:00.",
                 "⌛ deploy has expired with 1 of 2 approvals. It did not run.",
                 "↩️ U0DANA withdrew deploy. It did not run.",

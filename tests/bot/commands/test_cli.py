@@ -86,8 +86,8 @@ def test_init_writes_settings_that_can_be_read(here: Path, capsys: pytest.Captur
 async def imported(code: str) -> set[str]:
     """The modules that are loaded after this ran in a Python of its own."""
     code = f"import sys\n{code}\nprint(*sys.modules, file=sys.stderr)"
-    pipes = {"stdout": asyncio.subprocess.DEVNULL, "stderr": asyncio.subprocess.PIPE}
-    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, **pipes)
+    null, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, cwd=ROOT, stdout=null, stderr=pipe)
     _, err = await process.communicate()
     return set(err.decode().split())
 
