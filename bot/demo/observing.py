@@ -1,40 +1,58 @@
-"""What the sandbox's panel shows of the agent's side: the runtime's requests and answers, and the ledger's lines."""
+"""Follows the bot's database for the page: requests, answers and ledger lines for the panel, confirmations for the tour.
+
+The bot is another process, so the database is looked at several times a second; it has few rows.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
 
 from sqlalchemy import select
 
+from bot.confirmation.model import Confirmation
+from bot.demo.tour import Tour
 from bot.sandbox.page.panel import Item, answer_message, ledger_line, request_event
-from bot.store.repository import line_of
-from bot.store.slack_lanes import THREADS
-from bot.store.tables import ledger
+from bot.sandbox.workspace.changes import Changes
+from bot.store.repository import line_of, read_confirmation
+from bot.store.tables import confirmations, ledger
 from runtime import REQUEST_CONFIRMATION, Event
+from runtime.errors import StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.tables import events
 
-_NEWS = 1.0
+_LOOK_AGAIN = 0.2
 
 
+@dataclass
 class Observing:
-    """Follows both stores' tables: what stands there is the truth, whoever wrote it."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    database: Database
+    tour: Tour
+    changes: Changes
+    _events: dict[int, int] = field(default_factory=dict)
+    _lines: dict[str, int] = field(default_factory=dict)
 
     async def follow(self) -> AsyncIterator[Item]:
-        seen_events: dict[int, int] = {}
-        seen_lines: dict[str, int] = {}
-        with self._database.waiter(THREADS) as waiter:
-            while True:
-                for item in await self._database.read(news, seen_events, seen_lines):
-                    yield item
-                await waiter.wait(_NEWS)
+        while True:
+            try:
+                items, rows = await self.database.read(self._look)
+            except StoreError:  # the bot is being killed or started: it is there again in a moment
+                items, rows = [], self.tour.rows
+            if rows != self.tour.rows:
+                self.tour.rows = rows
+                self.changes.tell("stage")
+            for item in items:
+                yield item
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def _look(self, tx: Tx) -> tuple[list[Item], list[Confirmation]]:
+        ids = tx.execute(select(confirmations.c.id).order_by(confirmations.c.created)).scalars()
+        return news(tx, self._events, self._lines), [row for each in ids if (row := read_confirmation(tx, each))]
 
 
 def news(tx: Tx, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
-    """What came since, in the order of its time. A demo has few sessions: it may look at all of them."""
+    """What is new, in the order of its time."""
     items: list[Item] = []
     for row in tx.execute(
         select(events.c.session, events.c.seq, events.c.body).order_by(events.c.session, events.c.seq)
@@ -42,7 +60,7 @@ def news(tx: Tx, seen_events: dict[int, int], seen_lines: dict[str, int]) -> lis
         if row.seq < seen_events.get(row.session, 0):
             continue
         seen_events[row.session] = row.seq + 1
-        items += _told(Event.model_validate_json(row.body))
+        items += _items(Event.model_validate_json(row.body))
     for row in tx.execute(select(ledger).order_by(ledger.c.chain, ledger.c.seq)):
         if row.seq > seen_lines.get(row.chain, 0):
             seen_lines[row.chain] = row.seq
@@ -50,7 +68,7 @@ def news(tx: Tx, seen_events: dict[int, int], seen_lines: dict[str, int]) -> lis
     return sorted(items, key=lambda item: item.at)
 
 
-def _told(event: Event) -> list[Item]:
+def _items(event: Event) -> list[Item]:
     if any(call.name == REQUEST_CONFIRMATION for call in event.calls()):
         return [request_event(event.to_dict(), event.timestamp)]
     if event.author == "user" and event.content and any(r.name == REQUEST_CONFIRMATION for r in event.responses()):

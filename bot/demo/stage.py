@@ -1,21 +1,22 @@
-"""The demo's people, its policies, and the bot between them, on a store that ends with it."""
+"""The demo: people, policies, the page, and the bot in a process of its own, on a database that ends with the demo."""
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.app import Bot, running
-from bot.config.settings import Settings, parse_settings
+from bot.demo.controls import DemoBot
 from bot.demo.observing import Observing
+from bot.demo.tour import FIRST, Tour
 from bot.sandbox.page.page import Sandbox
 from bot.sandbox.page.screen import Shortcut, Stage
 from bot.sandbox.people.people import Person
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import Limits
+from runtime.store.database import Database
 
 PORT = 3030
 
@@ -26,7 +27,7 @@ target = "examples.oncall:agent"
 [slack]
 listen = "127.0.0.1:0"
 
-# Deployments to production want two people of those on call, and the version may be corrected.
+# A deployment to production needs two people. They may correct the version.
 [[policy]]
 tools = ["deploy"]
 when = "args.env == 'prod'"
@@ -38,7 +39,7 @@ remind_after = "10m"
 escalate_after = "20m"
 escalate_to = ["user:U0LEAD"]
 
-# To staging one word is enough, and may hold for the next deployments of the service, too.
+# A deployment to staging needs one. They may allow the next deployments of the same service with it.
 [[policy]]
 tools = ["deploy"]
 approvers = ["group:S0ONCALL", "user:U0LEAD"]
@@ -59,10 +60,10 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 @dataclass(frozen=True)
 class Demo:
-    """ana asks, ben and chris are on call, lee leads, olga is from somewhere else."""
+    """ana asks, ben and chris are on call, lee leads, olga may not approve."""
 
     slack: Sandbox
-    bot: Bot
+    bot: DemoBot
     people: Mapping[str, Person]
     channel: Channel
 
@@ -73,9 +74,9 @@ class Demo:
 
 @asynccontextmanager
 async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[Demo]:
-    """Without a store, one in a temporary directory."""
+    """The demo with its bot running. Without a store, it makes one in a temporary directory."""
     async with AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="adk-confirm-demo-"))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="adk-confirm-demo-")))
         slack = await stack.enter_async_context(Sandbox(port=port))
         people = {
             name: slack.person(name, id=f"U0{id_}", email=f"{name}@acme.example")
@@ -84,44 +85,53 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
         channel = slack.channel("deploys", *people.values(), id="C0DEPLOYS")
         slack.channel("random", *people.values())
         slack.group("oncall", people["ben"], people["chris"], id="S0ONCALL")
-        slack.page.stage = _stage(people, channel)
-        bot = await stack.enter_async_context(
-            running(_settings(slack, store or f"sqlite:///{Path(folder) / 'demo.db'}"), limits=Limits(posts=100))
-        )
-        slack.sends_to(f"{bot.url}/slack/events")
-        stack.callback(slack.page.watch(Observing(bot.database)).cancel)  # before the store closes under it
+        (folder / "adk-confirm.toml").write_text(POLICIES, encoding="utf-8")
+        url = store or f"sqlite:///{folder / 'demo.db'}"
+        bot = DemoBot(slack, folder / "adk-confirm.toml", _environment(slack, url, folder))
+        tour = Tour(people, channel.id, bot)
+        slack.page.stage = _stage(people, channel, bot, tour)
+        stack.push_async_callback(bot.end)
+        await bot.start()
+        database = await Database.open(url, clock=slack.clock.now, read_only=True)
+        stack.push_async_callback(database.close)
+        bot.database = database
+        following = slack.page.watch(Observing(database, tour, slack.workspace.changes))
+        stack.callback(following.cancel)  # before the store closes under it
         yield Demo(slack, bot, people, channel)
 
 
-def _settings(slack: Sandbox, store: str) -> Settings:
-    environment = {
+def _environment(slack: Sandbox, store: str, folder: Path) -> dict[str, str]:
+    return {
+        "ADK_CONFIRM_DEMO_LOG": str(folder / "effects.jsonl"),  # what the agent did, which outlives a crash
+        **os.environ,
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_SIGNING_SECRET": slack.signing_secret,
         "SLACK_API_URL": slack.url,
         "DATABASE_URL": store,
         "ADK_CONFIRM_SECRET": "the demo's secret is no secret",
     }
-    return parse_settings(POLICIES, environment)
 
 
-def _stage(people: Mapping[str, Person], channel: Channel) -> Stage:
+def _stage(people: Mapping[str, Person], channel: Channel, bot: DemoBot, tour: Tour) -> Stage:
     roles = {
         "ana": "asks",
         "ben": "on call",
         "chris": "on call",
         "lee": "lead",
-        "olga": "may not approve",
+        "olga": "outsider",
     }
     return Stage(
         roles={people[name].id: role for name, role in roles.items()},
         shortcuts=(Shortcut("Approval history", "adk_confirm_history"),),
         commands={"/approvals": "what waits for you, and for this channel"},
         tries=(
-            "@adk-confirm deploy checkout 2.4.1 to prod",
+            FIRST,
             "@adk-confirm reimburse 1500 for the team dinner",
             "@adk-confirm I need 3 days off",
             "@adk-confirm refund Ada 20 for the mug",
             "@adk-confirm what runs as checkout?",
         ),
         start=channel.id,
+        controls=bot,
+        guide=tour,
     )

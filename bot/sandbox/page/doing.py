@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pydantic import Base64Bytes, BaseModel, ConfigDict, JsonValue
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, JsonValue
 
 from bot.sandbox.blockkit.elements import every_option, interactive
+from bot.sandbox.page.controls import Controls
 from bot.sandbox.page.screen import seen_channel, seen_message
 from bot.sandbox.people import forms, state
 from bot.sandbox.people.people import Person
@@ -25,6 +26,13 @@ class Hands:
 
     slack: FakeSlack
     user: User
+    bot: Controls | None = None
+
+    @property
+    def controls(self) -> Controls:
+        if self.bot is None:
+            raise NotFound("This sandbox has no bot that can be controlled from the page.")
+        return self.bot
 
     @property
     def person(self) -> Person:
@@ -231,10 +239,37 @@ class Join(Gesture):
         return {}
 
 
+class PassTime(Gesture):
+    minutes: int = Field(ge=1, le=7 * 24 * 60)
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.controls.pass_time(self.minutes)
+        return {}
+
+
+class CrashBot(Gesture):
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.controls.crash()
+        return {}
+
+
+class CrashInCall(Gesture):
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.controls.crash_in_call()
+        return {}
+
+
+class StartBot(Gesture):
+    async def perform(self, hands: Hands) -> JsonObject:
+        await hands.controls.start()
+        return {}
+
+
 GESTURES: dict[str, type[Gesture]] = {
     "say": Say, "edit": Edit, "delete": Delete, "act": Act, "act_in_view": ActInView, "enter": Enter, "submit": Submit,
     "close": Close, "suggest": Suggest, "command": Command, "shortcut": GlobalShortcut,
     "message_shortcut": MessageShortcut, "open_home": OpenHome, "read": Read, "join": Join,
+    "pass_time": PassTime, "crash": CrashBot, "crash_in_call": CrashInCall, "start": StartBot,
 }  # fmt: skip
 
 

@@ -65,7 +65,7 @@ class Page:
         self._slack = slack
         self._observed = observed
         self.stage = stage or Stage()
-        """May be set anew once people and channels have their ids; the page sees it when it is loaded."""
+        """May be set again once people and channels have their ids; the page sees it when it is loaded."""
         self.travels = Travels(slack.workspace.changes, slack.calls, slack.deliveries)
         self._watching: set[asyncio.Task[None]] = set()
         self._files = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
@@ -187,7 +187,7 @@ class Page:
             asked: Json = await request.json()
             if not isinstance(asked, dict):
                 raise Invalid("A gesture is a JSON object.")
-            hands = Hands(self._slack, self._who(asked.pop("as", None)))
+            hands = Hands(self._slack, self._who(asked.pop("as", None)), self.stage.controls)
             return web.json_response(await gesture.model_validate(asked).perform(hands))
         except json.JSONDecodeError:
             return _refused(400, "This is not JSON.")

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from bot.sandbox.page.controls import Controls, Guide
 from bot.sandbox.reading import as_text
 from bot.sandbox.workspace.changes import WorkspaceChange
 from bot.sandbox.workspace.records import Channel, Install, Message, User, View
@@ -38,6 +39,9 @@ class Stage:
     """What a newcomer could say to the app."""
     start: str = ""
     """The id of the channel to begin in."""
+    controls: Controls | None = None
+    """The bot behind the page, where it can be crashed and its time moved."""
+    guide: Guide | None = None
 
 
 class Screen:
@@ -85,6 +89,8 @@ class Screen:
                 told |= self._views()
             elif change.kind == "home" and change.user == self._user.id:
                 told["home"] = self._home()
+            elif change.kind == "stage":
+                told |= {"stage": self._staged(), "now": self._workspace.clock.now()}
         if channels:
             told |= {"channels": channels, "messages": {**messages}}
         return told
@@ -167,7 +173,23 @@ class Screen:
             ],
             "tries": [*self._stage.tries],
             "start": self._stage.start,
+            "bot": self._bot(),
+            "hint": self._hint(),
         }
+
+    def _bot(self) -> Json:
+        controls = self._stage.controls
+        if controls is None:
+            return None
+        return {
+            "state": str(controls.state),
+            "crashes_in_call": controls.crashes_in_call,
+            "minutes_ahead": controls.minutes_ahead,
+        }
+
+    def _hint(self) -> Json:
+        hint = self._stage.guide.hint(self._user) if self._stage.guide else None
+        return hint.to_json() if hint else None
 
 
 def sees(user: User, channel: Channel) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 
 Kind = Literal[
     "message", "ephemeral", "view", "home", "status", "reaction", "file",
-    "person", "channel", "group", "install", "call", "delivery", "socket",
+    "person", "channel", "group", "install", "call", "delivery", "socket", "stage",
 ]  # fmt: skip
 _KEPT = 10_000
 

@@ -2,7 +2,9 @@
 
 import { Cast } from "./cast.js";
 import { Chat } from "./chat.js";
+import { Controls } from "./controls.js";
 import { fill, h } from "./dom.js";
+import { Hints } from "./hints.js";
 import { Feed } from "./feed.js";
 import { icon } from "./icons.js";
 import * as keys from "./keys.js";
@@ -16,7 +18,7 @@ import { Store } from "./store.js";
 import { themeButton } from "./theme.js";
 import { Thread } from "./thread.js";
 
-/** What the page does without being asked: an older notice is not answered by it. */
+/** What the page does without being asked. It does not clear older notices. */
 const BY_ITSELF = new Set(["enter", "open_home"]);
 
 class App {
@@ -36,7 +38,12 @@ class App {
     this.threadPane = new Thread(this);
     this.panel = new Panel(this);
     this.modals = new Modals(this);
-    this.parts = [this.cast, this.sidebar, this.chat, this.threadPane, this.panel, this.modals];
+    this.controls = new Controls(this);
+    this.hints = new Hints(this);
+    this.parts = [
+      ...[this.cast, this.controls, this.hints, this.sidebar],
+      ...[this.chat, this.threadPane, this.panel, this.modals],
+    ];
     this.feed = new Feed(this.store, (state) => this.#connected(state));
     this.store.addEventListener("replaced", () => this.#replaced());
     this.store.addEventListener("changed", ({ detail }) => this.#changed(detail));
@@ -51,11 +58,11 @@ class App {
         type: "button",
         class: "quiet panel-button",
         "aria-controls": "panel",
-        "aria-label": "What travels",
+        "aria-label": "Behind the scenes",
         onclick: () => this.togglePanel(),
       },
       icon("flow"),
-      h("span", {}, "What travels"),
+      h("span", {}, "Behind the scenes"),
     );
     panelButton.setAttribute("aria-expanded", String(this.panel.isOpen));
     this.panelButton = panelButton;
@@ -64,7 +71,7 @@ class App {
       "header",
       { class: "bar" },
       this.cast.node,
-      h("div", { class: "bar-tools" }, panelButton, themeButton()),
+      h("div", { class: "bar-tools" }, this.controls.node, panelButton, this.hints.bulb, themeButton()),
     );
     const panes = h(
       "div",
@@ -74,7 +81,7 @@ class App {
       this.threadPane.node,
       this.panel.node,
     );
-    fill(document.getElementById("app"), bar, this.away, panes, this.live.toasts, this.live.log);
+    fill(document.getElementById("app"), bar, this.away, this.hints.node, panes, this.live.toasts, this.live.log);
     const goal = route.fromPermalink(location.href, "");
     if (goal) {
       this.#goal = goal;
@@ -115,6 +122,14 @@ class App {
 
   go(place, thread = "") {
     location.hash = route.to(place, thread);
+  }
+
+  /** Puts words into a channel's message box. */
+  propose(place, text) {
+    const here = place === this.place && document.body.dataset.view === "chat";
+    if (here) return this.chat.composer.propose(text);
+    addEventListener("hashchange", () => this.chat.composer.propose(text), { once: true });
+    this.go(place);
   }
 
   goToMessage(goal) {

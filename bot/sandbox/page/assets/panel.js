@@ -1,4 +1,4 @@
-/** What travels: requests and answers, clicks, the ledger, newest last. One line each; unfolded, the JSON as it was sent. */
+/** Behind the scenes: requests and answers, clicks, the ledger, newest last. One line each; unfolded, its JSON. */
 
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -21,12 +21,12 @@ export class Panel {
       { class: "filters", role: "group", "aria-label": "What to show" },
       Object.entries(KINDS).map(([kind, name]) => this.#filter(kind, name)),
     );
-    this.list = h("ol", { class: "travels", "aria-label": "What travelled" });
+    this.list = h("ol", { class: "travels", "aria-label": "What happened" });
     this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or click a button of it.");
     this.scroller = new Scroller(h("div", { class: "scroller", tabindex: -1 }, this.none, this.list));
     this.node = h(
       "aside",
-      { class: "panel", id: "panel", "aria-label": "What travels" },
+      { class: "panel", id: "panel", "aria-label": "Behind the scenes" },
       this.#head(),
       this.filters,
       this.scroller.node,
@@ -41,8 +41,8 @@ export class Panel {
       {
         type: "button",
         class: "quiet",
-        "aria-label": "Fold the panel",
-        title: "Fold the panel",
+        "aria-label": "Close the panel",
+        title: "Close the panel",
         onclick: () => this.#app.togglePanel(),
       },
       icon("close"),
@@ -50,7 +50,7 @@ export class Panel {
     return h(
       "header",
       { class: "pane-head" },
-      h("h2", { class: "pane-title" }, icon("flow"), h("span", {}, "What travels")),
+      h("h2", { class: "pane-title" }, icon("flow"), h("span", {}, "Behind the scenes")),
       close,
     );
   }

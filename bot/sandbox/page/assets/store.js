@@ -34,7 +34,8 @@ export class Store extends EventTarget {
       this.#order.delete(channel);
       merge(this.messages[channel], messages);
     }
-    for (const name of ["modal", "home", "notices"]) if (name in patch) this[name] = patch[name];
+    if ("now" in patch) this.ahead = patch.now * 1000 - Date.now();
+    for (const name of ["modal", "home", "notices", "stage"]) if (name in patch) this[name] = patch[name];
     for (const id of Object.keys(this.messages)) if (!this.channels[id]) delete this.messages[id];
     this.#travelled(patch.travels);
     this.dispatchEvent(new CustomEvent("changed", { detail: patch }));

@@ -1,0 +1,95 @@
+"""The demo's bot, in a process of its own so that the page can crash it.
+
+    python -m bot.demo.bot_process SETTINGS.toml [seconds that the clock is ahead]
+
+It prints the address where it listens, then obeys orders, one a line, from its input:
+
+    ahead 600        the clock is 600 seconds ahead of the real one from now on
+    crash-in-call    the process kills itself in the middle of the next approved call
+
+It ends when its input ends, so that nothing is left when the demo itself is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from bot.app import running
+from bot.config.settings import parse_settings
+from bot.demo.orders import AHEAD, CRASH_IN_CALL
+from bot.slack.outbound.calls import Limits
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
+from bot.store.slack_lanes import CARDS, THREADS
+from examples.oncall import agent
+from runtime import ToolContext
+from runtime.jsontypes import Json, JsonObject
+from runtime.store.database import Tx
+from runtime.tool import Tool, Toolset
+
+LIMITS = Limits(posts=100)
+
+
+class Crash:
+    """Whether the next approved call takes the process down with it."""
+
+    armed = False
+
+    def now(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_fragile(tool: Tool, crash: Crash) -> None:
+    """The process may crash during this tool: after the effect, before anybody has written down that it ran."""
+    whole = tool.run
+
+    async def run(args: JsonObject, context: ToolContext) -> Json:
+        result = await whole(args, context)
+        if crash.armed and context.tool_confirmation is not None:
+            crash.now()
+        return result
+
+    tool.run = run  # type: ignore[method-assign]  # everything else of the tool stays as it is
+
+
+async def serve(settings: Path, ahead: float) -> None:
+    crash = Crash()
+    for tool in agent.tools:
+        if not isinstance(tool, Toolset):
+            make_fragile(tool, crash)
+    orders = await _input()
+
+    def clock() -> float:
+        return time.time() + ahead
+
+    async with running(parse_settings(settings.read_text(), os.environ), clock=clock, limits=LIMITS) as bot:
+        print(bot.url, flush=True)
+        while line := (await orders.readline()).decode():
+            order, _, value = line.strip().partition(" ")
+            if order == AHEAD:
+                ahead = float(value)
+                await bot.database.run(wake)
+            elif order == CRASH_IN_CALL:
+                crash.armed = True
+
+
+def wake(tx: Tx) -> None:
+    """Everybody who waits for a time looks at the clock again."""
+    for topic in (CONFIRMATIONS, SESSIONS, REPLIES, CARDS, THREADS):
+        tx.notify(topic)
+
+
+async def _input() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    asyncio.run(serve(Path(sys.argv[1]), float(sys.argv[2])))

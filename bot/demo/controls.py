@@ -1,0 +1,142 @@
+"""The demo's bot as its page handles it: started, crashed and started again, with a clock that can be moved."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from sqlalchemy import or_, select
+
+from bot.demo.orders import AHEAD, CRASH_IN_CALL
+from bot.sandbox.page.controls import BotState
+from bot.sandbox.server.server import FakeSlack
+from bot.store.tables import cards, confirmations, replies, sessions, threads
+from runtime.errors import ConfirmError, Invalid
+from runtime.store.database import Database, Tx
+
+_FOLDER = Path(__file__).parents[2]
+_LOOK_AGAIN = 0.05
+_REST = 5.0
+"""Seconds that work on its way gets before the clock is moved."""
+_END = 5.0
+"""Seconds that the bot gets to end."""
+
+
+class BotDidNotStart(ConfirmError):
+    """The bot's process ended before it listened."""
+
+
+class DemoBot:
+    """`environment` is the process's whole environment, `settings` its configuration file."""
+
+    def __init__(self, slack: FakeSlack, settings: Path, environment: Mapping[str, str]) -> None:
+        self._slack, self._settings, self._environment = slack, settings, environment
+        self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._changing = asyncio.Lock()
+        self._ahead = 0.0
+        self.state = BotState.DOWN
+        self.crashes_in_call = False
+        self.database: Database | None = None
+        """The bot's store, for reading. Opened by whoever builds the demo, once the bot has made it."""
+
+    @property
+    def minutes_ahead(self) -> int:
+        return round(self._ahead / 60)
+
+    async def start(self) -> None:
+        async with self._changing:
+            if self.state is BotState.RUNNING:
+                return
+            self._now(BotState.STARTING)
+            self._process = process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "bot.demo.bot_process", str(self._settings), str(self._ahead)),
+                cwd=_FOLDER,
+                env=self._environment,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the demo, which then ends the bot
+            )
+            assert process.stdout is not None
+            address = (await process.stdout.readline()).decode().strip()
+            if not address:
+                self._now(BotState.DOWN)
+                raise BotDidNotStart("The bot ended before it listened. What it said stands above.")
+            self._slack.sends_to(f"{address}/slack/events")
+            self.crashes_in_call = False
+            self._now(BotState.RUNNING)
+            self._watching = asyncio.create_task(self._watch(process))
+
+    async def crash(self) -> None:
+        process, watching = self._running()
+        process.kill()
+        await watching
+
+    async def crash_in_call(self) -> None:
+        self._tell(CRASH_IN_CALL)
+        self.crashes_in_call = True
+        self._now(self.state)
+
+    async def pass_time(self, minutes: int) -> None:
+        """What is on its way arrives first: otherwise the jump would take the lease from whoever works on it."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_REST):
+                await self._slack.settled()
+                while self.database is not None and self.state is BotState.RUNNING:
+                    if not await self.database.read(is_busy):
+                        break
+                    await asyncio.sleep(_LOOK_AGAIN)
+        self._ahead += 60 * minutes
+        self._slack.clock.advance(60 * minutes)
+        if self.state is BotState.RUNNING:
+            self._tell(f"{AHEAD} {self._ahead}")
+        self._now(self.state)
+
+    async def end(self) -> None:
+        """Tells the bot to end; kills it if it does not."""
+        if self._process is None or self._watching is None:
+            return
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_END):
+                await asyncio.shield(self._watching)
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._watching
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        await process.wait()
+        self._slack.sends_to("")
+        self.crashes_in_call = False
+        self._now(BotState.DOWN)
+
+    def _tell(self, order: str) -> None:
+        process, _ = self._running()
+        assert process.stdin is not None
+        process.stdin.write(f"{order}\n".encode())
+
+    def _running(self) -> tuple[asyncio.subprocess.Process, asyncio.Task[None]]:
+        if self.state is not BotState.RUNNING or self._process is None or self._watching is None:
+            raise Invalid("The bot is not running. Start it first.")
+        return self._process, self._watching
+
+    def _now(self, state: BotState) -> None:
+        self.state = state
+        self._slack.workspace.changes.tell("stage")
+
+
+def is_busy(tx: Tx) -> bool:
+    """Whether something is due now, or being worked on."""
+    now = tx.now()
+    return any(
+        tx.execute(
+            select(table.c.due_at).where(
+                table.c.parked_at.is_(None), or_(table.c.due_at <= now, table.c.lease_until > now)
+            )
+        ).first()
+        for table in (confirmations, sessions, cards, threads, replies)
+    )

@@ -1,0 +1,112 @@
+"""The demo's tour: what to do next, derived from the confirmations that there are. Nothing here is stored.
+
+Three chapters: two people approve a deployment; nobody decides about the next one; the bot crashes during a refund.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.sandbox.page.controls import BotState, Controls, Hint
+from bot.sandbox.people.people import Person
+from bot.sandbox.workspace.records import User
+from runtime.jsontypes import JsonObject
+
+FIRST = "@adk-confirm deploy checkout 2.4.1 to prod"
+SECOND = "@adk-confirm deploy search 2.0.0 to prod"
+THIRD = "@adk-confirm refund Ada 20 for the mug"
+QUESTION = "@adk-confirm what was refunded?"
+
+START = "Start the bot"
+CARD = "Open the card"
+
+
+class Tour:
+    """`rows` are all confirmations, oldest first; whoever follows the store keeps them up to date."""
+
+    def __init__(self, people: Mapping[str, Person], channel: str, controls: Controls) -> None:
+        self._people, self._channel, self._controls = people, channel, controls
+        self.rows: Sequence[Confirmation] = ()
+
+    def hint(self, person: User) -> Hint | None:
+        me = next((name for name, each in self._people.items() if each.id == person.id), "")
+        if self._controls.state is not BotState.RUNNING:
+            return self._without_bot()
+        deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.by_grant is None]
+        refunds = [row for row in self.rows if row.asked.tool == "refund"]
+        if not deployments:
+            return self._ask(me, FIRST, "Start here: ask for a deployment.")
+        if deployments[0].state is State.WAITING:
+            return self._decide(me, deployments[0])
+        if len(deployments) == 1:
+            return self._ask(me, SECOND, "And if nobody decides? Ask for another deployment.")
+        if deployments[1].state is State.WAITING:
+            return self._wait(deployments[1])
+        if not refunds:
+            return self._ask(me, THIRD, "Now a crash in the middle of a call. Ask for a refund.")
+        return self._crash(me, refunds[-1])
+
+    def _without_bot(self) -> Hint:
+        if self._controls.state is BotState.STARTING:
+            return Hint("The bot is starting. It reads from its database what was going on.")
+        if any(row.state is State.APPROVED and row.outcome is None for row in self.rows):
+            return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
+        return Hint(
+            "The bot is down. Messages wait, clicks get a warning, as in Slack. Start it again.", START, {"do": "start"}
+        )
+
+    def _ask(self, me: str, text: str, why: str) -> Hint:
+        if me != "ana":
+            return self._be("ana", f"{why} ana asks.")
+        return Hint(why, "Write it for me", {"say": text, "channel": self._channel})
+
+    def _decide(self, me: str, row: Confirmation) -> Hint:
+        if not row.approvals and len(row.revisions) == 1:
+            if me != "ben":
+                return self._be("ben", "The card waits for two people on call. ben is one of them.")
+            return _open(row, "Open the card, press Edit… and change the version to 2.4.2.")
+        if me != "chris":
+            return self._be("chris", "One more approval is needed, from somebody else.")
+        return _open(row, "Open the card and press Approve. Then the call runs.")
+
+    def _wait(self, row: Confirmation) -> Hint:
+        if row.remind_at is not None:
+            return _later(10, "Nobody decides: let 10 minutes pass. Those on call are reminded.")
+        if not row.escalated:
+            return _later(10, "Still nobody: after 20 minutes lee is asked as well.")
+        return _later(60, "After an hour the request expires. That means no.")
+
+    def _crash(self, me: str, row: Confirmation) -> Hint:
+        if row.state is State.WAITING:
+            if not self._controls.crashes_in_call:
+                text = "Before lee approves it, let the bot crash in the middle of this call."
+                return Hint(text, "Crash during the next call", {"do": "crash_in_call"})
+            if me != "lee":
+                return self._be("lee", "lee may approve refunds.")
+            return _open(row, "Open the card and approve. The bot will not survive it.")
+        if row.state is State.APPROVED and row.outcome is None:
+            return Hint("The approved call is on its way.")
+        if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
+            if me == "ana":
+                why = (
+                    "Nobody knows whether Ada got the money, so nothing runs a second time. Ask the agent, then be lee."
+                )
+                return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
+            if me != "lee":
+                return self._be("lee", "Nobody knows whether Ada got the money. lee can find out and say so.")
+            return _open(row, "Open the card and say whether the refund took effect.")
+        return Hint("That was the tour. Try your own sentences, several people at once, or the Home tab.")
+
+    def _be(self, name: str, why: str) -> Hint:
+        return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
+
+
+def _open(row: Confirmation, text: str) -> Hint:
+    places = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
+    action: JsonObject = {"channel": places[0].channel, "thread": places[0].thread_ts or places[0].ts} if places else {}
+    return Hint(text, CARD if action else "", action or None)
+
+
+def _later(minutes: int, text: str) -> Hint:
+    return Hint(text, f"+{minutes} min" if minutes < 60 else "+1 h", {"do": "pass_time", "minutes": minutes})

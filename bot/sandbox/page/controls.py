@@ -1,0 +1,64 @@
+"""What a demo adds to the page: a bot that can crash, a clock that can be moved, and hints what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from bot.sandbox.workspace.records import User
+from runtime.jsontypes import JsonObject
+
+
+class BotState(StrEnum):
+    STARTING = "starting"
+    RUNNING = "running"
+    DOWN = "down"
+
+
+class Controls(Protocol):
+    """The bot behind the page. Whoever changes one of these tells the workspace's changes of `stage`."""
+
+    @property
+    def state(self) -> BotState: ...
+
+    @property
+    def crashes_in_call(self) -> bool:
+        """Whether the bot will crash in the middle of the next approved call."""
+        ...
+
+    @property
+    def minutes_ahead(self) -> int: ...
+
+    async def pass_time(self, minutes: int) -> None:
+        """It is so much later, for Slack and for the bot."""
+        ...
+
+    async def crash(self) -> None:
+        """Kills the bot's process, at once."""
+        ...
+
+    async def crash_in_call(self) -> None: ...
+
+    async def start(self) -> None:
+        """Starts the bot again; returns when it listens."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What the person at the page could do next, and the button that does it for them."""
+
+    text: str
+    button: str = ""
+    action: JsonObject | None = None
+    """`{"be": person}`, `{"say": text}`, `{"thread": ts, "channel": id}`, or `{"do": gesture, …}`."""
+
+    def to_json(self) -> JsonObject:
+        return {"text": self.text, "button": self.button, "action": self.action}
+
+
+class Guide(Protocol):
+    def hint(self, person: User) -> Hint | None:
+        """The next step of the tour, for this person; None when there is none."""
+        ...
