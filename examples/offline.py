@@ -70,7 +70,10 @@ def _done(tool: str, result: JsonObject) -> str | None:
     if tool == "refund" and "total" in result:
         return f"{result.get('customer')} got {result['total']} back."
     if tool == "lookup" and "version" in result:
-        return f"{result.get('service')} runs in version {result['version']}."
+        staging = f", and {result['staging']} on staging" if "staging" in result else ""
+        return f"{result.get('service')} runs in version {result['version']}{staging}."
+    if tool == "lookup" and isinstance(refunds := result.get("refunds"), list):
+        return f"Refunds so far: {', '.join(map(str, refunds))}." if refunds else "Nothing was refunded."
     if tool == "lookup" and "on_call" in result:
         return f"On call: {result['on_call']}."
     return None

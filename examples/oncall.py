@@ -3,7 +3,8 @@
     adk-confirm api --agent examples.oncall:agent
 
 With GOOGLE_API_KEY or GEMINI_API_KEY set it thinks with Gemini; without, with the plain sentences of
-`examples.offline`. If ADK_CONFIRM_DEMO_LOG names a file, every effect leaves a line in it.
+`examples.offline`. It remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, the file holds that, one line an
+effect, and it is still known after a restart.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from examples.offline import model
 from runtime import Agent, FunctionTool, ToolContext
 
 _SERVICES = {"checkout": "2.4.0", "search": "1.9.3", "billing": "5.0.1"}
+_effects: list[dict[str, object]] = []
+"""What was done, where no file holds it."""
 
 
 class Line(BaseModel):
@@ -29,17 +32,22 @@ class Line(BaseModel):
 
 
 def lookup(topic: str) -> dict[str, object]:
-    """Looks up what runs in production, or who is on call.
+    """Looks up which version of a service runs, who is on call, or what was refunded.
 
     Args:
-        topic: a service's name, or "on-call".
+        topic: a service's name, "on-call" or "refunds".
     """
     name = topic.strip().lower()
-    if name in _SERVICES:
-        return {"service": name, "version": _SERVICES[name], "healthy": True}
+    running = {**_SERVICES, **_deployed("prod")}
+    if name in running:
+        staging = _deployed("staging").get(name)
+        return {"service": name, "version": running[name], **({"staging": staging} if staging else {}), "healthy": True}
+    if "refund" in name:
+        refunds = [f"{done['total']:g} to {done['customer']}" for done in _done() if done["tool"] == "refund"]
+        return {"refunds": refunds}
     if "call" in name:
         return {"on_call": "the people of the user group @oncall, this week"}
-    return {"error": f"Nothing is known about {topic}. Known are: {', '.join(_SERVICES)}, on-call."}
+    return {"error": f"Nothing is known about {topic}. Known are: {', '.join(running)}, on-call, refunds."}
 
 
 def reimburse(purpose: str, amount: float, tool_context: ToolContext) -> dict[str, object]:
@@ -102,12 +110,35 @@ def refund(customer: str, lines: list[Line], tool_context: ToolContext) -> dict[
     return {"status": "refunded", "customer": customer, "total": total}
 
 
-def _log(tool: str, context: ToolContext, **what: object) -> None:
+def _deployed(env: str) -> dict[str, str]:
+    """The version of each service that was deployed there last."""
+    return {
+        str(done["service"]).lower(): str(done["version"])
+        for done in _done()
+        if done["tool"] == "deploy" and done.get("env") == env
+    }
+
+
+def _done() -> list[dict[str, object]]:
+    """Every effect so far, oldest first."""
     path = os.environ.get("ADK_CONFIRM_DEMO_LOG")
-    if path:
-        line = json.dumps({"tool": tool, **what, "session": context.session_id, "call": context.function_call_id})
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(f"{line}\n")
+    if not path:
+        return _effects
+    try:
+        return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+    except FileNotFoundError:
+        return []
+
+
+def _log(tool: str, context: ToolContext, **what: object) -> None:
+    """Remembers an effect."""
+    effect = {"tool": tool, **what, "session": context.session_id, "call": context.function_call_id}
+    path = os.environ.get("ADK_CONFIRM_DEMO_LOG")
+    if not path:
+        _effects.append(effect)
+        return
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.write(f"{json.dumps(effect)}\n")
 
 
 agent = Agent(

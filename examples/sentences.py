@@ -72,7 +72,8 @@ def _refund(found: re.Match[str]) -> list[FunctionCall]:
 
 def _lookup(found: re.Match[str]) -> list[FunctionCall]:
     topic = found["topic"].lower()
-    return [call("lookup", topic="on-call" if "call" in topic else topic)]
+    known = {"call": "on-call", "refund": "refunds"}
+    return [call("lookup", topic=next((name for part, name in known.items() if part in topic), topic))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +126,11 @@ KINDS = (
     Kind(
         "lookup",
         "what runs as checkout?",
-        r"(?:who(?:'s|\s+is)\s+(?:currently\s+)?on|what\s+runs|(?:what|which)\s+version|look\s+up)\b",
+        r"(?:who(?:'s|\s+is)\s+(?:currently\s+)?on|what\s+(?:runs|was|has\s+been)|(?:what|which)\s+version|look\s+up)\b",
         (
             r"\bwho(?:'s|\s+is)\s+(?:currently\s+)?(?P<topic>on[\s-]call)",
             r"\b(?:what|which)\s+version\s+(?:of|does)\s+(?P<topic>[\w-]+)",
+            r"\bwhat\s+(?:was|has\s+been)\s+(?P<topic>refunded)",
             r"\b(?:what\s+runs(?:\s+as|\s+on)?|look\s+up)\s+(?P<topic>[\w-]+)",
         ),
         _lookup,

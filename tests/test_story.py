@@ -73,7 +73,7 @@ async def take(name: str, first: Locator, last: Locator, *, beside: float) -> No
 
 async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
     async with staged(port=0) as demo, visited(demo, browser) as me:
-        await me.clicks("Fold the panel")
+        await me.clicks("Close the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
         await me.opens_thread()
         await me.sees("0 of 2 approvals", within=me.thread)
@@ -118,7 +118,7 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
     assert sorted(steps, key=story.index) == [*steps]
     await me.presses("Escape")
 
-    await me.page.get_by_role("button", name="What travels").click()
+    await me.page.get_by_role("button", name="Behind the scenes").click()
     lines = list[dict[str, object]]()
     for kind in ("approved", "done"):
         line = me.panel.locator(".travel", has_text=f"{kind}: deploy")

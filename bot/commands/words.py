@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `--help` needs these texts, and none of what fills them
 DEMO = """
   adk-confirm's sandbox: {url}
 
-  Write “@adk-confirm deploy checkout 2.4.1 to prod” as ana, then become ben and approve it.
+  The page says what to do next, step by step.
   This stands in for Slack on this machine only. It is not for production, and forgets everything when it ends.
   Ctrl-C ends it.
 """

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 
 from bot.app import running
-from bot.config.settings import parse_settings
+from bot.config.settings import Settings, parse_settings
 from bot.demo.orders import AHEAD, CRASH_IN_CALL
 from bot.slack.outbound.calls import Limits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
@@ -57,7 +57,7 @@ def make_fragile(tool: Tool, crash: Crash) -> None:
     tool.run = run  # type: ignore[method-assign]  # everything else of the tool stays as it is
 
 
-async def serve(settings: Path, ahead: float) -> None:
+async def serve(settings: Settings, ahead: float) -> None:
     crash = Crash()
     for tool in agent.tools:
         if not isinstance(tool, Toolset):
@@ -67,7 +67,7 @@ async def serve(settings: Path, ahead: float) -> None:
     def clock() -> float:
         return time.time() + ahead
 
-    async with running(parse_settings(settings.read_text(), os.environ), clock=clock, limits=LIMITS) as bot:
+    async with running(settings, clock=clock, limits=LIMITS) as bot:
         print(bot.url, flush=True)
         while line := (await orders.readline()).decode():
             order, _, value = line.strip().partition(" ")
@@ -92,4 +92,4 @@ async def _input() -> asyncio.StreamReader:
 
 if __name__ == "__main__":
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    asyncio.run(serve(Path(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(serve(parse_settings(Path(sys.argv[1]).read_text(), os.environ), float(sys.argv[2])))

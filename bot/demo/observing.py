@@ -1,4 +1,4 @@
-"""Follows the bot's database for the page: requests, answers and ledger lines for the panel, confirmations for the tour.
+"""Follows the bot's database: requests, answers and ledger lines for the panel, confirmations for the tour.
 
 The bot is another process, so the database is looked at several times a second; it has few rows.
 """
@@ -38,7 +38,7 @@ class Observing:
             try:
                 items, rows = await self.database.read(self._look)
             except StoreError:  # the bot is being killed or started: it is there again in a moment
-                items, rows = [], self.tour.rows
+                items, rows = [], [*self.tour.rows]
             if rows != self.tour.rows:
                 self.tour.rows = rows
                 self.changes.tell("stage")

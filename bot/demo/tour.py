@@ -50,7 +50,7 @@ class Tour:
     def _without_bot(self) -> Hint:
         if self._controls.state is BotState.STARTING:
             return Hint("The bot is starting. It reads from its database what was going on.")
-        if any(row.state is State.APPROVED and row.outcome is None for row in self.rows):
+        if any(_is_running(row) for row in self.rows):
             return Hint("The bot crashed in the middle of the call. Start it again.", START, {"do": "start"})
         return Hint(
             "The bot is down. Messages wait, clicks get a warning, as in Slack. Start it again.", START, {"do": "start"}
@@ -85,13 +85,11 @@ class Tour:
             if me != "lee":
                 return self._be("lee", "lee may approve refunds.")
             return _open(row, "Open the card and approve. The bot will not survive it.")
-        if row.state is State.APPROVED and row.outcome is None:
+        if _is_running(row):
             return Hint("The approved call is on its way.")
         if row.outcome is not None and row.outcome.kind is OutcomeKind.UNKNOWN:
             if me == "ana":
-                why = (
-                    "Nobody knows whether Ada got the money, so nothing runs a second time. Ask the agent, then be lee."
-                )
+                why = "Nobody knows whether Ada got the money, so nothing runs again. Ask the agent, then be lee."
                 return Hint(why, "Write the question", {"say": QUESTION, "channel": self._channel})
             if me != "lee":
                 return self._be("lee", "Nobody knows whether Ada got the money. lee can find out and say so.")
@@ -100,6 +98,11 @@ class Tour:
 
     def _be(self, name: str, why: str) -> Hint:
         return Hint(f"{why} Now be {name}.", f"Be {name}", {"be": self._people[name].id})
+
+
+def _is_running(row: Confirmation) -> bool:
+    """Whether it was approved, and nothing is known yet about what became of it."""
+    return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
 
 
 def _open(row: Confirmation, text: str) -> Hint:

@@ -1,4 +1,4 @@
-"""What travels, for the panel beside the chat: newcomers learn the protocol by watching it.
+"""Behind the scenes, for the panel beside the chat: newcomers learn the protocol by watching it.
 
 Slack's side is read off the server's own records. The agent's side and the ledger are told by an `Observed`, which
 whoever puts a demo together provides: it follows the runtime's events and the ledger, and tells of each as an `Item`.

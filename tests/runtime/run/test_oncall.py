@@ -99,12 +99,22 @@ async def test_a_refund_has_lines(ada: Client, tmp_path: Path) -> None:
     assert line["lines"] == [{"item": "the broken mug", "amount": 12.5}]
 
 
+async def test_it_remembers_what_it_did(ada: Client, tmp_path: Path) -> None:
+    assert await said(ada, "what was refunded?") == ["Nothing was refunded."]
+    for wish in ("deploy checkout 2.4.2 to prod", "deploy checkout 3.0 to staging", "refund Ada 20 for the mug"):
+        await said(ada, wish)
+        await approved(ada)
+    assert await said(ada, "what runs as checkout?") == ["checkout runs in version 2.4.2, and 3.0 on staging."]
+    assert await said(ada, "what was refunded?") == ["Refunds so far: 20 to Ada."]
+    assert len(log(tmp_path)) == 3
+
+
 async def test_what_it_cannot_do_it_says(ada: Client) -> None:
     for text in ("Sing me a song", "Hello, what can you do?"):
         [sentence] = await said(ada, text)
         assert sentence.startswith("I can do this: “reimburse 1500 for the team dinner”, ")
     assert await said(ada, "look up payroll") == [
-        "lookup did not work: Nothing is known about payroll. Known are: checkout, search, billing, on-call."
+        "lookup did not work: Nothing is known about payroll. Known are: checkout, search, billing, on-call, refunds."
     ]
     assert await said(ada, "who is on call?") == ["On call: the people of the user group @oncall, this week."]
 

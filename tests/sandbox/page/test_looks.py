@@ -186,7 +186,7 @@ async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
     await me.sees("Waiting for you (7)")
     assert await audit(me.page) == []
     await me.becomes(scene.max)
-    await me.page.get_by_role("button", name="What travels").click()
+    await me.page.get_by_role("button", name="Behind the scenes").click()
     await me.sees("“Deny” by dana", within=me.panel)
     assert await audit(me.page) == []
 

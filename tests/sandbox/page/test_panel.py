@@ -1,4 +1,4 @@
-"""What travels: the panel at the page, and the record behind it."""
+"""Behind the scenes: the panel at the page, and the record behind it."""
 
 from __future__ import annotations
 
@@ -94,9 +94,9 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await me.clicks("Call", within=me.panel)
     await me.sees("views.open", within=me.panel)
     await me.sees("The app opens a form.", within=me.panel)
-    await me.clicks("Fold the panel")
+    await me.clicks("Close the panel")
     await expect(me.panel).to_be_hidden()
-    await expect(me.page.get_by_role("button", name="What travels")).to_be_focused()
+    await expect(me.page.get_by_role("button", name="Behind the scenes")).to_be_focused()
 
 
 async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: Scene, visits: Visits) -> None:

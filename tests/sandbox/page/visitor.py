@@ -31,7 +31,7 @@ class Visitor:
 
     @property
     def panel(self) -> Locator:
-        return self.page.get_by_role("complementary", name="What travels")
+        return self.page.get_by_role("complementary", name="Behind the scenes")
 
     @property
     def dialog(self) -> Locator:

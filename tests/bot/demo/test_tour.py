@@ -1,0 +1,161 @@
+"""The demo behind its page: hints lead through the tour, time moves, and the bot really crashes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from blocks import words
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.demo.stage import Demo, staged
+from bot.demo.tour import CARD, FIRST, QUESTION, SECOND, START, THIRD
+from bot.sandbox.page.controls import BotState, Hint
+from bot.sandbox.page.doing import GESTURES, Hands
+from bot.sandbox.page.screen import Screen
+from bot.sandbox.people.seen import Seen
+from runtime.errors import Invalid
+from runtime.jsontypes import JsonObject
+
+LONG = 60.0
+"""Seconds: the bot is another process, and its start takes as long as its imports."""
+
+
+class Visitor:
+    """Somebody who only does what the hints say."""
+
+    def __init__(self, demo: Demo) -> None:
+        self.demo = demo
+        self.me = "ana"
+
+    def hint(self) -> Hint | None:
+        guide = self.demo.slack.page.stage.guide
+        assert guide is not None
+        return guide.hint(self.demo.people[self.me].user)
+
+    async def follows(self, button: str, says: str = "") -> Seen | None:
+        """Waits for a hint with this button, and presses it. A card to open is returned."""
+
+        def look() -> Hint | None:
+            hint = self.hint()
+            return hint if hint and hint.button == button and says in hint.text else None
+
+        hint = await self.demo.slack.until(look, timeout=LONG, what=f"the hint “{button}”, now {self.hint()}")
+        assert hint.action is not None
+        return await self._does(hint.action)
+
+    async def _does(self, action: JsonObject) -> Seen | None:
+        people, channel = self.demo.people, self.demo.channel
+        match action:
+            case {"be": str(wanted)}:
+                self.me = next(name for name, each in people.items() if each.id == wanted)
+            case {"say": str(text)}:
+                await people[self.me].says(text, channel)
+            case {"thread": str(ts)}:
+                button = words.HAPPENED if "took effect" in (self.hint() or Hint("")).text else words.APPROVE
+                person = people[self.me]
+
+                def look() -> Seen | None:
+                    cards = person.messages(channel, thread=ts)
+                    return next((each for each in cards if button in each.buttons), None)
+
+                return await self.demo.slack.until(look, timeout=LONG, what=f"a card with “{button}”")
+            case {"do": str(gesture), **body}:
+                user = people[self.me].user
+                hands = Hands(self.demo.slack, user, self.demo.bot)
+                await GESTURES[gesture].model_validate(body).perform(hands)
+        return None
+
+    async def has(self, count: int, state: State, outcome: OutcomeKind | None = None) -> None:
+        """Waits until the last of so many confirmations is there."""
+        tour = self.demo.slack.page.stage.guide
+
+        def look() -> bool:
+            rows: list[Confirmation] = getattr(tour, "rows", [])
+            if len(rows) != count or rows[-1].state is not state:
+                return False
+            return outcome is None or (rows[-1].outcome is not None and rows[-1].outcome.kind is outcome)
+
+        await self.demo.slack.until(look, timeout=LONG, what=f"{count} confirmations, the last {state}, {outcome}")
+
+
+@pytest.mark.timeout(240)
+async def test_the_hints_lead_through_approval_expiry_crash_and_recovery(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effects = tmp_path / "effects.jsonl"
+    monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(effects))
+    async with staged(port=0) as demo:
+        visitor = Visitor(demo)
+        await approves(visitor, demo)
+        await lets_it_expire(visitor, demo)
+        await crashes(visitor, demo)
+    done = [json.loads(line) for line in effects.read_text().splitlines()]
+    assert [(each["tool"], each.get("version")) for each in done] == [("deploy", "2.4.2"), ("refund", None)]
+
+
+async def approves(visitor: Visitor, demo: Demo) -> None:
+    await visitor.follows("Write it for me")
+    assert FIRST in demo.people["ana"].sees(demo.channel)
+    await visitor.follows("Be ben")
+    card = await visitor.follows(CARD, "change the version")
+    ben, chris = demo.people["ben"], demo.people["chris"]
+    assert card is not None
+    await ben.clicks(card, "Edit…")
+    form = await ben.gets_modal(timeout=LONG)
+    await form.submits({"version": "2.4.2"})
+    await visitor.follows("Be chris")
+    card = await visitor.follows(CARD, "press Approve")
+    assert card is not None
+    await chris.clicks(card, "Approve")
+    await visitor.has(1, State.APPROVED, OutcomeKind.DONE)
+
+
+async def lets_it_expire(visitor: Visitor, demo: Demo) -> None:
+    await visitor.follows("Be ana")
+    await visitor.follows("Write it for me")
+    assert SECOND in demo.people["ana"].sees(demo.channel)
+    await visitor.follows("+10 min", "reminded")
+    await visitor.follows("+10 min", "lee is asked as well")
+    await visitor.follows("+1 h", "expires")
+    await visitor.has(2, State.EXPIRED)
+    assert demo.bot.minutes_ahead == 80
+
+
+async def crashes(visitor: Visitor, demo: Demo) -> None:
+    slack, lee = demo.slack, demo.people["lee"]
+    await visitor.follows("Write it for me")
+    assert THIRD in demo.people["ana"].sees(demo.channel)
+    await visitor.follows("Crash during the next call")
+    assert screen(demo)["bot"] == {"state": "running", "crashes_in_call": True, "minutes_ahead": 80}
+    await visitor.follows("Be lee")
+    card = await visitor.follows(CARD, "will not survive")
+    assert card is not None
+    await lee.clicks(card, "Approve", sure=True)
+    await slack.until(lambda: demo.bot.state is BotState.DOWN, timeout=LONG, what="the crash")
+    with pytest.raises(Invalid, match="not running"):
+        await demo.bot.crash()
+    clicked = await lee.clicks(lee.now(card), "See everything") if "See everything" in card.buttons else None
+    assert clicked is None or clicked.reason == "connection_failed"
+
+    await visitor.follows(START)
+    assert demo.bot.state is BotState.RUNNING
+    await visitor.has(3, State.APPROVED, OutcomeKind.UNKNOWN)
+    card = await visitor.follows(CARD, "took effect")
+    visitor.me = "ana"
+    await visitor.follows("Write the question", "Nobody knows")
+    said = [each for each in demo.people["ana"].messages(demo.channel) if QUESTION in each][-1]
+    await demo.people["ana"].finds("Refunds so far: 20 to Ada.", demo.channel, thread=said, timeout=LONG)
+    assert card is not None
+    await lee.clicks(card, words.HAPPENED, sure=True)
+    await visitor.has(3, State.APPROVED, OutcomeKind.HAPPENED)
+    hint = await slack.until(visitor.hint, what="the last hint")
+    assert "That was the tour" in hint.text
+
+
+def screen(demo: Demo) -> JsonObject:
+    user = demo.people["ana"].user
+    stage = Screen(demo.slack.workspace, user, demo.slack.page.stage).whole()["stage"]
+    assert isinstance(stage, dict)
+    return stage
