@@ -73,7 +73,9 @@ def deciding(view: CardView, *, blind: bool, cut: bool) -> list[ButtonElement]:
     """The buttons of whoever may decide."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []
-    if view.face is Face.WAITING:
+    if view.face is Face.WAITING and view.question:
+        row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
+    elif view.face is Face.WAITING:
         row += [_approve(view, value, blind=blind)]
         row += [button(Action.DENY, words.DENY, value, about=view.tool, style="danger")]
         if view.editable and not view.wants_payload:  # there, Approve opens the form
@@ -93,7 +95,8 @@ def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
 
 
 def withdraw_button(view: CardView) -> ButtonElement:
-    sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger")
+    asked = words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
+    sure = confirm(asked, words.WITHDRAW, "danger")
     value = Ref(view.id, view.revision).encode()
     return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
 

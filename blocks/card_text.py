@@ -30,15 +30,19 @@ _PEOPLE = 8
 
 
 def title(view: CardView) -> tuple[Span, ...]:
-    return say(_title(view), tool=name(view.tool, TOOL_IN_TITLE))
+    return say(_title(view), tool=name(view.tool, TOOL_IN_TITLE), agent=name(view.agent, TOOL_IN_TITLE))
 
 
 def heading(view: CardView) -> str:
     """The title for a header block, which takes plain text and interprets none of it."""
-    return _title(view).replace("{tool}", plain(view.tool, TOOL_IN_TITLE))
+    supplied = {"{tool}": view.tool, "{agent}": view.agent}
+    template = _title(view)
+    return next((template.replace(k, plain(v, TOOL_IN_TITLE)) for k, v in supplied.items() if k in template), template)
 
 
 def _title(view: CardView) -> str:
+    if view.question:
+        return words.TITLES_QUESTION.get(view.face, words.TITLES[view.face])
     if view.face is Face.WAITING and view.attempt > 1:
         return words.TITLE_AGAIN
     if view.face is Face.APPROVED and any(isinstance(notice, Paused) for notice in view.notices):
@@ -78,7 +82,32 @@ def _told(view: CardView, room: Room) -> list[tuple[str, bool]]:
     return []
 
 
+def _about_question(view: CardView) -> tuple[Span, ...]:
+    people = by(view.decided_by)
+    match view.face:
+        case Face.APPROVED:
+            begin = say(words.ANSWERED_BY, people=people) + (() if view.notices else say(words.ANSWER_WAITS))
+            return begin + (say(words.ANSWER_SEND_BY, when=When(view.start_by)) if view.start_by else ())
+        case Face.DONE:
+            return say(words.ANSWERED_BY, people=people)
+        case Face.EXPIRED:
+            return say(words.NO_ANSWER_BY, when=When(view.expires_at or 0))
+        case Face.LAPSED:
+            return say(words.ANSWER_LAPSED, people=people)
+        case Face.WITHDRAWN if view.decided_by:
+            return say(words.QUESTION_WITHDRAWN_BY, people=people)
+        case Face.WITHDRAWN:
+            return say(words.QUESTION_WITHDRAWN)
+        case Face.ELSEWHERE:
+            return say(words.QUESTION_ELSEWHERE)
+        case Face.DENIED:
+            return say(words.NO_ANSWER)
+    return say(words.ANSWER_NOT_TAKEN)
+
+
 def _sentence(view: CardView) -> tuple[Span, ...]:
+    if view.question:
+        return _about_question(view)
     people = by(view.decided_by)
     approved = say(" " + words.APPROVED_BY, people=people) if view.decided_by else ()
     match view.face:
@@ -154,7 +183,7 @@ def small_facts(view: CardView) -> list[Line]:
 def _voting(view: CardView, most: int) -> tuple[Span, ...]:
     if view.face not in _OPEN:
         return ()
-    parts = [_votes(view)] if view.face is Face.WAITING or view.votes else []
+    parts = [_votes(view)] if (view.face is Face.WAITING and not view.question) or view.votes else []
     parts.append(_who(view, most))
     if view.expires_at and view.face is Face.WAITING:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
@@ -176,8 +205,8 @@ def _users(view: CardView, verdict: VoteSide) -> list[str]:
 def _who(view: CardView, most: int) -> tuple[Span, ...]:
     named = approvers(view.approvers, most)
     if not named:
-        return say(words.NOBODY_MAY_DECIDE)
-    row = say(words.MAY_DECIDE, approvers=named)
+        return say(words.NOBODY_MAY_ANSWER if view.question else words.NOBODY_MAY_DECIDE)
+    row = say(words.MAY_ANSWER if view.question else words.MAY_DECIDE, approvers=named)
     if view.escalated_to and (leads := approvers(view.escalated_to, most)):
         row += say(", " + words.ESCALATED_TO, approvers=leads)
     return row
@@ -220,7 +249,9 @@ def _dotted(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 def _around(view: CardView) -> tuple[Span, ...]:
     parts: list[Sequence[Span]] = []
-    if view.edited_by:
+    if view.question:
+        pass  # an answer is no edit
+    elif view.edited_by:
         parts.append(say(words.EDITED_BY, who=User(view.edited_by), revision=str(view.revision)))
     elif view.diff:
         parts.append(say(words.EDITED, revision=str(view.revision)))

@@ -130,8 +130,10 @@ def _says_nothing(hint: str, tool: str) -> bool:
 def _say_arguments(view: CardView, drawing: _Drawing) -> None:
     changed = {change.path: change for change in view.diff}
     answer = view.payload if view.answered else ()
-    if not view.arguments:
+    if not view.arguments and not view.question:
         drawing.add(Line((Say(words.NO_ARGUMENTS),)))
+    if view.arguments and view.question:
+        drawing.add(Line((Say(words.ASKS_ABOUT),)))
     _say_values(view.arguments, {} if view.wants_payload else changed, drawing)
     if answer:
         drawing.add(Line((Say(words.ANSWER),)))

@@ -112,6 +112,8 @@ def approve_form(view: CardView, payload_schema: Schema | None = None) -> JsonOb
     pages = paged(parts, "page", *beside(len(view.editable)))
     may, seen = seen_whole(view, pages)
     blocks += [*pages.blocks, *seen, *(added if may else [])]
+    if view.question:
+        return _modal(Callback.APPROVE, words.TITLE_ANSWER, blocks, view, words.SUBMIT_ANSWER if may else None)
     return _modal(Callback.APPROVE, words.TITLE_APPROVE, blocks, view, words.APPROVE if may else None)
 
 
@@ -124,7 +126,8 @@ def read_approval(view: CardView, payload_schema: Schema | None, values: Mapping
 
 
 def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
-    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if fields.fields else []
+    told = bool(fields.fields) and not view.question
+    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if told else []
     return [*blocks, *(one.block() for one in fields.fields), *small_print(_why_fixed(fields), "fixed")]
 
 

@@ -102,6 +102,8 @@ class StepView:
     channel: str | None = None
     link: str | None = None
     grant: str | None = None
+    question: bool = False
+    """The agent wants an answer, not an approval."""
     yes: bool | None = None
     """SETTLED: whether it happened; ELSEWHERE: whether it was approved."""
 
@@ -136,6 +138,7 @@ class VerdictView:
     unresolved: str | None = None
     """CANNOT_ASK: which entry of the policy Slack could not be asked about."""
     card_link: str | None = None
+    question: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

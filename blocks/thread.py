@@ -107,7 +107,33 @@ _BY_OPERATORS: Mapping[StepKind, str] = {
 }
 
 
+_ABOUT_QUESTIONS: Mapping[StepKind, str] = {
+    StepKind.CALL_REFUSED: words.TOLD_QUESTION_REFUSED,
+    StepKind.ESCALATED: words.TOLD_QUESTION_ESCALATED,
+    StepKind.VOTE_REFUSED: words.TOLD_ANSWER_REFUSED_VOTE,
+    StepKind.APPROVED: words.TOLD_ANSWERED,
+    StepKind.EXPIRED: words.TOLD_NOT_ANSWERED,
+    StepKind.ELSEWHERE: words.TOLD_QUESTION_ELSEWHERE,
+    StepKind.LAPSED: words.TOLD_ANSWER_LAPSED,
+    StepKind.REFUSED: words.TOLD_ANSWER_REFUSED,
+}
+
+
+def _about_question(step: StepView) -> str | None:
+    match step.told:
+        case StepKind.ASKED:
+            return words.TOLD_QUESTION_IN if step.channel else words.TOLD_QUESTION
+        case StepKind.REMINDED:
+            named = step.until and approvers(step.approvers)
+            return words.TOLD_QUESTION_REMINDED_WHO if named else words.TOLD_QUESTION_REMINDED
+        case StepKind.WITHDRAWN:
+            return words.TOLD_QUESTION_REMOVED if step.who is None else words.TOLD_QUESTION_WITHDRAWN
+    return _ABOUT_QUESTIONS.get(step.told)
+
+
 def _template(step: StepView) -> str:
+    if step.question and (told := _about_question(step)) is not None:
+        return told
     match step.told:
         case StepKind.ASKED:
             return words.TOLD_ASKED_IN if step.channel else words.TOLD_ASKED
@@ -161,7 +187,8 @@ def _took(step: StepView) -> str:
 
 def _arguments(step: StepView) -> tuple[Piece, ...]:
     """The call, where there is no card that shows it."""
-    return values(step.arguments, LIST) if step.told in (StepKind.GRANT_USED, StepKind.CALL_REFUSED) else ()
+    shown = (StepKind.APPROVED,) if step.question else (StepKind.GRANT_USED, StepKind.CALL_REFUSED)
+    return values(step.arguments, LIST) if step.told in shown else ()
 
 
 def _said(step: StepView) -> list[Piece]:

@@ -62,7 +62,8 @@ def verdict(view: VerdictView) -> Line:
     if view.counted is Counted.REFUSED:
         row = _refused(view)
     else:
-        template = _TEMPLATES[view.counted][view.decided]
+        answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
+        template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
         row = say(template, tool=tool, votes=words.votes(view.votes, view.quorum), revision=str(view.revision))
     return Line((*row, Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else row)
 
@@ -81,8 +82,9 @@ _TEMPLATES = {
 def _refused(view: VerdictView) -> tuple[Span, ...]:
     names = [name(one) for one in view.fields[:10]]
     state = words.STATES[view.face] if view.face else words.DECIDED
+    why = view.why or Why.CANNOT_ASK
     row = say(
-        words.WHY[view.why or Why.CANNOT_ASK],
+        (words.WHY_QUESTION.get(why) if view.question else None) or words.WHY[why],
         state=state,
         revision=str(view.revision),
         fields=listed(names) or words.THIS_FIELD,

@@ -193,6 +193,8 @@ class CardView:
     editable: tuple[str, ...] = ()
     edit_denies: bool = False
     """Edited arguments do not reach the tool: an edit denies the call, and tells the agent what is wanted instead."""
+    question: bool = False
+    """The agent wants an answer, not an approval: `arguments` are what the question is about."""
     wants_payload: bool = False
     payload: tuple[Argument, ...] = ()
     """What the request wants filled in, as it stands now (`form.payload_fields` takes a payload apart)."""

@@ -29,6 +29,33 @@ TITLE_AGAIN = "⏳ Run {tool} again?"
 TITLE_PAUSED = "⏸️ {tool} is paused"
 TITLE_NOBODY_KNOWS = "❔ Nobody knows about {tool}"
 
+# the same for a question that an agent asks
+TITLES_QUESTION = {
+    Face.WAITING: "💬 A question from {agent}",
+    Face.APPROVED: "💬 The question is answered",
+    Face.DONE: "✅ The question is answered",
+    Face.FAILED: "❌ The answer was not taken",
+    Face.DENIED: "🚫 The question has no answer",
+    Face.REFUSED: "⛔ The answer was not taken",
+    Face.EXPIRED: "⌛ Nobody answered",
+    Face.LAPSED: "⌛ The answer could not be sent",
+    Face.WITHDRAWN: "↩️ The question is withdrawn",
+    Face.ELSEWHERE: "⚠️ The question was answered elsewhere",
+}
+ANSWERED_BY = "Answered by {people}."
+ANSWER_WAITS = " The answer goes to the agent as soon as it is free."
+ANSWER_SEND_BY = " It is not sent any more after {when}."
+ANSWER_NOT_TAKEN = "The agent did not take the answer."
+NO_ANSWER = "The agent got no answer."
+NO_ANSWER_BY = "Nobody answered by {when}."
+ANSWER_LAPSED = "{people} answered, but the agent could not be reached in time. The answer was not sent."
+QUESTION_WITHDRAWN_BY = "Withdrawn by {people}."
+QUESTION_WITHDRAWN = "The app was removed from this workspace before anybody answered."
+QUESTION_ELSEWHERE = "Somebody answered it outside this app."
+MAY_ANSWER = "{approvers} may answer"
+NOBODY_MAY_ANSWER = "Nobody may answer: the policy names no one"
+ASKS_ABOUT = "It is about"
+
 ASKS_FOR = "{agent} asks for {asker}"
 ASKS = "{agent} asks"
 ASKED_FOR = "{agent} asked for {asker}, {when}"
@@ -133,6 +160,8 @@ CALLS_WITH = "calls of {tool} with {on}"
 
 APPROVE = "Approve"
 DENY = "Deny"
+ANSWER_OPEN = "Answer…"
+SUBMIT_ANSWER = "Send answer"
 EDIT = "Edit…"
 WITHDRAW = "Withdraw"
 SEE_EVERYTHING = "See everything"
@@ -156,12 +185,14 @@ CONFIRM_NOT_HAPPENED = (
 )
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt took effect after all, it takes effect twice.")
 CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent is told so.")
+CONFIRM_WITHDRAW_QUESTION = ("Withdraw this question?", "Nobody can answer it then, and the agent goes without.")
 CONFIRM_REVOKE = ("Revoke this grant?", "From now on, calls like this ask again.")
 
 # -- views
 
 TITLE_EVERYTHING = "Everything"
 TITLE_APPROVE = "Approve"
+TITLE_ANSWER = "Answer"
 TITLE_RUN_AGAIN = "Run again"
 TITLE_DENY = "Deny"
 TITLE_EDIT = "Edit"
@@ -257,6 +288,20 @@ ANOTHER_KIND = "another kind of value"
 # -- the thread and the history
 
 TOLD_ASKED = "⏳ {tool} needs approval."
+TOLD_QUESTION = "💬 {tool} asks a question."
+TOLD_QUESTION_IN = "💬 {tool} asks a question in {channel}"
+TOLD_QUESTION_REFUSED = "⛔ The question of {tool} was put to nobody."
+TOLD_QUESTION_REMINDED = "⏰ The question of {tool} still waits."
+TOLD_QUESTION_REMINDED_WHO = "⏰ The question of {tool} still waits. {approvers} may answer until {when}."
+TOLD_QUESTION_ESCALATED = "⏫ The question of {tool} still waits. From now on {approvers} may answer as well."
+TOLD_ANSWERED = "💬 {people} answered {tool}."
+TOLD_NOT_ANSWERED = "⌛ Nobody answered the question of {tool}."
+TOLD_QUESTION_WITHDRAWN = "↩️ {who} withdrew the question of {tool}."
+TOLD_QUESTION_ELSEWHERE = "🚨 The question of {tool} was answered outside this app."
+TOLD_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was removed from this workspace."
+TOLD_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
+TOLD_ANSWER_REFUSED = "⛔ The answer to {tool} was not taken."
+TOLD_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
 TOLD_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 TOLD_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
 TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."
@@ -333,6 +378,7 @@ DIRECT_MESSAGES = "direct messages"
 
 VERDICT_APPROVED = "Your approval counts: {votes}."
 VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {tool} runs."
+VERDICT_ANSWERED = "Your answer counts. {tool} gets it."
 VERDICT_EDITED = "Your edit is revision {revision} and counts as your approval: {votes}."
 VERDICT_EDITED_LAST = "Your edit is revision {revision} and decides it. {tool} runs as you edited it."
 VERDICT_DENIED = "You denied {tool}. It won't run, and the agent has been told."
@@ -368,6 +414,15 @@ WHY = {
     Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
     Why.USED_UP: "This grant is used up. Calls like this ask again.",
     Why.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
+}
+WHY_QUESTION = {
+    Why.NOT_APPROVER: "This question is for others. The card says for whom.",
+    Why.NO_APPROVERS: "Nobody can answer this: the policy names no one. Ask whoever keeps the policy file.",
+    Why.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
+    Why.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",
+    Why.PAYLOAD_WANTED: "Press Answer… on the card to get the form.",
+    Why.ALREADY_VOTED: "Your answer counts already.",
+    Why.NOT_ASKER: "Only the person who asked can withdraw it.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"

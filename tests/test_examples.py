@@ -62,7 +62,7 @@ def test_as_it_stands_it_governs_the_example_agent() -> None:
     assert read.agent.target is not None
     assert load_agent(read.agent.target).name == "oncall"
 
-    def governing(tool: str, args: JsonObject) -> int:
+    def governing(tool: str, args: JsonObject) -> int | None:
         found = read.policies.resolve(CallFacts(tool=tool, args=args))
         assert isinstance(found, Governs)
         return found.index

@@ -12,7 +12,7 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
-from bot.confirmation.model import Confirmation, Place, Vote
+from bot.confirmation.model import Ask, Confirmation, Place, Vote
 from bot.hosts.host import HostRequest
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
@@ -52,6 +52,7 @@ class Openings:
             agent=request.agent,
             app=session.session.app,
             enterprise=session.enterprise,
+            question=request.ask is Ask.INPUT,
         )
         found = _not_to_be_shown(request) or self._rules.policies.resolve(call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)

@@ -196,7 +196,7 @@ class _Stretch:
                 await self._lease.run(say_waits, session.key, waits)
         known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
         for request in look.requests:
-            if request.request_id not in known and request.ask is not Ask.INPUT:
+            if request.request_id not in known:
                 with following("ask", session=session.session, tool=request.tool):
                     opening = await self._openings.prepare(self._lease, session, request, letter)
                     opening = replace(opening, trace=tracing.carried())
@@ -208,7 +208,11 @@ class _Stretch:
         text = said.text
         for request in look.requests:
             call = CallFacts(
-                tool=request.tool, args=request.arguments, team=session.team, enterprise=session.enterprise
+                tool=request.tool,
+                args=request.arguments,
+                team=session.team,
+                enterprise=session.enterprise,
+                question=request.ask is Ask.INPUT,
             )
             text = self._rules.policies.redactor(call, request.payload).mask_text(text)
         return replace(said, text=text)

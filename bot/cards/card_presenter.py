@@ -78,6 +78,7 @@ def card_view(
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
+        question=row.asked.question,
         wants_payload=row.asked.wants_payload,
         payload=payload,
         answered=row.answered,
@@ -194,6 +195,11 @@ def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...
     return masked_arguments(redactor, {one.name: one.value for one in fields})
 
 
+def answer_of(row: Confirmation) -> tuple[Argument, ...]:
+    """What somebody filled in, as it may be shown."""
+    return _payload(row, row.redactor)[0] if row.answered else ()
+
+
 def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
     kind, verdict = VoteKind.APPROVE, shown.VoteSide.APPROVE
     if row.unknown:
@@ -225,6 +231,8 @@ def _named(people: Iterable[Person]) -> tuple[str, ...]:
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """From what was asked to what would run."""
+    if row.asked.question:
+        return ()  # an answer is no edit
     first, now = row.revisions[0], row.revision
     if not row.asked.wants_payload:
         return _differences(first.arguments, now.arguments, redactor)

@@ -11,7 +11,7 @@ from datetime import datetime
 from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine, LineKind
-from bot.cards.card_presenter import approvers_view, epoch, face, readable
+from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
@@ -20,6 +20,8 @@ from runtime.jsontypes import Json, JsonObject
 
 _TOLD = {kind.value: kind for kind in StepKind}
 _RESULTS = (StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.ALTERED)
+_PARTS_OF_ANSWERS = (StepKind.APPROVAL, StepKind.EDITED, StepKind.BEGUN, StepKind.DONE)
+"""What a thread is not told of a question: that somebody answered says it all."""
 _SENTENCES = (
     *(StepKind.CALL_REFUSED, StepKind.REAPPLIED),
     *(StepKind.WITHDRAWN, StepKind.GRANT_REVOKED, StepKind.PAUSED, StepKind.RESUMED),
@@ -32,7 +34,8 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
     `link` leads to the card, where it stands somewhere else.
     """
     told, content = _TOLD.get(str(line.kind)), content_of(line)
-    if told is None or content is None:
+    question = row is not None and row.asked.question
+    if told is None or content is None or (question and told in _PARTS_OF_ANSWERS):
         return None
     elsewhere = _card_channel(row) if told is StepKind.ASKED else None
     return StepView(
@@ -50,7 +53,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         reason=text(content.get("reason")) or None if told is StepKind.DENIED else _said(told, content),
         why=_why(obj(content.get("refusal")).get("reason")),
         changes=tuple(_change(change) for change in objects(content.get("diff"))),
-        arguments=tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items()),
+        arguments=_arguments(told, content, row),
         text=_text(told, content, row),
         seconds=_seconds(content.get("seconds")),
         until=_moment(content.get("until")),
@@ -58,7 +61,15 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         link=link if elsewhere else None,
         grant=text(content.get("grant")) or line.confirmation,
         yes=_yes(content.get("yes")),
+        question=question,
     )
+
+
+def _arguments(told: StepKind, content: JsonObject, row: Confirmation | None) -> tuple[Argument, ...]:
+    """Of a call; with what answers a question, the answer."""
+    if row is not None and row.asked.question and told is StepKind.APPROVED:
+        return answer_of(row)
+    return tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items())
 
 
 def _card_channel(row: Confirmation | None) -> str | None:
@@ -162,6 +173,7 @@ def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> V
         fields=tuple(texts(body.get("fields"))),
         unresolved=text(body.get("unresolved")) or None,
         card_link=card_link,
+        question=_yes(body.get("question")) is True,
     )
 
 

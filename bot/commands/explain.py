@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--tool", required=True, metavar="NAME", help="The tool that is called.")
+@click.option("--tool", default="", metavar="NAME", help="The tool that is called.")
+@click.option("--input", "asking", default="", metavar="NAME", help="Or the node or tool that asks people a question.")
 @click.option("--args", "given", default="{}", metavar="JSON", help="Its arguments, as a JSON object.")
 @click.option("--team", default="", metavar="ID", help="The workspace, for policies that name one.")
 @click.option("--asker", default="", metavar="ID", help="The Slack user who asks the agent for it.")
@@ -26,16 +27,27 @@ if TYPE_CHECKING:
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
 @options()
 def explain(
-    call: Call, tool: str, given: str, team: str, asker: str, channel: str, session: str, agent: str, app: str
+    call: Call,
+    tool: str,
+    asking: str,
+    given: str,
+    team: str,
+    asker: str,
+    channel: str,
+    session: str,
+    agent: str,
+    app: str,
 ) -> int:
-    """Show which policy covers a call, why none before it does, and who may decide."""
+    """Show which policy covers a call or a question, why none before it does, and who may decide."""
+    if bool(tool) == bool(asking):
+        raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     from blocks.text import visible
     from bot.operations.explain import explain as explanation
     from bot.policy.model import CallFacts
 
     settings = call.settings
     facts = CallFacts(
-        tool=tool,
+        tool=tool or asking,
         args=_arguments(given),
         session=session,
         asker=asker,
@@ -44,6 +56,7 @@ def explain(
         agent=agent,
         app=app,
         enterprise=team if team.startswith("E") else None,
+        question=bool(asking),
     )
     tell(*map(visible, explanation(settings.policies, facts).lines))
     for warning in settings.warnings:

@@ -187,6 +187,7 @@ def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None
 def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
     """`said`: why, in the operator's own words. They go to the agent and, apart from ours, into the ledger."""
     reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
+    reason = words.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
     told_why = said and row.redactor.mask_text(said)
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))

@@ -57,7 +57,7 @@ def editable(row: Confirmation) -> tuple[str, ...]:
         name
         for name in named
         if (row.asked.wants_payload or _lets(row.policy.edit, name))
-        and not redactor.hides(name)
+        and (row.asked.question or not redactor.hides(name))
         and not redactor.hides_inside(shown.get(name))
     )
 

@@ -130,7 +130,18 @@ class AskedCall:
             agent=self.agent,
             app=self.session.app,
             enterprise=self.enterprise,
+            question=self.question,
         )
+
+    @property
+    def question(self) -> bool:
+        """It wants an answer, not an approval."""
+        return self.ask is Ask.INPUT
+
+    @property
+    def turn(self) -> str:
+        """Requests of one turn may have to be answered together; a workflow's nodes wait each for itself."""
+        return self.invocation_id if self.ask is Ask.CONFIRMATION else ""
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
         """The same person asks for it once more, with these arguments."""

@@ -72,7 +72,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     """
     due = owed(row, now)
     if Owed.EXPIRE in due:
-        reason = words.expired_to_model(row.policy.expires_after)
+        reason = words.expired_to_model(row.policy.expires_after, question=row.asked.question)
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if Owed.LAPSE in due:
         if row.attempt > 1:

@@ -18,6 +18,7 @@ from runtime.jsontypes import JsonObject, canonical
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
 APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
+QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 
 
 def withdrawn_by_operator_to_model(reason: str | None) -> str:
@@ -29,7 +30,9 @@ def withdrawn_by_operator_to_model(reason: str | None) -> str:
     return f"withdrawn by whoever runs this app{why}; it did not run"
 
 
-def expired_to_model(after: timedelta) -> str:
+def expired_to_model(after: timedelta, *, question: bool = False) -> str:
+    if question:
+        return f"nobody answered within {spell_duration(after)}"
     return f"nobody decided within {spell_duration(after)}; it did not run"
 
 

@@ -195,7 +195,8 @@ def _is_json(text: str) -> bool:
 def read_given(asked: Asked, response: FunctionResponse) -> Answer:
     """An answer that stands in the session. To a node's confirmation any answer counts there, however it is spelled."""
     if asked.ask is Ask.INPUT:
-        return Answer(asked.request.id, confirmed=True, payload=response.response)
+        answered = asked.by_node or list(response.response or {}) != ["error"]
+        return Answer(asked.request.id, confirmed=answered, payload=response.response)
     told = response.response or {}
     if list(told) == [_RESULT]:
         told = {"response": told[_RESULT]}

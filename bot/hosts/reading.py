@@ -307,7 +307,8 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
     if asking.ask is Ask.INPUT:
-        return HostOutcome(request_id=asking.request.id, became=Became.DONE, confirmed=True, ended_at=first.at)
+        became = Became.DONE if confirmed else Became.REFUSED
+        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, ended_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
         return None if on_its_way else _begun(asking, confirmed, running)

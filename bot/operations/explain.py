@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
 
 from blocks.values import quick
 from bot.audit.fingerprint import Seal
@@ -34,21 +33,41 @@ def explain(policies: Policies, call: CallFacts) -> Explanation:
         return Explanation((*earlier, *refused), governed=False)
     policy = found.policy
     said = [
-        f"policy[{found.index}] governs this call{_by(policy)}.",
-        *_who(policies, policy, call),
+        _governing(found, call),
+        *(_who_answers(policies, policy, call) if call.question else _who(policies, policy, call)),
         *_when(policy),
         *_what(policy, call),
     ]
     return Explanation((*earlier, *said), governed=True)
 
 
+def _governing(found: Governs, call: CallFacts) -> str:
+    if found.index is None:
+        return f"No policy is about this question, so it is for {call.asker}, who asked the agent."
+    return f"policy[{found.index}] governs this {'question' if call.question else 'call'}{_by(found.policy)}."
+
+
+def _who_answers(policies: Policies, policy: Policy, call: CallFacts) -> Iterator[str]:
+    barred = policies.barred(call)
+    yield f"Who may answer: {_named(may_decide(policy, escalated=False), barred)}."
+    if policy.escalate_after is not None:
+        yield f"After {spell_duration(policy.escalate_after)} also: {_named(policy.escalate_to, barred)}."
+    if barred:
+        yield f"Barred, whatever else names them: {', '.join(map(str, barred))}."
+
+
 def _why_not(policy: Policy, call: CallFacts) -> str:
     """The first of its conditions that the call does not meet, in the order in which they are asked."""
     if policy.team not in (None, call.team, call.enterprise):
         return f"it is for the workspace {policy.team}, and the call is {_in(call.team)}"
-    if not any(fnmatchcase(call.tool, pattern) for pattern in policy.tools):
-        return f"its tools are {', '.join(policy.tools)}"
+    if not policy.covers(call):
+        kind, names = ("inputs", policy.inputs) if policy.inputs else ("tools", policy.tools)
+        return f"its {kind} are {', '.join(names)}"
     return f"its `when` is false: {policy.when}"
+
+
+def _about(policy: Policy) -> str:
+    return f"inputs {', '.join(policy.inputs)}" if policy.inputs else f"tools {', '.join(policy.tools)}"
 
 
 def _in(team: str) -> str:
@@ -56,7 +75,7 @@ def _in(team: str) -> str:
 
 
 def _by(policy: Policy) -> str:
-    conditions = [f"tools {', '.join(policy.tools)}"]
+    conditions = [_about(policy)]
     if policy.when is not None:
         conditions.append(f"when {policy.when}")
     if policy.team is not None:

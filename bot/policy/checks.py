@@ -16,7 +16,7 @@ from bot.policy.redaction import Redactor
 from bot.policy.when import check_expression
 from runtime.errors import Invalid
 
-_LISTS = ("tools", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
+_LISTS = ("tools", "inputs", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
 
 
 def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
@@ -71,6 +71,10 @@ def _shapes(policy: Policy) -> Iterator[_Finding]:
         yield "team", f'must be the workspace\'s id, such as "T0ACME", not {shown(policy.team)}'
     if policy.channel is not None and not re.fullmatch(r"[CGD][A-Z0-9_]+", policy.channel):
         yield "channel", f'must be the channel\'s id, such as "C0DEPLOYS", not {shown(policy.channel)}'
+    if not policy.tools and not policy.inputs:
+        yield "tools", 'is missing; write tools = ["deploy*"], or inputs = ["*"] for questions'
+    if policy.inputs:
+        yield from _about_questions(policy)
     for index, pattern in enumerate(policy.tools):
         if not pattern.strip():
             yield f"tools[{index}]", 'must be a tool\'s name or a shell pattern, such as "deploy*"; "*" is every tool'
@@ -78,6 +82,23 @@ def _shapes(policy: Policy) -> Iterator[_Finding]:
         value = getattr(policy, key)
         for twice in _repeated(value if isinstance(value, tuple) else ()):
             yield key, f"names {twice} twice; once is enough"
+
+
+_FOR_CALLS = ("edit", "deny_reason", "confirm_dialog", "max_denials", "grant", "grant_on", "title", "format")
+
+
+def _about_questions(policy: Policy) -> Iterator[_Finding]:
+    """What has no meaning where people answer instead of approve."""
+    if policy.tools:
+        yield "inputs", "can't stand beside tools; write a [[policy]] of its own for questions"
+    if policy.quorum > 1:
+        yield "quorum", "must be 1 beside inputs: one person answers"
+    for key in _FOR_CALLS:
+        if getattr(policy, key) != Policy.model_fields[key].default:
+            yield key, "has no meaning beside inputs; leave it out"
+    for index, pattern in enumerate(policy.inputs):
+        if not pattern.strip():
+            yield f"inputs[{index}]", "must be a node's or tool's name or a shell pattern; \"*\" is every question"
 
 
 def _times(policy: Policy) -> Iterator[_Finding]:
@@ -121,9 +142,16 @@ def _odd(policies: Sequence[Policy], index: int) -> Iterator[str]:
     if both:
         yield f"escalates to {', '.join(both)}, who may decide from the start"
     for earlier, other in enumerate(policies[:index]):
-        if other.when is None and other.team in (None, policy.team) and _covers(other.tools, policy.tools):
-            yield f"is never reached: policy[{earlier}] comes first and covers the same tools"
+        if other.when is None and other.team in (None, policy.team) and _covers_all_of(other, policy):
+            what = "questions" if policy.inputs else "tools"
+            yield f"is never reached: policy[{earlier}] comes first and covers the same {what}"
             return
+
+
+def _covers_all_of(other: Policy, policy: Policy) -> bool:
+    if policy.inputs:
+        return bool(other.inputs) and _covers(other.inputs, policy.inputs)
+    return bool(other.tools) and _covers(other.tools, policy.tools)
 
 
 def _covers(wide: Sequence[str], narrow: Sequence[str]) -> bool:

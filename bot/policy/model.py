@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
-from bot.policy.approvers import Approver, ApproverField
+from bot.policy.approvers import Approver, ApproverField, ApproverKind
 from bot.policy.durations import Duration, Grant
 from bot.policy.redaction import Redactor
 from bot.policy.versioned import Reader, tagged, untagged
@@ -63,7 +63,8 @@ class Policy(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    tools: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = ()
+    inputs: Annotated[tuple[StrictStr, ...], Field(min_length=1)] = ()
     when: StrictStr | None = None
     team: StrictStr | None = None
     approvers: tuple[ApproverField, ...] = ()
@@ -94,9 +95,13 @@ class Policy(BaseModel):
         """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""
         if self.team not in (None, call.team, call.enterprise):
             return False
-        if not any(fnmatchcase(call.tool, pattern) for pattern in self.tools):
+        if not self.covers(call):
             return False
         return self.when is None or holds(self.when, call.names())
+
+    def covers(self, call: CallFacts) -> bool:
+        """Whether it is for this tool, or for questions of this node or tool."""
+        return any(fnmatchcase(call.tool, pattern) for pattern in (self.inputs if call.question else self.tools))
 
     def freeze(self) -> JsonObject:
         return dict(self._frozen)
@@ -111,7 +116,8 @@ class Policy(BaseModel):
 
     @cached_property
     def _frozen(self) -> JsonObject:
-        return tagged(self.VERSION, self.model_dump(mode="json"))
+        empty = {key for key in ("tools", "inputs") if not getattr(self, key)}
+        return tagged(self.VERSION, self.model_dump(mode="json", exclude=empty))
 
     @cached_property
     def fingerprint(self) -> str:
@@ -143,6 +149,7 @@ class CallFacts:
     agent: str = ""
     app: str = ""
     enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
+    question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
 
     def names(self) -> dict[str, Json]:
         """As a `when` sees it; a `python:` approver gets the first four of them."""
@@ -164,10 +171,10 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class Governs:
-    """The first policy that matched, and where it stands in the file."""
+    """The first policy that matched, and where it stands in the file; nowhere, for a question that none is about."""
 
     policy: Policy
-    index: int
+    index: int | None
 
 
 class Unfit(StrEnum):
@@ -223,7 +230,8 @@ class Policies:
                 return Ungoverned(Unfit.NO_APPROVERS, index)
             if matched:
                 return Governs(policy, index)
-        return Ungoverned(Unfit.NO_POLICY)
+        own = _own_question(call)
+        return Ungoverned(Unfit.NO_POLICY) if own is None else Governs(own, None)
 
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
         """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""
@@ -245,8 +253,15 @@ class Policies:
         """Those for the tool, whatever their `when` says of this call."""
         for policy in self.entries:
             here = policy.team in (None, call.team, call.enterprise)
-            if here and any(fnmatchcase(call.tool, pattern) for pattern in policy.tools):
+            if here and policy.covers(call):
                 yield policy
+
+
+def _own_question(call: CallFacts) -> Policy | None:
+    """A question that no policy is about is for whoever asked the agent, and for nobody else."""
+    if not call.question or not call.asker:
+        return None
+    return Policy(inputs=("*",), approvers=(Approver(ApproverKind.USER, call.asker),), allow_requester=True)
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:

@@ -37,6 +37,7 @@ class SettingsError(ConfirmError):
 _EXAMPLES = {
     "agent": 'an [agent] table with target = "my_agents.oncall:agent", or with url and app',
     "tools": 'tools = ["deploy*"]',
+    "inputs": 'inputs = ["*"]',
     "approvers": 'approvers = ["group:S0ONCALL"]',
 }
 

@@ -73,8 +73,8 @@ def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
     if not together or not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
     confirmations = session_confirmations(tx, key)
-    turns = {row.id: row.asked.invocation_id for row in confirmations}
-    undecided = {row.asked.invocation_id for row in confirmations if row.state is State.WAITING}
+    turns = {row.id: row.asked.turn for row in confirmations}
+    undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
     return next_together(letters, turns, undecided)
 
 
@@ -96,8 +96,8 @@ def next_together(
 def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
     """What was approved and waits for others of its turn, each with those that are undecided there."""
     for row in rows:
-        turn = row.asked.invocation_id
-        undecided = [one for one in rows if turn and one.asked.invocation_id == turn and one.state is State.WAITING]
+        turn = row.asked.turn
+        undecided = [one for one in rows if turn and one.asked.turn == turn and one.state is State.WAITING]
         if row.state is State.APPROVED and row.outcome is None and row.attempt == 1 and undecided:
             yield row, undecided
 

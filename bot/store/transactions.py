@@ -136,7 +136,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> No
     body: JsonObject = {
         "request": asked.request_id,
         "call": asked.call_id,
-        "invocation": asked.invocation_id,
+        "invocation": asked.turn,
         "reason": reason,
         "trace": asked.trace,
     }
@@ -310,6 +310,7 @@ def _verdict(change: Transition) -> str:
             "state": _too_late_for(refusal) or str(row.state),
             "outcome": str(row.outcome.kind) if row.outcome else None,
             "confirmation": row.id,
+            "question": row.asked.question,
             "tool": row.redactor.mask_text(row.asked.tool),
             "quorum": row.policy.quorum,
             "revision": row.revision.number,

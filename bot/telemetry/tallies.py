@@ -55,6 +55,8 @@ def tallies(change: Transition) -> Iterator[Tally]:
         verdict = VERDICTS.get(step.kind)
         if verdict is None or (step.kind is LineKind.ELSEWHERE and step.text != State.WAITING):
             continue  # what had been decided here is not decided elsewhere
+        if row.asked.question and step.kind is LineKind.APPROVED:
+            verdict = "answered"
         timed = row.decision is not None and verdict not in _NO_WAIT
         seconds = (row.decision.at - row.asked_at).total_seconds() if timed and row.decision else None
         yield Tally(verdict, row.redactor.mask_text(row.asked.tool), seconds)

@@ -121,7 +121,7 @@ WRONG = [
     (policy("") + policy("quorum = '2'"), 'policy[1].quorum: must be a whole number, not "2"'),
     (policy("quorum = true"), "policy[0].quorum: must be a whole number, not true"),
     (policy("qorum = 2"), "policy[0].qorum: is not a setting; did you mean quorum?"),
-    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, when, team, approvers"),
+    (policy("zzz = 2"), "policy[0].zzz: is not a setting; there are tools, inputs, when, team"),
     ("[[polcy]]", "polcy: is not a setting; did you mean policy?"),
     ("[slack]\nlisen = 'x'", "slack.lisen: is not a setting; did you mean listen?"),
     ("[policy]\ntools = ['*']", "policy: is a list of tables; write [[policy]], with two brackets"),

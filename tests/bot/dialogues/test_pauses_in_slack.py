@@ -7,7 +7,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from bot.store.tables import ledger
+from runtime.store.database import Tx
 from tests.support.foreign.alone import ran
 from tests.support.office import POLICY, Office, office
 from tests.support.scraping import scrape
@@ -77,3 +80,115 @@ async def test_a_node_that_asks_twice_runs_once_for_each_approval(opens: Opens, 
         await at.ann.finds("Denied by", at.deploys, thread=said)
         await at.ann.finds("booked {'error'", at.deploys, thread=said)
         assert [one["tool"] for one in ran()] == ["pay", "book", "book"]
+
+
+# Questions
+
+BOBS = """
+[[policy]]
+inputs = ["about_*"]
+approvers = ["user:U0BOB"]
+expires_after = "1h"
+redact = ["note"]
+"""
+
+
+@pytest.mark.parametrize("agent", ["trip", "trip_resumable", "trip_signed"])
+async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, agent: str) -> None:
+    async with opens(agent) as at:
+        said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
+        card = await at.ann.finds("A question from flow", at.deploys, thread=said)
+        assert card.buttons == ("Answer…", "Withdraw")
+        assert "How long is the trip?" in card
+        assert "to Lisbon" in card
+        assert "@ann may answer" in card
+
+        await at.bob.clicks(card, "Answer…")
+        modal = await at.bob.gets_modal("Answer")
+        await modal.submits({"days": "3", "hotel": "true"})
+        await at.bob.gets_modal("This question is for others")
+
+        await at.ann.clicks(card, "Answer…")
+        modal = await at.ann.gets_modal("Answer")
+        assert "Nights do not count." in modal
+        await modal.submits({"days": "3", "hotel": "true", "note": "by the sea"})
+        await at.ann.finds("Answered by @ann", at.deploys, thread=said)
+        await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
+        assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
+        await at.ann.finds("@ann answered about_trip", at.deploys, thread=said)
+        assert at.ann.now(card).buttons == ()
+
+
+async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens) -> None:
+    async with opens("trip", BOBS) as at:
+        said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
+        card = await at.ann.finds("@bob may answer", at.deploys, thread=said)
+        await at.ann.clicks(card, "Answer…")
+        await (await at.ann.gets_modal("Answer")).submits({"days": "1", "hotel": "false"})
+        await at.ann.gets_modal("somebody else has to answer")
+
+        await at.bob.clicks(card, "Answer…")
+        await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "false", "note": "my secret wish"})
+        await at.ann.finds("Answered by @bob", at.deploys, thread=said)
+        await at.ann.finds("@bob answered about_trip", at.deploys, thread=said)
+        assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}
+        assert "my secret wish" not in at.ann.sees(at.deploys)
+        assert "my secret wish" not in await ledger_of(at)
+
+
+async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
+    async with opens("trip", BOBS, time_moves=True) as at:
+        said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
+        card = await at.ann.finds("@bob may answer", at.deploys, thread=said)
+        await at.later(hours=2)
+        await at.ann.finds("Nobody answered the question of about_trip", at.deploys, thread=said)
+        await at.ann.finds("Nobody answered by", at.deploys, thread=said)
+        assert at.ann.now(card).buttons == ()
+        assert ran() == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "typed", "answer"),
+    [
+        ("number", "12", 12),
+        ("anything", "12", "12"),
+        ("anything", '{"a": 1}', '{"a": 1}'),
+        ("anything", "a day", "a day"),
+    ],
+)
+async def test_an_answer_without_fields_keeps_its_type(opens: Opens, agent: str, typed: str, answer: object) -> None:
+    """google-adk reads a text as JSON where it can."""
+    async with opens(agent) as at:
+        said = await at.ann.says("@adk-confirm now", at.deploys)
+        card = await at.ann.finds("A question from flow", at.deploys, thread=said)
+        await at.ann.clicks(card, "Answer…")
+        await (await at.ann.gets_modal("Answer")).submits({"answer": typed})
+        await at.ann.finds("Answered by @ann", at.deploys, thread=said)
+        await at.ann.finds("booked", at.deploys, thread=said)
+        assert ran() == [{"tool": "book", "answer": answer, "kind": type(answer).__name__}]
+
+
+async def test_a_model_asks_and_reads_the_answer(opens: Opens) -> None:
+    async with opens("model", time_moves=True) as at:
+        said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
+        card = await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        assert "Which colour?" in card
+        await at.ann.clicks(card, "Answer…")
+        await (await at.ann.gets_modal("Answer")).submits({"answer": "green"})
+        await at.ann.finds("I got {'result': 'green'}", at.deploys, thread=said)
+
+        asked = await at.ann.says("@adk-confirm Which size?", at.deploys)
+        await at.ann.finds("A question from clerk", at.deploys, thread=asked)
+        await at.later(hours=25)
+        await at.ann.finds("I got {'error': 'nobody answered within 1d'}", at.deploys, thread=asked)
+        await at.rests()
+        assert "outside this app" not in at.ann.sees(at.deploys)
+
+
+async def ledger_of(at: Office) -> str:
+    """All that the audit holds, as one text."""
+
+    def read(tx: Tx) -> str:
+        return "\n".join(tx.execute(select(ledger.c.content)).scalars())
+
+    return await at.bot.database.read(read)
