@@ -337,6 +337,11 @@ TOLD_UNSEALED = {
         "app was upgraded, or somebody wrote them into the database. Vote again."
     ),
     "terms": "🚨 Somebody changed in the database who may decide on {tool}. The policy file decides anew.",
+    "words": (
+        "🚨 A message to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
+        "was upgraded, or somebody wrote it into the database. Say it again."
+    ),
+    "row": "🚨 Somebody changed the card of {tool} in the database, or put an older state of it back.",
     "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
     "grant": (
         "🚨 Grant {grant} for {tool} has no seal of this app, so it lets nothing through. It was given before the app "

@@ -47,6 +47,7 @@ from bot.slack.workspaces.oauth import Installing
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
 from bot.store.replicas import Replicas
+from bot.store.transactions import may_start
 from bot.telemetry.metrics import Metrics
 from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
@@ -55,6 +56,7 @@ from bot.worker.checkpoint_job import Checkpointing
 from bot.worker.shutdown import Mark, Stop
 from bot.worker.supervision import Supervisor
 from bot.worker.worker import Worker
+from runtime.calls.seal import CallGuard
 from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -128,12 +130,13 @@ async def _made(
     database.listen(metrics.heard)
     database.listen(log_line)
     assert settings.agent is not None
-    sealer = Seal(_secret(settings), "stored call").of
+    seal = Seal(_secret(settings), "call")
+    guard = CallGuard(Seal(_secret(settings), "stored call").of, may_start(seal))
     host = await open_host(
-        settings.agent, database, clock, store_url=settings.store_url, sealer=sealer, lease=settings.lease
+        settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )
     stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
-    rules = Rules(settings.policies, Seal(_secret(settings), "call"))
+    rules = Rules(settings.policies, seal)
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
     replicas = Replicas(database)

@@ -165,8 +165,7 @@ class Deliveries:
             log.info("not begun: %s", error)
             return None
         if handed.handed_at is None:
-            log.error("confirmation %s: %s", row.id, words.ALTERED)
-            return None
+            return None  # refused just now
         return handed
 
 

@@ -23,6 +23,7 @@ from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, session_confirmations
+from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail
 from bot.store.transactions import Opening, asked_of
 from runtime.errors import Invalid
@@ -145,8 +146,8 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None)
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
-    last = select(mail.c.person).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
-    user = tx.execute(last.limit(1)).scalar_one_or_none()
+    said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
+    user = next((letter.person for letter in tx.execute(said) if letter_stands(tx, letter)), None)
     return _of_those_who_spoke(tx, session, user) if user else session.starter
 
 

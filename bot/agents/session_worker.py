@@ -24,7 +24,7 @@ from bot.confirmation.states import Illegal
 from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
 from bot.leasing.lease_loop import NotNow
 from bot.policy.model import CallFacts
-from bot.store.mailbox import Letter, held_back, letter_done, next_letters, paused, read_session, rest
+from bot.store.mailbox import Letter, held_back, letter_done, next_letters, paused, read_session, refuse_letter, rest
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import SESSIONS, Session, moment, now, session_confirmations
 from bot.store.transactions import answered_elsewhere, open_request, out_of_reach, see
@@ -73,6 +73,9 @@ class _Stretch:
         together = await self._siblings_together()
         told = False
         while letters := await self._lease.read(partial(next_letters, together=together), key):
+            if not letters[0].stands:
+                await self._lease.run(refuse_letter, key, letters[0].id)
+                continue
             if await self._lease.read(paused):
                 raise NotNow(5.0, "Runs are paused.")
             try:

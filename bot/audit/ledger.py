@@ -27,13 +27,15 @@ NOT_PURGED = "its content was removed, but not by a purge"
 
 
 class LedgerKeys:
-    """What lines and checkpoints are sealed with: a key for each purpose, both made from the secret."""
+    """What the store's rows are sealed with: a key for each purpose, all made from the secret."""
 
-    __slots__ = ("checkpoint", "line")
+    __slots__ = ("checkpoint", "letter", "line", "row")
 
     def __init__(self, secret: str) -> None:
         self.line = Seal(secret, "ledger line")
         self.checkpoint = Seal(secret, "checkpoint")
+        self.row = Seal(secret, "confirmation row")
+        self.letter = Seal(secret, "letter")
 
 
 class LineKind(StrEnum):
@@ -74,6 +76,13 @@ class LineKind(StrEnum):
     RETRIED = "retried"  # what had failed too often, by an operator
     PURGED = "purged"
     CHECKPOINT = "checkpoint"
+
+
+ALARMS = {
+    LineKind.UNSEALED: "somebody changed the database, or a version before this one stored it",
+    LineKind.ALTERED: "somebody changed the database, so the call did not run",
+}
+"""Logged at level ERROR, with what it means."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,8 @@ class Unsealed(StrEnum):
     TERMS = "terms"
     CALL = "call"
     GRANT = "grant"
+    ROW = "row"
+    WORDS = "words"
 
 
 class WhatHappened(StrEnum):

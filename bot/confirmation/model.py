@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
 
 from bot.audit.fingerprint import Seal
+from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Act
 from bot.confirmation.exact_json import ExactJson, ExactObject
 from bot.policy.approvers import Person
@@ -302,6 +306,8 @@ class Confirmation:
     version: int = 1  # of the row
     face: int = 1  # the version in which last something changed that people see
     changed_at: datetime
+    doubt: Annotated[frozenset[LineKind] | None, Field(exclude=True)] = None
+    """Not stored. The stored row is not the one that this app saved last: what the ledger says happened to it."""
 
     @property
     def revision(self) -> Revision:

@@ -53,9 +53,25 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> T
     if row.start_by is None or now >= row.start_by:
         raise Illegal(row, ConfirmationEvent.BEGIN, f" after {row.start_by}")
     bound = same_seal(delivery.fingerprint, row.decision.fingerprint)
-    if not bound or not decision_stands(row, seal) or not _intact(row, delivery, seal):
-        return _altered(row, now)
+    if row.doubt is not None or not bound or not decision_stands(row, seal) or not _intact(row, delivery, seal):
+        return altered(row, now)
     return Transition(row=changed(replace(row, handed_at=now), now, visible=False))
+
+
+def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, again: bool = False) -> Transition:
+    """Our own runtime is about to run the call: it may only if the outcome is `running` afterwards.
+
+    An approval is good for one start. `again`: its process died while it ran, and its tool says that it can repeat it.
+    """
+    before = row.outcome.kind if row.outcome else None
+    allowed = (None, OutcomeKind.RUNNING) if again else (None,)
+    if row.doubt is None and row.state is State.APPROVED and before in allowed and decision_stands(row, seal):
+        running = HostReport(kind=OutcomeKind.RUNNING, begun_at=begun_at)
+        return _copied(row, running, now) if before is None else Transition(row=row)
+    if row.state is State.APPROVED and before is None:
+        return altered(row, now)
+    step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
+    return Transition(row=changed(replace(row, unsealed=True), now), steps=(step,))
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:
@@ -151,9 +167,10 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
     return asked.is_sealed(seal, delivery.arguments, payload, made.number, delivery.fingerprint)
 
 
-def _altered(row: Confirmation, now: datetime) -> Transition:
+def altered(row: Confirmation, now: datetime) -> Transition:
     """An alarm, and for a first attempt a refusal, of which the agent is told. A later attempt leaves unknown what was
     unknown before it."""
+    row = replace(row, doubt=None)
     if row.attempt > 1:
         step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
         return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))

@@ -17,21 +17,58 @@ from bot.confirmation.authorise import Reason, Refusal
 from bot.confirmation.decision import deny, told
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
+from bot.confirmation.outcome import altered
 from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.confirmation.states import Transition, changed
 from bot.policy.model import Governs, Policies
 
 MOST_NAMED = 10
 
+_DECIDED = frozenset(
+    {
+        LineKind.APPROVED,
+        LineKind.GRANT_USED,
+        LineKind.DENIED,
+        LineKind.EXPIRED,
+        LineKind.WITHDRAWN,
+        LineKind.ELSEWHERE,
+    }
+)
+_VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
+
 
 def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
     """The row without what no seal vouches for. Where all is sealed nothing changes; checking again never does."""
+    if row.doubt is not None:
+        return _in_doubt(row, row.doubt, now, policies, seal)
     if row.state is State.WAITING or row.unknown:
         if not terms_stand(row, seal):
             return _under_the_file(row, now, policies, seal)
         if row.state is State.WAITING and not revision_stands(row, seal):
             return _not_the_call(row, now)
     return _without(row, tuple(vote for vote in _in_play(row) if not vote_stands(row, vote, seal)), now)
+
+
+def _in_doubt(
+    row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, seal: Seal
+) -> Transition:
+    """Somebody changed the row, or put an older one back. Its parts may have seals that fit, so the ledger says what
+    can't be so any more: what was decided is not open again, and a vote that fell does not stand up."""
+    row = changed(replace(row, doubt=None), now, visible=False)
+    waits = row.state is State.WAITING
+    if waits and happened & _DECIDED:
+        return _not_the_call(row, now)
+    if row.state is State.APPROVED and row.outcome is None:
+        return altered(row, now)
+    if not waits and not row.unknown:
+        row = changed(replace(row, unsealed=True), now)
+        return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
+    if LineKind.REAPPLIED in happened:
+        return _under_the_file(row, now, policies, seal)
+    if row.unknown or happened & _VOTES_GONE:
+        change = _without(row, _in_play(row), now)
+        return change.then(checked(change.row, now, policies, seal))
+    return Transition(row=row).then(checked(row, now, policies, seal))
 
 
 def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:

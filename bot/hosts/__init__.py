@@ -9,7 +9,7 @@ from datetime import timedelta
 from bot.config.settings import LEASE, Agent
 from bot.hosts.host import Host
 from runtime.adk.signing import checked_secret
-from runtime.calls.seal import Sealer
+from runtime.calls.seal import CallGuard
 from runtime.errors import Invalid
 from runtime.store.database import Database
 
@@ -21,9 +21,9 @@ async def open_host(
     *,
     lease: timedelta = LEASE,
     store_url: str = "sqlite://",
-    sealer: Sealer | None = None,
+    guard: CallGuard | None = None,
 ) -> Host:
-    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions. `sealer` seals the
+    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions. `guard` is for the
     calls that our own runtime stores."""
     if agent.url is not None:
         return _remote(agent, agent.url, clock)
@@ -38,7 +38,7 @@ async def open_host(
         return open_adk(target, agent.target, store_url, clock)
     from bot.hosts.embedded import EmbeddedHost
 
-    return EmbeddedHost(load_agent(agent.target), database, clock, sealer, lease_term=lease.total_seconds())
+    return EmbeddedHost(load_agent(agent.target), database, clock, guard, lease_term=lease.total_seconds())
 
 
 def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:

@@ -20,7 +20,7 @@ from bot.hosts.host import (
 )
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind
-from runtime.calls.seal import Sealer
+from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
 from runtime.run.runner import Run
 from runtime.store.database import Database
@@ -38,11 +38,11 @@ class EmbeddedHost:
         agent: Agent,
         database: Database,
         clock: Callable[[], float] | None = None,
-        sealer: Sealer | None = None,
+        guard: CallGuard | None = None,
         *,
         lease_term: float = TERM,
     ) -> None:
-        self.runner = Runner(agent, database, clock=clock, sealer=sealer, desk=SLACK, lease_term=lease_term)
+        self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
 
     @property
     def app(self) -> str:

@@ -6,11 +6,15 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import Row, bindparam, select, update
 
+from bot.audit.ledger import LineKind
+from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
-from bot.store.repository import Session, find_session, lock_session, now, session_confirmations
+from bot.store.repository import Session, find_session, lock_session, now, session_confirmations, write_step
+from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
@@ -38,6 +42,7 @@ class Letter:
     body: JsonObject
     person: str | None
     confirmation: str | None
+    stands: bool = True  # False: somebody wrote it into the database, or an older version stored it
 
     @property
     def trace(self) -> str | None:
@@ -69,13 +74,18 @@ def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
     `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
     """
     rows = (_WAITING if together else _FIRST_WAITING).all(tx, session_=key)
-    letters = [Letter(row.id, row.kind, row.mark, json.loads(row.body), row.person, row.confirmation) for row in rows]
+    letters = [_letter(tx, row) for row in rows]
     if not together or not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
     confirmations = session_confirmations(tx, key)
     turns = {row.id: row.asked.turn for row in confirmations}
     undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
     return next_together(letters, turns, undecided)
+
+
+def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
+    body, stands = json.loads(row.body), letter_stands(tx, row)
+    return Letter(row.id, row.kind, row.mark, body, row.person, row.confirmation, stands)
 
 
 def next_together(
@@ -110,6 +120,13 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
 
 def letter_done(tx: Tx, letter_id: int) -> None:
     tx.execute(update(mail).where(mail.c.id == letter_id).values(done_at=tx.now()))
+
+
+def refuse_letter(tx: Tx, key: str, letter_id: int) -> None:
+    """Words that have no seal that fits do not reach the agent, and the thread hears of it."""
+    lock_session(tx, key)
+    letter_done(tx, letter_id)
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.WORDS)))
 
 
 def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
-from bot.audit.ledger import Head, LedgerKeys, LedgerLine, LineKind, append, stamp
+from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
@@ -18,10 +18,11 @@ from bot.confirmation.schedule import next_due, to_draw
 from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json, step_content
 from bot.policy.approvers import Person
+from bot.store.sealed_rows import LAST_LINE, doubt_about, ledger_keys, letter_seal, seal_row
 from bot.store.slack_lanes import owe_card, owe_thread
 from bot.store.tables import chains, confirmations, grants, ledger, mail, sessions
 from bot.store.waiting_index import relist
-from runtime.errors import NotFound, StoreError
+from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
@@ -60,9 +61,26 @@ class Session:
 
 _SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
 _FIND_SESSION, _LOCK_SESSION = Prepared(_SESSION), Prepared(for_update(_SESSION))
-_CONFIRMATION = select(confirmations.c.session, confirmations.c.body).where(confirmations.c.id == bindparam("id_"))
+_CONFIRMATION = select(
+    confirmations.c.id,
+    confirmations.c.session,
+    confirmations.c.body,
+    confirmations.c.sealed,
+    LAST_LINE.scalar_subquery().label("last_line"),
+).where(confirmations.c.id == bindparam("id_"))
 _FIND_CONFIRMATION, _LOCK_CONFIRMATION = Prepared(_CONFIRMATION), Prepared(for_update(_CONFIRMATION))
-_SAVED = ("state", "outcome", "decided_at", "version", "due_at", "owed_since", "parked_at", "failures", "body")
+_SAVED = (
+    "state",
+    "outcome",
+    "decided_at",
+    "version",
+    "due_at",
+    "owed_since",
+    "parked_at",
+    "failures",
+    "body",
+    "sealed",
+)
 _SAVE = Prepared(
     update(confirmations)
     .where(confirmations.c.id == bindparam("id_"))
@@ -133,15 +151,19 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
-    session, body = lock_session(tx, found.session), found.body
+    session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # there the writer is alone, and what it read stands
-        body = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id).body
-    return session, row_from_json(body)
+        found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
+    return session, _confirmation(tx, found)
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
-    return None if found is None else row_from_json(found.body)
+    return None if found is None else _confirmation(tx, found)
+
+
+def _confirmation(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation:
+    return replace(row_from_json(found.body), doubt=doubt_about(tx, found))
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
@@ -152,7 +174,9 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
     """All that a change brings, together: the row, its ledger lines, what the session is to be told, a grant."""
     row = change.row
-    values = _columns(row)
+    for step in change.steps:
+        write_step(tx, session.key, step, row.id, row.asked.tool)
+    values = _columns(tx, row)
     if new:
         tx.execute(
             insert(confirmations).values(
@@ -170,8 +194,6 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
         )
     else:
         _SAVE(tx, id_=row.id, **{f"{name}_": value for name, value in values.items()})
-    for step in change.steps:
-        write_step(tx, session.key, step, row.id, row.asked.tool)
     relist(tx, row, change.steps)
     if change.delivery is not None:
         deliver(tx, session, change.delivery, row.id)
@@ -197,7 +219,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
 
 def save_places(tx: Tx, row: Confirmation) -> None:
     """Where cards stand and what they show: nothing else changes, and what is owed besides stays due as it is."""
-    tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(body=row_to_json(row)))
+    tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(_sealed_body(tx, row)))
 
 
 def due_again(tx: Tx, confirmation_id: str) -> None:
@@ -214,7 +236,7 @@ def _revoke(tx: Tx, grant_id: str, by: Person) -> None:
     tx.execute(update(grants).where(here).values(revoked_at=tx.now(), body=canonical(grant.to_json())))
 
 
-def _columns(row: Confirmation) -> dict[str, object]:
+def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
     return {
         "state": str(row.state),
         "outcome": str(row.outcome.kind) if row.outcome else None,
@@ -224,8 +246,14 @@ def _columns(row: Confirmation) -> dict[str, object]:
         "owed_since": None,
         "parked_at": None,
         "failures": 0,
-        "body": row_to_json(row),
+        **_sealed_body(tx, row),
     }
+
+
+def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
+    """A row in doubt stays in doubt, until `unsealed.checked` has looked at it."""
+    body = row_to_json(row)
+    return {"body": body, "sealed": seal_row(tx, row.id, body) if row.doubt is None else ""}
 
 
 def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
@@ -262,14 +290,6 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
     tx.report(line)
     owe_thread(tx, chain)
     return line
-
-
-def ledger_keys(tx: Tx) -> LedgerKeys:
-    """Only who opened the store with the secret can write a line."""
-    keys = tx.context
-    if not isinstance(keys, LedgerKeys):
-        raise StoreError("The store was opened without the secret, and the ledger can't be written without it.")
-    return keys
 
 
 def _lock_head(tx: Tx, chain: str) -> Head:
@@ -315,6 +335,7 @@ def put_mail(
         "person": person,
         "confirmation": confirmation,
         "stored_at": tx.now(),
+        "sealed": letter_seal(tx, session, mark, person, body),
     }
     tx.execute(_PUT_MAIL, letter)
     owe_session(tx, session)

@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from bot.policy.approvers import Person
 from bot.store.repository import lock_session, put_mail
+from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail
 from runtime.store.database import Tx
 
@@ -23,7 +24,7 @@ class Again(Enum):
 def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
     """Somebody's own words, into the mailbox once more, under a mark of their own: a second click brings no third."""
     row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
-    if row is None:
+    if row is None or not letter_stands(tx, row):
         return Again.GONE
     session = lock_session(tx, row.session)
     if row.person != person.user or person not in session.speakers:

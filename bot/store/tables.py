@@ -75,6 +75,7 @@ mail = Table(
     Column("confirmation", String(64)),
     Column("stored_at", Double, nullable=False),
     Column("done_at", Double),
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.letter_seal`
     UniqueConstraint("session", "mark"),
 )
 Index(
@@ -111,7 +112,8 @@ confirmations = Table(
     Column("outcome", String(16)),
     Column("decided_at", Double),
     Column("version", Integer, nullable=False),
-    Column("body", Text, nullable=False),  # row_json
+    Column("body", Text, nullable=False),  # stored_json
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `sealed_rows.seal_row`
     Column("created", Double, nullable=False),
     Column("enterprise", String(32)),
     *_attended(),

@@ -21,8 +21,8 @@ from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import elsewhere, grant_looked_at, let_through, open_confirmation
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Withheld
-from bot.confirmation.model import AskedCall, Confirmation, Edit, Place, State, Vote, VoteKind
-from bot.confirmation.outcome import HostReport, begin, observe, take_back, unreached
+from bot.confirmation.model import AskedCall, Confirmation, Edit, OutcomeKind, Place, SessionKey, State, Vote, VoteKind
+from bot.confirmation.outcome import HostReport, begin, observe, start, take_back, unreached
 from bot.confirmation.schedule import tick, to_draw
 from bot.confirmation.seals import with_seal
 from bot.confirmation.states import Transition, changed
@@ -35,6 +35,7 @@ from bot.store.grants_in_force import grant_for
 from bot.store.repository import (
     REPLIES,
     Session,
+    chain_of,
     has_mail,
     lock_confirmation,
     lock_session,
@@ -47,9 +48,12 @@ from bot.store.repository import (
 )
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations, replies
+from runtime.calls.call import Call
+from runtime.calls.seal import StartCheck
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.lease import free
+from runtime.store.records import SessionId
 from runtime.store.upsert import insert_if_absent
 
 
@@ -338,6 +342,27 @@ def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, seal: Seal) -> C
     the row that comes back it was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, begin(row, delivery, now(tx), seal))
+
+
+def may_start(seal: Seal) -> StartCheck:
+    """What our own runtime asks in the transaction that writes down that a call begins."""
+
+    def check(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
+        if call.request is None:
+            return False
+        key = chain_of(SessionKey(name.app, name.user_id, name.id))
+        here = (confirmations.c.session == key, confirmations.c.request_id == call.request.request_id)
+        found = tx.execute(select(confirmations.c.id).where(*here)).scalar_one_or_none()
+        if found is None:
+            return False
+        session, row = lock_confirmation(tx, found)
+        change = start(row, now(tx), seal, begun_at=moment(call.begun or tx.now()), again=again)
+        if change.row is not row:
+            save(tx, session, change)
+        outcome = change.row.outcome
+        return outcome is not None and outcome.kind is OutcomeKind.RUNNING and change.row.state is State.APPROVED
+
+    return check
 
 
 def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bot.audit.ledger import SYSTEM, LedgerLine, LineKind
+from bot.audit.ledger import ALARMS, SYSTEM, LedgerLine
 from bot.config.rules import Rules
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.store.batch_votes import cast_all
@@ -60,8 +60,11 @@ def log_line(fact: object) -> None:
     if isinstance(fact, LedgerLine):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
         with about(session=session, confirmation=fact.confirmation):
-            level = logging.ERROR if fact.kind is LineKind.UNSEALED else logging.INFO
-            log.log(level, "%s (line %d of its chain)", fact.kind, fact.seq)
+            alarm = ALARMS.get(fact.kind)
+            if alarm is None:
+                log.info("%s (line %d of its chain)", fact.kind, fact.seq)
+            else:
+                log.error("%s (line %d of its chain): %s", fact.kind, fact.seq, alarm)
 
 
 def _tell(began: int, ballot: Ballot, done: Cast) -> None:

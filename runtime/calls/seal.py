@@ -14,9 +14,22 @@ from dataclasses import dataclass, replace
 from runtime.calls.call import ALTERED, INTERRUPTED, Call, CallState, Finish, Lose, Refuse, step
 from runtime.jsontypes import Json, canonical
 from runtime.store.records import CALL, SessionId
+from runtime.store.transaction import Tx
 
 Sealer = Callable[[Json], str]
 """Makes the keyed digest of a JSON value."""
+
+StartCheck = Callable[[Tx, SessionId, Call, bool], bool]
+"""Whether a call that people approved may begin; asked in the transaction that writes down that it does. The flag: it
+began before, its process died, and its tool says that it can be repeated."""
+
+
+@dataclass(frozen=True)
+class CallGuard:
+    """What keeps a stored call as it is. Without a key nothing is sealed or checked."""
+
+    sealer: Sealer | None = None
+    may_start: StartCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -53,3 +66,9 @@ class CallSeal:
     def _digest(self, sealer: Sealer, call: Call) -> str:
         body: Json = json.loads(CALL.dump_json(replace(call, seal=None)))
         return sealer([self.session.app, self.session.user_id, self.session.id, canonical(body)])
+
+
+def refuse_to_start(call: Call, now: float) -> Call:
+    """The call as it was before it began, refused."""
+    ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
+    return replace(step(ready, Refuse(ALTERED), now), told=False)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 
 from runtime.calls.call import Call
-from runtime.calls.seal import CallSeal, Sealer
+from runtime.calls.seal import CallGuard, CallSeal, refuse_to_start
 from runtime.calls.view import View
 from runtime.errors import Busy, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.run.warm import Live
-from runtime.store.database import Database, OutcomeUnknown
+from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_glimpses
 from runtime.store.records import Invocation, SessionChange, Stored
@@ -33,12 +34,13 @@ class Journal:
         lease: Lease,
         emit: Callable[[Event], None],
         temporary: JsonObject,
-        sealer: Sealer | None = None,
+        guard: CallGuard,
     ) -> None:
         self.emit = emit
         self.temporary = temporary
         self._database, self._live, self._lease = database, live, lease
-        self._seal = CallSeal(sealer, live.stored.name)
+        self._seal = CallSeal(guard.sealer, live.stored.name)
+        self._may_start = guard.may_start
         self._change = SessionChange()
         self._writing = asyncio.Lock()
 
@@ -77,19 +79,46 @@ class Journal:
         async with self._writing:
             if not (release or self._change.any):
                 return
-            change, self._change = self._change, SessionChange()
-            change.release = release
-            self._live.stored = await self._write(change)
-            for event in change.events:
-                self.emit(event)
+            await self._write_change(release=release)
 
-    async def _write(self, change: SessionChange) -> Stored:
-        before = self.stored
-        rows = change.rows(before.key, before.events, self._seal.put_on)
+    async def begin(self, calls: Sequence[Call], repeated: Collection[str]) -> dict[str, Call]:
+        """Writes down that these calls begin, those `repeated` once more. Returns the ones that may not: they are
+        refused."""
+        async with self._writing:
+            return await self._write_change(starting=[(call, call.id in repeated) for call in calls])
+
+    async def _write_change(
+        self, *, release: bool = False, starting: Sequence[tuple[Call, bool]] = ()
+    ) -> dict[str, Call]:
+        change, self._change = self._change, SessionChange()
+        change.release = release
+        refused: dict[str, Call] = {}
+        self._live.stored = await self._write(change, starting, refused)
+        for event in change.events:
+            self.emit(event)
+        return refused
+
+    async def _write(
+        self, change: SessionChange, starting: Sequence[tuple[Call, bool]], refused: dict[str, Call]
+    ) -> Stored:
+        before, check, seal = self.stored, self._may_start, self._seal
+        rows = change.rows(before.key, before.events, seal.put_on)
+
+        def write_checked(tx: Tx) -> Stored:
+            refused.clear()
+            for call, again in starting:
+                if check is not None and not check(tx, before.name, call, again):
+                    refused[call.id] = refuse_to_start(call, tx.now())
+            if not refused:
+                return write(tx, before, self._lease.token, change, rows)
+            checked = replace(change, calls={**change.calls, **refused})
+            made = checked.rows(before.key, before.events, seal.put_on)
+            return write(tx, before, self._lease.token, checked, made)
+
         unsure = False
         for pause in (*_PAUSES, None):
             try:
-                return await self._database.run(write, before, self._lease.token, change, rows)
+                return await self._database.run(write_checked)
             except LeaseLost:
                 after = before.after(change)
                 if unsure and await self._database.read(was_written, after, self._lease.token, change):

@@ -13,7 +13,7 @@ from typing import Literal, Self
 
 from runtime.agent import Agent
 from runtime.calls.call import NOBODY_KNOWS, Approved, Call, CallEvent, Finish, RunAgain
-from runtime.calls.seal import Sealer
+from runtime.calls.seal import CallGuard
 from runtime.confirming import Answer
 from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
@@ -70,7 +70,7 @@ class Runner(AppSessions):
         lease_term: float = TERM,
         model_patience: float = 60.0,
         most_model_calls: int = 500,
-        sealer: Sealer | None = None,
+        guard: CallGuard | None = None,
         desk: str | None = None,
         shares_state: bool = False,
     ) -> None:
@@ -78,7 +78,7 @@ class Runner(AppSessions):
         self.app_name = app_name or agent.name
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
-        self._sealer, self._prefix = sealer, desk
+        self._guard, self._prefix = guard or CallGuard(), desk
         self._sender = Sender(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
@@ -274,7 +274,7 @@ class Runner(AppSessions):
             dialect=self._dialect,
             patience=self._model_patience,
             most_model_calls=self._most_model_calls,
-            sealer=self._sealer,
+            guard=self._guard,
         )
 
 

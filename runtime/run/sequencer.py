@@ -91,7 +91,7 @@ class Sequencer:
         try:
             async with self._turns.setdefault(entry.name, asyncio.Lock()):
                 setting = await self._open_setting()
-                begun = await _begin(setting.database, replace(entry, sealer=setting.sealer))
+                begun = await _begin(setting.database, replace(entry, sealer=setting.guard.sealer))
                 for call in begun.altered if begun is not None else ():
                     log.error(
                         "call %s (%s) of session %s: %s",
@@ -123,7 +123,7 @@ class Sequencer:
             live.stored = begun.stored
             for event in begun.events:
                 live.add(event)
-            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.sealer)
+            journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.guard)
             work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata)
             for invocation, calls in begun.work:
                 await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))

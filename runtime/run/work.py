@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from runtime.agent import Agent
-from runtime.calls.call import Begin, Call, Refuse, step
-from runtime.calls.seal import Sealer
+from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
+from runtime.calls.seal import CallGuard
 from runtime.calls.turn import Recover, Run, Tell, merged, next_step, tell
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
@@ -47,7 +47,7 @@ class Setting:
     dialect: Dialect = "call"
     patience: float = 60.0  # with a model for each piece of its answer, with a gate for its verdict
     most_model_calls: int = 500  # in one run
-    sealer: Sealer | None = None  # for the stored calls
+    guard: CallGuard = field(default_factory=CallGuard)  # for the stored calls
 
 
 class Work:
@@ -67,6 +67,7 @@ class Work:
         self._metadata = metadata  # of whoever began this, for every event
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._paths = Paths(setting.root)
+        self._repeated: set[str] = set()  # calls that began before, and may be repeated
         self._enough = False  # a tool has said that its result needs no words from the model
 
     async def drive(self, invocation: Invocation, calls: Sequence[Call], *, ask: bool = True) -> None:
@@ -102,6 +103,7 @@ class Work:
                 case Recover(lost):
                     for call in lost:
                         event = await recover(call, await self._tools_for(call) or {}, self._scene())
+                        self._repeated |= {call.id} if isinstance(event, Retry) else set()
                         self._took(turn, step(call, event, self._setting.clock()))
                 case Run(ready):
                     await self._run(turn, ready)
@@ -126,7 +128,11 @@ class Work:
                 running.append((turn[call.id], tool))
         if not running:
             return
-        await self._write_intent()
+        refused = await self._write_intent([call for call, _ in running if call.gate is not GateKind.NONE])
+        for call in refused.values():
+            log.error("call %s (%s) of session %s: %s", call.id, call.tool, self._journal.stored.name.id, ALTERED)
+        turn.update(refused)
+        running = [(call, tool) for call, tool in running if call.id not in refused]
         scene = self._scene()
         left = len(running)
 
@@ -145,14 +151,17 @@ class Work:
             if isinstance(result, BaseException):
                 raise result
 
-    async def _write_intent(self) -> None:
-        """The last look before an effect outside, which nothing can take back: a process that was frozen meanwhile may
+    async def _write_intent(self, approved: Sequence[Call]) -> dict[str, Call]:
+        """Returns those of the approved calls that must not run.
+
+        The last look before an effect outside, which nothing can take back: a process that was frozen meanwhile may
         have been given up for dead, and its call decided upon."""
         loop = asyncio.get_running_loop()
         began = loop.time()
-        await self._journal.flush()
+        refused = await self._journal.begin(approved, self._repeated)
         if loop.time() - began > self._setting.lease_term / 3:
             await self._lease.sure()
+        return refused
 
     def _tell(self, invocation: Invocation, turn: dict[str, Call], untold: Sequence[Call]) -> Invocation:
         actions = merged([EventActions.model_validate(call.actions) for call in untold if call.actions])

@@ -372,3 +372,58 @@ class TestAnOlderVersion:
         change = begin(row, replace(desk.answer, fingerprint=row.revision.fingerprint), NOON, SEAL)
         assert change.row.handed_at is None
         assert change.delivery is not None
+
+
+class TestRowsPutBack:
+    """Every part has a seal that fits; the ledger says that more has happened since."""
+
+    def looked_at(self, desk: Desk, *happened: LineKind) -> None:
+        row = replace(desk.row, doubt=frozenset({LineKind.ASKED, *happened}))
+        desk.took(checked(row, desk.now, desk.rules.policies, SEAL))
+        assert desk.row.doubt is None
+
+    @pytest.mark.parametrize("decided", [LineKind.DENIED, LineKind.APPROVED, LineKind.WITHDRAWN, LineKind.GRANT_USED])
+    def test_what_was_decided_does_not_wait_again(self, decided: LineKind) -> None:
+        desk = halfway()
+        self.looked_at(desk, decided)
+        assert desk.state() is State.DENIED
+        is_said(desk, "call")
+
+    @pytest.mark.parametrize("gone", [LineKind.VOTE_FELL, LineKind.VOTE_REFUSED])
+    def test_a_vote_that_fell_does_not_count(self, gone: LineKind) -> None:
+        desk = halfway()
+        self.looked_at(desk, gone)
+        assert desk.row.votes == ()
+        is_said(desk, "votes")
+
+    def test_other_votes_stay(self) -> None:
+        """An older version stored the row, or somebody changed in it what decides nothing."""
+        desk = halfway()
+        self.looked_at(desk, LineKind.APPROVAL)
+        assert [vote.voter for vote in desk.row.approvals] == [ANNA]
+        assert not desk.row.unsealed
+
+    def test_a_policy_that_was_replaced_decides_no_more(self) -> None:
+        desk = Desk(make_policy(quorum=1))
+        desk.policies = Policies.of(make_policy(quorum=2))
+        self.looked_at(desk, LineKind.REAPPLIED)
+        assert desk.row.policy.quorum == 2
+        is_said(desk, "terms")
+
+    def test_an_approval_that_was_used_up(self) -> None:
+        desk = Desk(make_policy())
+        desk.approve(ANNA)
+        self.looked_at(desk, LineKind.APPROVED, LineKind.DONE)
+        assert desk.row.outcome is not None
+        assert desk.row.outcome.kind is OutcomeKind.REFUSED
+
+    def test_votes_on_running_it_again(self) -> None:
+        desk = Desk(make_policy(quorum=2))
+        desk.approve(ANNA)
+        desk.approve(BEN)
+        desk.begin()
+        desk.host_says(OutcomeKind.UNKNOWN)
+        desk.vote(VoteKind.RUN_AGAIN, ANNA)
+        self.looked_at(desk, LineKind.RUN_AGAIN)
+        assert desk.row.unknown
+        assert desk.row.standing(VoteKind.RUN_AGAIN) == ()

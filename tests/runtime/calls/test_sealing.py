@@ -13,7 +13,7 @@ from sqlalchemy import update
 from bot.audit.fingerprint import Seal
 from runtime import Agent, Answer, FunctionTool, ScriptedModel, call
 from runtime.calls.call import ALTERED, Approve, Approved, Begin, Call, CallState, GateKind, fingerprint, step
-from runtime.calls.seal import CallSeal, Sealer
+from runtime.calls.seal import CallGuard, CallSeal, Sealer
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.lookup import read_calls
@@ -60,7 +60,7 @@ def name_of(chat: Chat) -> SessionId:
 
 async def held(run: MakeRunner, amount: Json = 10, **tool: bool) -> tuple[Chat, str, Call]:
     """A call that waits, under a runner that seals."""
-    chat = Chat(run(payer(amount, **tool), sealer=SEALER))
+    chat = Chat(run(payer(amount, **tool), guard=CallGuard(SEALER)))
     request = (await chat.say("Pay")).request
     (waiting,) = await chat.runner.calls(user_id=chat.user, session_id=chat.session)
     return chat, request.id, waiting
@@ -111,7 +111,7 @@ async def test_an_approved_edit_that_does_not_fit_is_told_to_the_agent(run: Make
 
     model = ScriptedModel(call("send", amount=10), "It did not fit.")
     tools = [FunctionTool(send, require_confirmation=True)]
-    chat = Chat(run(Agent("payer", model, tools=tools), sealer=SEALER))
+    chat = Chat(run(Agent("payer", model, tools=tools), guard=CallGuard(SEALER)))
     request = (await chat.say("Send")).request
     about = Approved(str(request.call.id), "send", {"amount": "ten"})
     started = await chat.runner.start(
@@ -212,7 +212,7 @@ class Meddling:
 async def test_i_change_it_after_the_comparison_and_before_the_tool(run: MakeRunner, sealer: Sealer | None) -> None:
     meddling = Meddling()
     model = ScriptedModel(call("pay", amount=10), "Done.")
-    chat = Chat(run(Agent("payer", model, tools=[meddling]), sealer=sealer))
+    chat = Chat(run(Agent("payer", model, tools=[meddling]), guard=CallGuard(sealer)))
     request = (await chat.say("Pay")).request
     database = await chat.runner.open()
 

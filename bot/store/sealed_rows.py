@@ -1,0 +1,62 @@
+"""Seals on stored confirmations, each row as a whole and bound to the ledger; and on what people said to an agent.
+
+Whoever writes to the database could put an older row back, with all the seals that it had. So the seal of a row covers
+its text and the number of its last ledger line: once a line tells that something happened, no older row fits any more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, select
+
+from bot.audit.fingerprint import same_seal
+from bot.audit.ledger import LedgerKeys, LineKind
+from bot.store.tables import confirmations, ledger
+from runtime.errors import StoreError
+from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
+
+LAST_LINE = select(func.coalesce(func.max(ledger.c.seq), 0)).where(ledger.c.confirmation == confirmations.c.id)
+"""For a query on confirmations."""
+
+_LAST = Prepared(
+    select(func.coalesce(func.max(ledger.c.seq), 0).label("seq")).where(ledger.c.confirmation == bindparam("id_"))
+)
+
+
+def ledger_keys(tx: Tx) -> LedgerKeys:
+    """Only a store that was opened with the secret can be written to."""
+    keys = tx.context
+    if not isinstance(keys, LedgerKeys):
+        raise StoreError("The store was opened without the secret, and the ledger can't be written without it.")
+    return keys
+
+
+def seal_row(tx: Tx, confirmation: str, body: str) -> str:
+    """Call it after the ledger lines of the same change are written."""
+    return ledger_keys(tx).row.of([confirmation, body, _LAST.first(tx, id_=confirmation).seq])
+
+
+def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | None:
+    """None: the row is as this app saved it last. Otherwise the kinds of line that the ledger has of it.
+
+    `found` has the columns id, body, sealed and last_line. A command that reads without the secret can't tell.
+    """
+    keys = tx.context
+    if not isinstance(keys, LedgerKeys) or keys.row.matches([found.id, found.body, found.last_line], found.sealed):
+        return None
+    kinds = select(ledger.c.kind).where(ledger.c.confirmation == found.id).distinct()
+    return frozenset(LineKind(kind) for kind in tx.execute(kinds).scalars())
+
+
+def letter_seal(tx: Tx, session: str, mark: str, person: str | None, body: str) -> str:
+    """Who said what to the agent. Whose call it is that follows depends on it."""
+    return ledger_keys(tx).letter.of([session, mark, person, body])
+
+
+def letter_stands(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
+    """Whether a person's words came in through this app. Other letters are bound by what they tell: a decision."""
+    if stored.kind != "words":
+        return True
+    return same_seal(letter_seal(tx, stored.session, stored.mark, stored.person, stored.body), stored.sealed)

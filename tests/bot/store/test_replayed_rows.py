@@ -1,0 +1,203 @@
+"""Somebody keeps copies of rows, seals included, and puts them back later: nothing runs a second time, or undecided."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+from sqlalchemy import Table, delete, insert, select, text, update
+
+from bot.operations.pause import pause, resume
+from bot.store.repository import SESSIONS
+from bot.store.tables import cards, confirmations, mail, sessions
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
+from runtime.store.tables import calls, invocations
+from tests.support.office import Office, Opens, wake
+from tests.support.scraping import scrape
+
+DINNER = "reimburse 1500 for the team dinner"
+GROUP = 'tools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'
+ONE, TWO = f"[[policy]]\n{GROUP}", f"[[policy]]\n{GROUP}quorum = 2\n"
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What a seal covers is the same on both databases."""
+    return sqlite_stocked
+
+
+TABLES: Sequence[Table] = (mail, confirmations, calls, invocations)
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Everything that says how far a call has come, but for the ledger."""
+
+    rows: Mapping[str, Sequence[Mapping[str, object]]]
+
+    @classmethod
+    def of(cls, tx: Tx) -> Copy:
+        return cls({table.name: [dict(row._mapping) for row in tx.execute(select(table))] for table in TABLES})
+
+    def put_back(self, tx: Tx, *tables: Table) -> None:
+        for table in tables or TABLES:
+            tx.execute(delete(table))
+            if self.rows[table.name]:
+                tx.execute(insert(table), list(self.rows[table.name]))
+        tx.execute(update(confirmations).values(due_at=0.0))
+        tx.execute(update(sessions).values(due_at=0.0))
+        tx.notify(SESSIONS)
+        wake(tx)
+
+
+async def copied(at: Office) -> Copy:
+    await at.rests()
+    return await at.bot.database.read(Copy.of)
+
+
+async def alarms(at: Office) -> float:
+    scraped = await scrape(at.bot.url)
+    return scraped.value("adk_confirm_unsealed_total") + scraped.value("adk_confirm_altered_calls_total")
+
+
+async def test_a_call_that_ran_is_put_back_as_approved(open_office: Opens) -> None:
+    """The answer waits in the mailbox again, the call for its answer, and the confirmation for its hand-over."""
+    async with open_office(ONE) as at:
+        card = await at.ask(DINNER)
+        await pause(at.bot.database)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Approved by @bob", at.deploys, thread=card)
+        approved = await copied(at)
+        await resume(at.bot.database)
+        await at.later(minutes=1)
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.rests()
+
+        await at.bot.database.run(approved.put_back)
+        await at.ann.finds("it is not the call that was approved", at.deploys, thread=card)
+        await at.rests()
+        assert len(at.ran()) == 1
+        assert await alarms(at) >= 1
+
+
+@pytest.mark.parametrize("confirmation_too", [False, True])
+async def test_a_call_that_ran_is_put_back_as_ready(open_office: Opens, confirmation_too: bool) -> None:
+    """`ready` stands there only until the tool begins: a trigger keeps it."""
+    async with open_office(ONE) as at:
+        card = await at.ask(DINNER)
+        await at.bot.database.run(keep_ready_calls)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Approved by @bob", at.deploys, thread=card)
+        approved = await at.bot.database.read(Copy.of)
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.rests()
+
+        def puts_back(tx: Tx) -> None:
+            if confirmation_too:
+                approved.put_back(tx, confirmations)
+            tx.execute(text("UPDATE runtime_calls SET state = 'ready', body = (SELECT body FROM kept)"))
+            tx.execute(update(invocations).values(status="active"))
+
+        await at.bot.database.run(puts_back)
+        await at.ann.says("@adk-confirm who is on call?", at.deploys, thread=card)
+        await at.ann.finds("on call", at.deploys, thread=card)
+        await at.rests()
+        assert len(at.ran()) == 1
+        assert await alarms(at) >= 1
+
+
+def keep_ready_calls(tx: Tx) -> None:
+    tx.execute(text("CREATE TABLE kept (body TEXT)"))
+    tx.execute(
+        text(
+            "CREATE TRIGGER keeps AFTER UPDATE ON runtime_calls WHEN NEW.state = 'ready' "
+            "BEGIN INSERT INTO kept VALUES (NEW.body); END"
+        )
+    )
+
+
+async def test_a_denied_confirmation_is_put_back_as_waiting(open_office: Opens) -> None:
+    async with open_office(TWO) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        halfway = await copied(at)
+        await at.lead.clicks(at.lead.now(card), "Deny")
+        form = await at.lead.gets_modal("Deny")
+        await form.submits({})
+        await at.ann.finds("@lead denied", at.deploys, thread=card)
+        await at.rests()
+
+        await at.bot.database.run(halfway.put_back)
+        await at.ann.finds("is not the one that was asked about", at.deploys, thread=card)
+        await at.rests()
+        assert at.ran() == []
+        assert await alarms(at) == 1
+
+
+async def test_a_vote_that_fell_is_stood_up_again(open_office: Opens) -> None:
+    """bob leaves those who are on call, and his vote falls when it is counted again."""
+    async with open_office(TWO) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        halfway = await copied(at)
+        await at.cyd.clicks(at.cyd.now(card), "Edit…")
+        await (await at.cyd.gets_modal("Edit")).submits({"amount": "1200"})
+        await at.ann.finds("@cyd edited", at.deploys, thread=card)
+        await at.rests()
+
+        await at.bot.database.run(halfway.put_back)
+        await at.ann.finds("have no seal of this app", at.deploys, thread=card)
+        await at.rests()
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        await at.rests()
+        assert at.ran() == []
+
+
+async def test_another_outcome_is_written_on_the_card(open_office: Opens) -> None:
+    async with open_office(ONE) as at:
+        card = await at.ask(DINNER)
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        await at.rests()
+
+        def writes(tx: Tx) -> None:
+            row = tx.execute(select(confirmations)).one()
+            body = json.loads(row.body)
+            assert body["outcome"]["kind"] == "done"
+            body["outcome"]["kind"] = "failed"
+            body["face"] += 1
+            tx.execute(update(confirmations).values(body=json.dumps(body)))
+            tx.execute(update(cards).values(due_at=0.0))
+            wake(tx)
+
+        await at.bot.database.run(writes)
+        await at.ann.finds("or put an older state of it back", at.deploys, thread=card)
+        await at.slack.until(lambda: "came into the database past this app" in at.ann.now(card) or None)
+        assert await alarms(at) == 1
+
+
+async def test_words_are_put_into_somebodys_mouth(open_office: Opens) -> None:
+    """bob may not approve what he asked for himself, so he writes that ann asked."""
+    async with open_office(ONE) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        await at.rests()
+
+        def speaks(tx: Tx) -> None:
+            letter = tx.execute(select(mail)).one()
+            said: JsonObject = {"text": "reimburse 99999 for bob", "files": [], "ts": "9.9", "trace": None}
+            forged = {"session": letter.session, "kind": "words", "mark": "9.9", "person": "U0ANN"}
+            tx.execute(insert(mail).values(**forged, body=json.dumps(said), stored_at=tx.now(), sealed=letter.sealed))
+            tx.execute(update(sessions).values(due_at=0.0))
+            tx.notify(SESSIONS)
+
+        await at.bot.database.run(speaks)
+        await at.ann.finds("Say it again.", at.deploys, thread=card)
+        await at.rests()
+        assert await alarms(at) == 1
+        assert "99999" not in at.ann.sees(at.deploys, thread=card)
