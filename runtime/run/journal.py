@@ -16,7 +16,7 @@ from runtime.run.warm import Live
 from runtime.store.database import Database, OutcomeUnknown, Tx
 from runtime.store.lease import Lease, LeaseLost
 from runtime.store.lookup import read_glimpses
-from runtime.store.records import Invocation, SessionChange, Stored
+from runtime.store.records import Invocation, Rows, SessionChange, Stored
 from runtime.store.sessions import was_written, write
 from runtime.wire import Event
 
@@ -104,21 +104,19 @@ class Journal:
         before, check, seal = self.stored, self._may_start, self._seal
         rows = change.rows(before.key, before.events, seal.put_on)
 
-        def write_checked(tx: Tx) -> Stored:
+        def checked(tx: Tx) -> Rows:
             refused.clear()
             for call, again in starting:
                 if check is not None and not check(tx, before.name, call, again):
                     refused[call.id] = refuse_to_start(call, tx.now())
             if not refused:
-                return write(tx, before, self._lease.token, change, rows)
-            checked = replace(change, calls={**change.calls, **refused})
-            made = checked.rows(before.key, before.events, seal.put_on)
-            return write(tx, before, self._lease.token, checked, made)
+                return rows
+            return replace(change, calls={**change.calls, **refused}).rows(before.key, before.events, seal.put_on)
 
         unsure = False
         for pause in (*_PAUSES, None):
             try:
-                return await self._database.run(write_checked)
+                return await self._database.run(write, before, self._lease.token, change, checked)
             except LeaseLost:
                 after = before.after(change)
                 if unsure and await self._database.read(was_written, after, self._lease.token, change):

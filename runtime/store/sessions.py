@@ -6,6 +6,7 @@ nothing. A session's row is locked first, always.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pydantic_core import from_json
@@ -174,8 +175,11 @@ _WRITE = (
 _RELEASE = _WRITE.values(lease_token=None, lease_until=None)
 
 
-def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows) -> Stored:
-    """Adds to a session under its lease, and returns it as it is now."""
+def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]) -> Stored:
+    """Adds to a session under its lease, and returns it as it is now. `rows`, where a function, is asked first, before
+    the session's row is locked."""
+    if not isinstance(rows, dict):
+        rows = rows(tx)
     after = session.after(change)
     values = {
         "key_": session.key,

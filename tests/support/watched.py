@@ -18,7 +18,7 @@ class Watched(Database):
     """`watch` is awaited before and after each transaction, and gets the name of its function."""
 
     def __init__(self, opened: Database, watch: Watch) -> None:
-        super().__init__(opened._engine, opened._hub, opened.url, read_only=opened.read_only)
+        super().__init__(opened._engine, opened._hub, opened.url, read_only=opened.read_only, context=opened._context)
         self._watch = watch
 
     async def run(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
