@@ -147,6 +147,11 @@ class FunctionTool:
     def name(self) -> str:
         return self._signature.name
 
+    @property
+    def may_ask(self) -> bool:
+        """Whether people may be asked about some call of it. With the context, the function can ask by itself."""
+        return bool(self._gate) or self._signature.context_name is not None
+
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
         if isinstance(self._gate, bool):
             return self._gate

@@ -1,4 +1,4 @@
-"""`adk-confirm check`: is everything there that `serve` needs, and how to fix what is not."""
+"""`adk-confirm check`: check everything that `serve` needs, and say how to fix it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 
 import click
 
-from bot.commands.common import Call, options, tell
+from bot.commands.common import Call, options, paint
+
+_COLOURS = {"ok": "green", "note": "cyan", "warn": "yellow", "FIX": "red"}
 
 
 @click.command()
-@options()
+@options(json=True)
 def check(call: Call) -> int:
     """Check settings, Slack, store and agent before starting.
 
@@ -19,12 +21,28 @@ def check(call: Call) -> int:
     """
     from bot.config.settings import serving_problems
     from bot.operations.check import check_all
-    from bot.operations.check_slack import Finding
+    from bot.operations.coverage import table
+    from bot.operations.findings import Mark, fix, warn
 
     settings = call.settings
-    findings = [Finding("settings", ok=False, said=str(p)) for p in serving_problems(settings, os.environ)]
-    findings += [Finding("settings", ok=True, said=f"warning: {warning}") for warning in settings.warnings]
-    findings += asyncio.run(check_all(settings))
+    findings = [fix("settings", str(problem)) for problem in serving_problems(settings, os.environ)]
+    findings += [warn("settings", str(warning)) for warning in settings.warnings]
+    checked = asyncio.run(check_all(settings))
+    findings += checked.findings
     width = max(len(finding.what) for finding in findings)
-    tell(*(f"{finding.mark} {finding.what:<{width}}  {finding.said}" for finding in findings))
-    return 0 if all(finding.ok for finding in findings) else 1
+    lines = [
+        f"{paint(f'{finding.mark:<4}', _COLOURS[finding.mark])} {finding.what:<{width}}  {finding.said}"
+        for finding in findings
+    ]
+    if checked.coverage:
+        lines += ["", *table(checked.coverage, checked.names.of)]
+    broken = sum(finding.mark is Mark.FIX for finding in findings)
+    lines += ["", f"{broken} to fix." if broken else "Nothing to fix."]
+    call.tell(
+        {
+            "findings": [{"what": one.what, "mark": str(one.mark), "said": one.said} for one in findings],
+            "tools": [one.to_json() for one in checked.coverage],
+        },
+        *lines,
+    )
+    return 1 if broken else 0

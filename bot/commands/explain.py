@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING
@@ -9,9 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options, tell
+from bot.commands.common import Call, options
 
 if TYPE_CHECKING:
+    from bot.config.settings import Settings
+    from bot.operations.agent_tools import Tools
+    from bot.operations.names import Names
+    from bot.policy.model import CallFacts
     from runtime.jsontypes import JsonObject
 
 
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--session", default="", metavar="ID", help="The session, for policies that look at it.")
 @click.option("--agent", default="", metavar="NAME", help="The agent, for policies that look at it.")
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
-@options()
+@options(json=True)
 def explain(
     call: Call,
     tool: str,
@@ -38,7 +43,10 @@ def explain(
     agent: str,
     app: str,
 ) -> int:
-    """Show which policy covers a call or a question, why none before it does, and who may decide."""
+    """Show which policy covers a call or a question, why none before it does, and who may decide.
+
+    The exit code is 1 if the call would be refused without asking anybody.
+    """
     if bool(tool) == bool(asking):
         raise click.UsageError("Name either a tool (--tool) or what asks a question (--input).")
     from blocks.text import visible
@@ -58,11 +66,33 @@ def explain(
         enterprise=team if team.startswith("E") else None,
         question=bool(asking),
     )
-    tell(*map(visible, explanation(settings.policies, facts).lines))
+    names, tools = asyncio.run(_look(settings, facts))
+    found = explanation(settings.policies, facts, names)
+    lines = [words.no_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
+    lines += map(visible, found.lines)
+    call.tell({"governed": found.governed, "lines": [*lines]}, *lines)
     for warning in settings.warnings:
         if warning.key.startswith("policy"):
             print(f"{warning}", file=sys.stderr)
-    return 0
+    return 0 if found.governed else 1
+
+
+async def _look(settings: Settings, facts: CallFacts) -> tuple[Names, Tools | None]:
+    """The names that Slack has, and the agent's tools, as far as they can be found out."""
+    from bot.operations.agent_tools import tools_of
+    from bot.operations.explain import ids_in
+    from bot.operations.names import names_of
+    from bot.slack.workspaces.identity import slack_client
+    from runtime.errors import ConfirmError
+
+    client = slack_client(settings) if settings.environment.bot_token is not None else None
+    tools = None
+    try:
+        if settings.agent is not None:
+            tools = await tools_of(settings.agent)
+    except ConfirmError as error:
+        print(f"The agent's tools can't be listed: {error}", file=sys.stderr)
+    return await names_of(client, ids_in(settings.policies, facts)), tools
 
 
 def _arguments(text: str) -> JsonObject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,16 @@ INIT_EXISTS = "{path} exists already. Name another file with --config, or use --
 INIT_WRITTEN = (
     "{path} is written. Put the ids of your people and channels into it; `adk-confirm check` says what is missing."
 )
+
+
+def no_tool(tool: str, tools: Collection[str]) -> str:
+    from difflib import get_close_matches
+
+    from blocks.text import visible
+
+    near = get_close_matches(tool, tools, n=1)
+    meant = f"Did you mean {near[0]}?" if near else f"It has {', '.join(sorted(tools)) or 'none'}."
+    return f"The agent has no tool {visible(tool)}. {meant}"
 
 
 def paused(pause: Pause) -> str:

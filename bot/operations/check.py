@@ -1,4 +1,4 @@
-"""What `adk-confirm check` looks at: the store, the agent, the policies, and Slack in each workspace."""
+"""What `adk-confirm check` checks: the store, the agent, the policies, and Slack in each workspace."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,15 +16,18 @@ from bot.config.environment import Environment
 from bot.config.settings import Settings
 from bot.config.token_cipher import Vault
 from bot.hosts import open_host
+from bot.operations.agent_tools import Tools, tools_of
 from bot.operations.check_postgres import durability
-from bot.operations.check_slack import Finding, check_app_token, check_credentials, check_workspace
+from bot.operations.check_slack import check_app_token, check_credentials, check_workspace
+from bot.operations.coverage import Coverage, coverage, coverage_findings
+from bot.operations.findings import Finding, Mark, either, fine, fix, note, warn
+from bot.operations.names import Names, names_of
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.identity import slack_client
 from bot.slack.workspaces.installations import Installations, Installed, installed
 from bot.store.open import HISTORY
-from runtime.agent import Agent
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 from runtime.store.migrate import MigrationHistory, version
@@ -32,22 +36,44 @@ from runtime.target import load_object
 
 R = TypeVar("R")
 PATIENCE = 30.0
-"""An agent, its server or a server of its tools that takes longer is not reachable."""
+"""Seconds. An agent, its server or a server of its tools that takes longer counts as unreachable."""
 
 
-async def check_all(settings: Settings) -> list[Finding]:
-    """Everything is looked at, whatever else is wrong."""
+@dataclass(frozen=True)
+class Checked:
+    """`coverage` is empty where the agent's tools can't be listed."""
+
+    findings: list[Finding]
+    coverage: list[Coverage]
+    names: Names
+
+
+async def check_all(settings: Settings) -> Checked:
+    """Checks everything, whatever else is wrong."""
     found = [finding async for finding in _store(settings)]
     found += [finding async for finding in _agent(settings)]
+    tools = await _tools(settings, found)
     found += _policies(settings)
+    if tools is not None:
+        found += coverage_findings(settings.policies, tools)
+    rows = [] if tools is None else coverage(settings.policies, tools)
+    found += [finding async for finding in _slack(settings)]
+    entries = [str(entry) for policy in settings.policies.entries for entry in policy.approvers]
+    client = slack_client(settings) if settings.environment.bot_token is not None else None
+    return Checked(found, rows, await names_of(client, entries if rows else ()))
+
+
+async def _slack(settings: Settings) -> AsyncIterator[Finding]:
     if settings.environment.app_token is not None:
-        found.append(await check_app_token(settings.environment))
+        yield await check_app_token(settings.environment)
     if settings.environment.bot_token is not None:
-        found += [finding async for finding in check_workspace(slack_client(settings), settings)]
+        async for finding in check_workspace(slack_client(settings), settings):
+            yield finding
     elif settings.environment.several:
-        found += [finding async for finding in check_credentials(settings.environment)]
-        found += [finding async for finding in _workspaces(settings)]
-    return found
+        async for finding in check_credentials(settings.environment):
+            yield finding
+        async for finding in _workspaces(settings):
+            yield finding
 
 
 # The store
@@ -61,10 +87,10 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
     try:
         database = await Database.open(settings.store_url, read_only=True)
     except ConfirmError as error:
-        yield Finding("store", ok=False, said=str(error))
+        yield fix("store", str(error))
         return
     try:
-        yield Finding("store", ok=True, said=f"{database.url} answers")
+        yield fine("store", f"{database.url} answers")
         for finding in readable_by_others(settings.store_url):
             yield finding
         for history in (RUNTIME_HISTORY, HISTORY):
@@ -73,13 +99,13 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
             for finding in await database.read(durability):
                 yield finding
     except ConfirmError as error:
-        yield Finding("schema", ok=False, said=str(error))
+        yield fix("schema", str(error))
     finally:
         await database.close()
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:
-    """Versions before this one made the files as the umask had it."""
+    """An earlier version made the files with the umask's rights."""
     path = _file(url)
     if path is None:
         return
@@ -88,8 +114,7 @@ def readable_by_others(url: str) -> Iterator[Finding]:
         with suppress(FileNotFoundError):
             mode = file.stat().st_mode & 0o777
             if mode & 0o077:
-                said = f"warning: others on this machine may use it ({mode:o}): chmod 600 {file}"
-                yield Finding(file.name, ok=True, said=said, note=True)
+                yield warn(file.name, f"others on this machine may use it ({mode:o}): chmod 600 {file}")
 
 
 def _file(url: str) -> Path | None:
@@ -98,26 +123,24 @@ def _file(url: str) -> Path | None:
 
 
 def _to_be_made(url: str) -> Finding | None:
-    """A file that is not there yet needs only a place."""
+    """A file that does not exist yet needs only a directory."""
     path = _file(url)
     if path is None or path.exists():
         return None
     folder = path.resolve().parent
     if folder.is_dir() and os.access(folder, os.W_OK):
-        return Finding("store", ok=True, said=f"{path} is not there yet; serve makes it")
-    return Finding(
-        "store", ok=False, said=f"{folder} is no directory that can be written to: make it, or change [store] url"
-    )
+        return fine("store", f"{path} is not there yet; serve makes it")
+    return fix("store", f"{folder} is not a directory that can be written to: make it, or change [store] url")
 
 
 def _schema(history: MigrationHistory, at: str | None) -> Finding:
     name = f"schema of {history.name}"
     if at is None or at < history.head:
-        return Finding(name, ok=True, said=f"at revision {at or 'none'}; serve brings it to {history.head}")
+        return fine(name, f"at revision {at or 'none'}; serve brings it to {history.head}")
     if at == history.head:
-        return Finding(name, ok=True, said=f"at revision {at}")
-    said = f"at revision {at}, and this version knows {history.head}: a newer one was started on it; start that one"
-    return Finding(name, ok=False, said=said)
+        return fine(name, f"at revision {at}")
+    said = f"at revision {at}, and this version knows {history.head}: a newer version was started on it; start that one"
+    return fix(name, said)
 
 
 # The agent
@@ -135,27 +158,28 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
         finally:
             await host.close()
     except ConfirmError as error:
-        yield Finding("agent", ok=False, said=str(error))
+        yield fix("agent", str(error))
         return
     finally:
         await database.close()
     where = agent.url or agent.target
-    yield Finding("agent", ok=True, said=f"{where} is {host.app}, on {about.name}")
-    for note in about.notes:
-        yield Finding("agent", ok=True, said=note, note=True)
-    if agent.target is not None and isinstance(ours := load_object(agent.target), Agent):
-        yield await _tools(ours)
+    yield fine("agent", f"{where} is {host.app}, on {about.name}")
+    for said in about.notes:
+        yield note("agent", said)
 
 
-async def _tools(agent: Agent) -> Finding:
-    """MCP servers are asked what they offer."""
+async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
+    """None where they can't be listed. An agent that can't be loaded has a finding already."""
+    if settings.agent is None or any(finding.what == "agent" and finding.mark is Mark.FIX for finding in found):
+        return None
     try:
-        names = {name for one in agent.walk() for name in await _in_time(one.resolve_tools())}
+        tools = await _in_time(tools_of(settings.agent))
     except ConfirmError as error:
-        return Finding("tools", ok=False, said=str(error))
-    finally:
-        await agent.close()
-    return Finding("tools", ok=True, said=", ".join(sorted(names)) or "none")
+        found.append(fix("tools", str(error)))
+        return None
+    if tools is not None:
+        found.append(fine("tools", ", ".join(sorted(tools)) or "none"))
+    return tools
 
 
 async def _in_time(work: Awaitable[R]) -> R:
@@ -163,7 +187,9 @@ async def _in_time(work: Awaitable[R]) -> R:
         async with asyncio.timeout(PATIENCE):
             return await work
     except TimeoutError:
-        raise ConfirmError(f"No answer within {PATIENCE:g} seconds. Is its server up, and the address right?") from None
+        raise ConfirmError(
+            f"No answer within {PATIENCE:g} seconds. Check that its server runs, and its address."
+        ) from None
 
 
 # The policies
@@ -172,9 +198,9 @@ async def _in_time(work: Awaitable[R]) -> R:
 def _policies(settings: Settings) -> list[Finding]:
     entries = settings.policies.entries
     if not entries:
-        return [Finding("policies", ok=False, said="there is none, so nobody may decide anything: write [[policy]]")]
+        return [fix("policies", "there is none, so every call that needs approval is refused: write a [[policy]]")]
     python = {entry for policy in entries for entry in (*policy.approvers, *policy.escalate_to, *policy.barred)}
-    found = [Finding("policies", ok=True, said=f"{len(entries)} of them")]
+    found = [fine("policies", f"{len(entries)} in the file")]
     return found + [_importable(entry) for entry in sorted(python) if entry.kind is ApproverKind.PYTHON]
 
 
@@ -182,9 +208,9 @@ def _importable(entry: Approver) -> Finding:
     try:
         found = load_object(entry.value)
     except ConfirmError as error:
-        return Finding(str(entry), ok=False, said=str(error))
-    said = "can be called" if callable(found) else "is no function: name one that takes a call and returns user ids"
-    return Finding(str(entry), ok=callable(found), said=said)
+        return fix(str(entry), str(error))
+    said = "can be called" if callable(found) else "is not a function: name one that takes a call and returns user ids"
+    return either(callable(found))(str(entry), said)
 
 
 # Workspaces that installed the app
@@ -194,16 +220,16 @@ async def _workspaces(settings: Settings) -> AsyncIterator[Finding]:
     try:
         clients = await _clients(settings)
     except ConfirmError as error:
-        yield Finding("workspaces", ok=False, said=str(error))
+        yield fix("workspaces", str(error))
         return
     if not clients:
         said = "none has installed the app yet: open /slack/install at the service's address"
-        yield Finding("workspaces", ok=True, said=said)
+        yield fine("workspaces", said)
     for problem in team_problems(settings.policies.entries, [one.id for one, _ in clients]):
-        yield Finding("policies", ok=False, said=str(problem))
+        yield fix("policies", str(problem))
     for one, client in clients:
         async for finding in check_workspace(client, settings, one.id):
-            yield Finding(f"{one.id} {finding.what}", ok=finding.ok, said=finding.said)
+            yield replace(finding, what=f"{one.id} {finding.what}")
 
 
 async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import text
 
-from bot.operations.check_slack import Finding
+from bot.operations.findings import Finding, fix, warn
 from runtime.store.database import Tx
 
 _RISKS = {
@@ -35,26 +35,22 @@ def _settings(tx: Tx) -> Iterator[Finding]:
     found = tx.execute(_SETTINGS, {"names": list(_RISKS)})
     for name, setting in sorted((row.name, row.setting) for row in found):
         if setting == "off":
-            yield _warning(name, f"is off: {_RISKS[name]}. Set {name} = on")
+            yield warn(name, f"is off: {_RISKS[name]}. Set {name} = on")
 
 
 def _standbys(tx: Tx) -> Iterator[Finding]:
     if tx.execute(_IN_RECOVERY).scalar_one():
-        said = "this server is a standby, and takes no writes: name the primary in the store's URL, or all hosts"
-        yield Finding("standby", ok=False, said=said)
+        said = "this server is a standby and takes no writes: name the primary in the store's URL, or all hosts"
+        yield fix("standby", said)
         return
     for row in tx.execute(_FOLLOWERS):
         if row.sync_state is None:
             said = "one follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
-            yield _warning("standby", said)
+            yield warn("standby", said)
         elif row.sync_state in ("async", "potential"):
             said = (
                 f"{row.name or 'one'} follows asynchronously: where it is promoted it can have forgotten a "
                 "decision, or that a tool began, which then runs twice. Set synchronous_standby_names, or never "
                 "promote it"
             )
-            yield _warning("standby", said)
-
-
-def _warning(what: str, said: str) -> Finding:
-    return Finding(what, ok=True, said=f"warning: {said}", note=True)
+            yield warn("standby", said)

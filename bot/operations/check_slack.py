@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 
 import aiohttp
@@ -13,27 +12,14 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.config.environment import Environment
 from bot.config.settings import Settings
+from bot.operations.findings import Finding, either, fine, fix
+from bot.operations.names import Names, person_name
 from bot.policy.approvers import ApproverKind
 from bot.policy.model import Policy
 from bot.slack.scopes import SCOPES
 from bot.slack.workspaces.oauth_pages import MEND, MEND_ANY
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at; where it is not `ok`, it is said how to mend it. `note`: nothing to mend, and to be
-    known all the same."""
-
-    what: str
-    ok: bool
-    said: str
-    note: bool = False
-
-    @property
-    def mark(self) -> str:
-        return "note" if self.note else "ok  " if self.ok else "MEND"
 
 
 Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]
@@ -59,10 +45,10 @@ async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
         code = str(error.response["error"])
         known = code == "invalid_code"
         said = "Slack knows this client id and secret" if known else MEND.get(code, f"{MEND_ANY}: Slack says {code}")
-        yield Finding("credentials", ok=known, said=said)
+        yield either(known)("credentials", said)
     except UNREACHABLE as error:
         said = f"Slack could not be asked ({type(error).__name__}): run this again"
-        yield Finding("credentials", ok=False, said=said)
+        yield fix("credentials", said)
 
 
 async def check_workspace(
@@ -73,22 +59,22 @@ async def check_workspace(
         answer = await client.auth_test()
     except SlackApiError as error:
         code = str(error.response["error"])
-        yield Finding("Slack", ok=False, said=f"the bot's token was not accepted ({code}): install the app again")
+        yield fix("Slack", f"the bot's token was not accepted ({code}): install the app again")
         return
     except UNREACHABLE as error:
         said = f"{client.base_url} could not be reached ({type(error).__name__}): check the network, and SLACK_API_URL"
-        yield Finding("Slack", ok=False, said=said)
+        yield fix("Slack", said)
         return
-    yield Finding("Slack", ok=True, said=f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
+    yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
     granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
     missing = sorted(SCOPES - granted)
     if granted and missing:
-        yield Finding("scopes", ok=False, said=f"missing: {', '.join(missing)}; add them, and install the app again")
+        yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:
-        yield Finding("scopes", ok=True, said="all there")
+        yield fine("scopes", "all there")
     policies = [policy for policy in settings.policies.entries if team is None or policy.team in (None, team)]
     for what, ask, judge in _questions(client, settings, policies, team):
-        yield await _asked(what, ask, judge, _MENDING)
+        yield await _asked(what, ask, judge, _FIXES)
 
 
 def _questions(
@@ -115,20 +101,20 @@ def _questions(
 
 
 async def _asked(
-    what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Judge, mending: dict[str, str]
+    what: str, ask: Callable[[], Awaitable[AsyncSlackResponse]], judge: Judge, fixes: dict[str, str]
 ) -> Finding:
     try:
         answer = await ask()
     except SlackApiError as error:
         code = str(error.response["error"])
-        return Finding(what, ok=False, said=mending.get(code, f"Slack says {code}"))
+        return fix(what, fixes.get(code, f"Slack says {code}"))
     except UNREACHABLE as error:
-        return Finding(what, ok=False, said=f"Slack could not be asked ({type(error).__name__}): run this again")
+        return fix(what, f"Slack could not be asked ({type(error).__name__}): run this again")
     ok, said = judge(answer)
-    return Finding(what, ok=ok, said=said)
+    return either(ok)(what, said)
 
 
-_MENDING = {
+_FIXES = {
     "no_such_subteam": "there is no such user group, or it is switched off: take the id from the group's own page",
     "users_not_found": "no account has this address: correct it in the policy",
     "user_not_found": "there is no such account here: take the id from the person's profile",
@@ -152,13 +138,15 @@ def _connects(answer: AsyncSlackResponse) -> tuple[bool, str]:
 
 def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
     count = len(answer.get("users") or [])
-    return (True, f"{count} members") if count else (False, "nobody is in this group: nobody could decide")
+    if count == 0:
+        return False, "nobody is in this group: nobody could decide"
+    return True, f"{count} member{'s' if count > 1 else ''}"
 
 
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """Those whom `authorise` would refuse anyway."""
     user = answer.get("user") or {}
-    said = f"is {user.get('id')}"
+    said = f"is {Names({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
     if user.get("deleted"):
         return False, f"{said}, who is deactivated and can't decide: name somebody else"
     if user.get("is_bot"):

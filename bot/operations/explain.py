@@ -1,4 +1,4 @@
-"""`adk-confirm explain`: which policy a call would fall under, why none before it, and what that means. Pure."""
+"""`adk-confirm explain`: which policy governs a call, why none before it does, and what that means. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,20 @@ from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey
+from bot.operations.names import NO_NAMES, Names
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
 from bot.policy.model import CallFacts, Governs, Policies, Policy, may_decide
 from bot.policy.redaction import Redactor
+
+
+def ids_in(policies: Policies, call: CallFacts) -> Iterator[str]:
+    """The ids of people, groups and channels that an explanation names."""
+    yield call.asker
+    for policy in policies.entries:
+        yield from (entry.value for entry in (*policy.approvers, *policy.escalate_to, *policy.barred))
+        if policy.channel is not None:
+            yield policy.channel
 
 
 @dataclass(frozen=True)
@@ -24,19 +34,19 @@ class Explanation:
     governed: bool
 
 
-def explain(policies: Policies, call: CallFacts) -> Explanation:
+def explain(policies: Policies, call: CallFacts, names: Names = NO_NAMES) -> Explanation:
     found = policies.resolve(call)
     last = found.index if found.index is not None else len(policies.entries)
     earlier = [f"policy[{index}] no: {_why_not(policy, call)}" for index, policy in enumerate(policies.entries[:last])]
     if not isinstance(found, Governs):
-        refused = ["The call would be refused to the agent at once, and nobody asked:", words.ungoverned(found)]
+        refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
         return Explanation((*earlier, *refused), governed=False)
     policy = found.policy
     said = [
         _governing(found, call),
-        *(_who_answers(policies, policy, call) if call.question else _who(policies, policy, call)),
+        *(_who_answers if call.question else _who)(policies, policy, call, names),
         *_when(policy),
-        *_what(policy, call),
+        *_what(policy, call, names),
     ]
     return Explanation((*earlier, *said), governed=True)
 
@@ -47,17 +57,22 @@ def _governing(found: Governs, call: CallFacts) -> str:
     return f"policy[{found.index}] governs this {'question' if call.question else 'call'}{_by(found.policy)}."
 
 
-def _who_answers(policies: Policies, policy: Policy, call: CallFacts) -> Iterator[str]:
+def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
     barred = policies.barred(call)
-    yield f"Who may answer: {_named(may_decide(policy, escalated=False), barred)}."
+    yield f"Who may answer: {_named(may_decide(policy, escalated=False), barred, names)}."
+    yield from _others(policy, barred, names)
+
+
+def _others(policy: Policy, barred: tuple[Approver, ...], names: Names) -> Iterator[str]:
     if policy.escalate_after is not None:
-        yield f"After {spell_duration(policy.escalate_after)} also: {_named(policy.escalate_to, barred)}."
+        added = _named(policy.escalate_to, barred, names)
+        yield f"After {spell_duration(policy.escalate_after)} also: {added}."
     if barred:
-        yield f"Barred, whatever else names them: {', '.join(map(str, barred))}."
+        yield f"May not, even if named above: {', '.join(names.of(str(entry)) for entry in barred)}."
 
 
 def _why_not(policy: Policy, call: CallFacts) -> str:
-    """The first of its conditions that the call does not meet, in the order in which they are asked."""
+    """The first of its conditions that the call does not meet, in the order in which they are checked."""
     if policy.team not in (None, call.team, call.enterprise):
         return f"it is for the workspace {policy.team}, and the call is {_in(call.team)}"
     if not policy.covers(call):
@@ -71,7 +86,7 @@ def _about(policy: Policy) -> str:
 
 
 def _in(team: str) -> str:
-    return f"in {team}" if team else "in none that was named; name one with --team"
+    return f"in {team}" if team else "in no workspace; name one with --team"
 
 
 def _by(policy: Policy) -> str:
@@ -83,35 +98,31 @@ def _by(policy: Policy) -> str:
     return f" ({'; '.join(conditions)})"
 
 
-def _who(policies: Policies, policy: Policy, call: CallFacts) -> Iterator[str]:
+def _who(policies: Policies, policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
     barred = policies.barred(call)
     people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
     yield f"{people} to approve; one Deny decides."
-    yield f"Who may decide: {_named(may_decide(policy, escalated=False), barred)}."
-    if policy.escalate_after is not None:
-        added = _named(policy.escalate_to, barred)
-        yield f"After {spell_duration(policy.escalate_after)} also: {added}."
-    if barred:
-        yield f"Barred, whatever else names them: {', '.join(map(str, barred))}."
-    yield from _requester(policy, call)
+    yield f"Who may decide: {_named(may_decide(policy, escalated=False), barred, names)}."
+    yield from _others(policy, barred, names)
+    yield from _requester(policy, call, names)
 
 
-def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...]) -> str:
-    """Who is behind a group, an address or a function is only known when a vote is counted."""
+def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: Names) -> str:
+    """Who is in a group, has an address or is named by a function is only known when a vote is counted."""
     left = [entry for entry in entries if entry not in barred]
-    return "; ".join(f"{_HOW[entry.kind]} {entry.value}" for entry in left) or "nobody, as all of them are barred"
+    return "; ".join(f"{_HOW[entry.kind]}{names.of(entry.value)}" for entry in left) or "nobody: all are barred"
 
 
 _HOW = {
-    ApproverKind.USER: "the user",
-    ApproverKind.GROUP: "whoever is then in the group",
-    ApproverKind.EMAIL: "whoever then has the address",
-    ApproverKind.PYTHON: "whoever is then named by",
+    ApproverKind.USER: "",
+    ApproverKind.GROUP: "members of the group ",
+    ApproverKind.EMAIL: "the account with the address ",
+    ApproverKind.PYTHON: "those whom this function names: ",
 }
 
 
-def _requester(policy: Policy, call: CallFacts) -> Iterator[str]:
-    asker = f", {call.asker} included" if call.asker else ""
+def _requester(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
+    asker = f", {names.of(call.asker)} included" if call.asker else ""
     match policy.allow_requester:
         case True:
             yield "Who asked may approve too, if named above."
@@ -125,10 +136,10 @@ def _when(policy: Policy) -> Iterator[str]:
     if policy.remind_after is not None:
         yield f"A reminder comes after {spell_duration(policy.remind_after)}."
     yield f"Without a decision it expires after {spell_duration(policy.expires_after)}."
-    yield f"Once approved, it must begin within {spell_duration(policy.start_within)}, else it lapses."
+    yield f"Once approved, it must start within {spell_duration(policy.start_within)}, or it does not run."
 
 
-def _what(policy: Policy, call: CallFacts) -> Iterator[str]:
+def _what(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
     row = _as_asked(policy, call)
     shown, hidden = row.redactor.mask_object(call.args)
     yield f"Arguments: {', '.join(f'{name} {quick(value)}' for name, value in shown.items()) or 'none'}."
@@ -147,9 +158,9 @@ def _what(policy: Policy, call: CallFacts) -> Iterator[str]:
         length += f", {terms.uses} at most" if terms.uses else ""
         on = "all arguments" if policy.grant_on is None else ", ".join(policy.grant_on) or "no argument"
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
-    yield f"The card goes to {policy.channel or 'the thread of the session'}."
+    yield f"The card goes to {names.of(policy.channel) if policy.channel else 'the thread of the session'}."
     if policy.shared_channels:
-        yield "It may stand in a channel that is shared with another company."
+        yield "It may be posted in a channel that is shared with another company."
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -157,7 +168,7 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _as_asked(policy: Policy, call: CallFacts) -> Confirmation:
-    """The confirmation that the call would become: what may be done with one is asked of one, here as there."""
+    """The confirmation that the call would become, so that the same functions say what may be done with it."""
     asked = AskedCall(
         session=SessionKey(call.app, call.asker, call.session),
         request_id="explained",

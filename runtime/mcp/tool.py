@@ -39,6 +39,10 @@ class McpTool:
     def __repr__(self) -> str:
         return f"McpTool({self.name})"
 
+    @property
+    def may_ask(self) -> bool:
+        return self._held
+
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:  # noqa: ARG002  (the protocol's)
         return self._held
 

@@ -1,4 +1,4 @@
-"""`adk-confirm check`, as whoever sets the bot up reads it: what is wrong, and how to mend it."""
+"""`adk-confirm check`, as whoever sets the bot up reads it: what is wrong, and how to fix it."""
 
 from __future__ import annotations
 
@@ -85,17 +85,17 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
     assert "is not there yet; serve makes it" in said
     await (await open_store(f"sqlite:///{at.folder / 'x.db'}", SECRET)).close()
     said = await at.says(code=0)
-    assert "MEND" not in said
+    assert "FIX" not in said
     for line in (
         "ok agent examples.oncall:agent is oncall, on adk-confirm's own runtime",
         "ok tools deploy",
-        "ok policies 1 of them",
+        "ok policies 1 in the file",
         "ok python:examples.oncall:over_1000 can be called",
         "ok SLACK_APP_TOKEN Socket Mode can connect",
         "ok scopes all there",
-        "ok group:S0ONCALL 1 members",
-        "ok user:U0LEAD is U0LEAD",
-        "ok email:lead@example.com is U0LEAD",
+        "ok group:S0ONCALL 1 member",
+        "ok user:U0LEAD is lead (U0LEAD)",
+        "ok email:lead@example.com is lead (U0LEAD)",
         "ok C0DEPLOYS the app is in it",
         "ok C0AUDIT the app is in it",
         "ok schema of bot at revision",
@@ -104,63 +104,85 @@ async def test_when_all_is_well_it_says_so(at: Setup) -> None:
         assert line in said
 
 
+async def test_a_pattern_that_matches_no_tool_is_an_error(at: Setup) -> None:
+    """Calls of the tool that was meant would fall to the laxer policy behind it."""
+    at.people()
+    strict = '[[policy]]\ntools = ["deplyo"]\nwhen = "args.env == \'prod\'"\napprovers = ["user:U0LEAD"]\n'
+    said = await at.says(policies=strict + POLICY)
+    assert 'FIX policy[0].tools "deplyo" matches no tool of the agent; did you mean deploy?' in said
+    said = await at.says(policies=(strict + POLICY).replace("deplyo", "deploy*"), code=0)
+    assert said.splitlines()[-2:] == ["", "Nothing to fix."]
+
+
+async def test_which_policy_covers_each_tool_and_who_may_approve(at: Setup) -> None:
+    at.people()
+    first = '[[policy]]\ntools = ["deploy"]\nwhen = "args.env == \'prod\'"\napprovers = ["user:U0LEAD"]\n'
+    said = await at.says(policies=first + POLICY.replace('tools = ["*"]', 'tools = ["reimburse", "request_*"]'))
+    table = said.partition("tool policy approvals who may approve\n")[2].splitlines()
+    assert table[0] == "deploy policy[0] 1 lead (user:U0LEAD); if args.env == 'prod'"
+    assert [line for line in table if line.startswith("reimburse policy[1] 1 @oncall (group:S0ONCALL), ")]
+    assert "refund none nobody: its calls are refused" in table
+    assert "warn deploy is refused where no `when` is true" in said
+    assert "FIX refund no policy covers it, so each of its calls is refused. Write one with tools = " in said
+
+
 async def test_people_and_channels_that_are_not_there(at: Setup) -> None:
     bob = at.slack.person("bob")
     at.slack.channel("deploys", bob, id="C0DEPLOYS", with_app=False)
     at.slack.group("oncall", id="S0ONCALL")
     said = await at.says()
-    assert "MEND group:S0ONCALL nobody is in this group: nobody could decide" in said
-    assert "MEND email:lead@example.com no account has this address: correct it in the policy" in said
-    assert "MEND user:U0LEAD there is no such account here: take the id from the person's profile" in said
-    assert "MEND C0DEPLOYS the app is not in this channel: invite it with /invite" in said
-    assert "MEND C0AUDIT the app can't see this channel: invite it with /invite" in said
+    assert "FIX group:S0ONCALL nobody is in this group: nobody could decide" in said
+    assert "FIX email:lead@example.com no account has this address: correct it in the policy" in said
+    assert "FIX user:U0LEAD there is no such account here: take the id from the person's profile" in said
+    assert "FIX C0DEPLOYS the app is not in this channel: invite it with /invite" in said
+    assert "FIX C0AUDIT the app can't see this channel: invite it with /invite" in said
 
 
 @pytest.mark.parametrize(
     ("flag", "sentence"),
     [
-        ("deleted", "is U0LEAD, who is deactivated and can't decide: name somebody else"),
-        ("is_restricted", "is U0LEAD, who is a guest and can't decide: name a member"),
+        ("deleted", "is lead (U0LEAD), who is deactivated and can't decide: name somebody else"),
+        ("is_restricted", "is lead (U0LEAD), who is a guest and can't decide: name a member"),
     ],
 )
 async def test_people_who_can_not_decide(at: Setup, flag: str, sentence: str) -> None:
     at.people(flags={flag: True})
-    assert f"MEND user:U0LEAD {sentence}" in await at.says()
+    assert f"FIX user:U0LEAD {sentence}" in await at.says()
 
 
 async def test_a_group_that_is_gone(at: Setup) -> None:
     at.people()
     said = await at.says(policies=POLICY.replace("S0ONCALL", "S0GONE"))
-    assert "MEND group:S0GONE there is no such user group, or it is switched off" in said
+    assert "FIX group:S0GONE there is no such user group, or it is switched off" in said
 
 
 async def test_tokens(at: Setup) -> None:
     at.people()
     said = await at.says(SLACK_BOT_TOKEN="xoxb-wrong", SLACK_APP_TOKEN="xapp-wrong")
-    assert "MEND Slack the bot's token was not accepted (invalid_auth): install the app again" in said
-    assert "MEND SLACK_APP_TOKEN was not accepted: make an app-level token with connections:write" in said
+    assert "FIX Slack the bot's token was not accepted (invalid_auth): install the app again" in said
+    assert "FIX SLACK_APP_TOKEN was not accepted: make an app-level token with connections:write" in said
     said = await at.says(SLACK_BOT_TOKEN=None)
-    assert "MEND settings SLACK_BOT_TOKEN: is not set" in said
+    assert "FIX settings SLACK_BOT_TOKEN: is not set" in said
 
 
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:
     said = await at.says(SLACK_API_URL="http://127.0.0.1:9/api/")
-    assert "MEND Slack http://127.0.0.1:9/api/ could not be reached (ClientConnectorError): check the network" in said
+    assert "FIX Slack http://127.0.0.1:9/api/ could not be reached (ClientConnectorError): check the network" in said
 
 
 async def test_scopes_that_are_missing(at: Setup) -> None:
     at.people()
     at.slack.install.scopes = at.slack.install.scopes - {"usergroups:read"}
     said = await at.says()
-    assert "MEND scopes missing: usergroups:read; add them, and install the app again" in said
-    assert "MEND group:S0ONCALL a scope is missing: add it and install the app again" in said
+    assert "FIX scopes missing: usergroups:read; add them, and install the app again" in said
+    assert "FIX group:S0ONCALL a scope is missing: add it and install the app again" in said
 
 
 async def test_an_agent_that_is_not_there(at: Setup) -> None:
     at.people()
-    assert "MEND agent" in await at.says('target = "examples.oncall:nobody"')
+    assert "FIX agent" in await at.says('target = "examples.oncall:nobody"')
     said = await at.says('url = "http://127.0.0.1:9"\napp = "oncall"')
-    assert "MEND agent The agent's server at http://127.0.0.1:9 can't be used" in said
+    assert "FIX agent The agent's server at http://127.0.0.1:9 can't be used" in said
 
 
 async def test_an_agent_on_a_server(at: Setup, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -185,22 +207,25 @@ async def test_tools_on_a_server_that_is_down(at: Setup) -> None:
     at.monkeypatch.chdir(at.folder)
     said = await at.says('target = "broken_agent:agent"')
     assert "ok agent broken_agent:agent is x" in said
-    assert "MEND tools The MCP server http://127.0.0.1:9/mcp cannot be used" in said
+    assert "FIX tools The MCP server http://127.0.0.1:9/mcp cannot be used" in said
 
 
 async def test_no_policy_and_no_rota(at: Setup) -> None:
     at.people()
-    assert "MEND policies there is none, so nobody may decide anything: write [[policy]]" in await at.says(policies="")
+    assert (
+        "FIX policies there is none, so every call that needs approval is refused: write a [[policy]]"
+        in await at.says(policies="")
+    )
     said = await at.says(policies=POLICY.replace("over_1000", "nobody_there"))
-    assert "MEND python:examples.oncall:nobody_there" in said
+    assert "FIX python:examples.oncall:nobody_there" in said
 
 
 async def test_stores(at: Setup) -> None:
     at.people()
     said = await at.says(DATABASE_URL=f"sqlite:///{at.folder}/missing/x.db")
-    assert "missing is no directory that can be written to: make it, or change [store] url" in said
+    assert "missing is not a directory that can be written to: make it, or change [store] url" in said
     said = await at.says(DATABASE_URL="postgresql://nobody:t0psecret@127.0.0.1:9/x")
-    assert "MEND store PostgreSQL at postgresql://nobody@127.0.0.1:9/x can't be reached" in said
+    assert "FIX store PostgreSQL at postgresql://nobody@127.0.0.1:9/x can't be reached" in said
     assert "t0psecret" not in said
 
 
@@ -220,25 +245,23 @@ async def test_schemas_of_other_versions(at: Setup) -> None:
             assert "ok schema of bot at revision 0001; serve brings it to" in said
             os.remove(at.folder / "x.db")
         else:
-            assert "MEND schema of bot at revision 9999, and this version knows" in said
-            assert "a newer one was started on it; start that one" in said
+            assert "FIX schema of bot at revision 9999, and this version knows" in said
+            assert "a newer version was started on it; start that one" in said
 
 
 async def test_a_postgres_that_may_forget_what_it_acknowledged(at: Setup, postgres_url: str) -> None:
     """The tests' own server has its files unsynchronised."""
     at.people()
     said = await at.says(code=0, DATABASE_URL=postgres_url)
-    assert (
-        "note fsync warning: is off: a crash of the server can lose or damage what was stored. Set fsync = on" in said
-    )
-    assert "note full_page_writes warning: is off: a crash of the server can damage what was stored." in said
+    assert "warn fsync is off: a crash of the server can lose or damage what was stored. Set fsync = on" in said
+    assert "warn full_page_writes is off: a crash of the server can damage what was stored." in said
     assert "synchronous_commit" not in said
     connection = await asyncpg.connect(postgres_url)
     name = await connection.fetchval("SELECT current_database()")
     await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     await connection.close()
     said = await at.says(code=0, DATABASE_URL=postgres_url)
-    assert "note synchronous_commit warning: is off: a crash of the server forgets what it acknowledged last" in said
+    assert "warn synchronous_commit is off: a crash of the server forgets what it acknowledged last" in said
 
 
 @pytest.mark.slow
@@ -247,11 +270,11 @@ async def test_a_standby_that_may_be_behind(at: Setup) -> None:
     async with pair() as both:
         primary = both.primary.url(NAME)
         said = await at.says(code=0, DATABASE_URL=primary)
-        assert "note standby warning: walreceiver follows asynchronously: where it is promoted it can have" in said
+        assert "warn standby walreceiver follows asynchronously: where it is promoted it can have" in said
         both.primary.psql("CREATE ROLE guest LOGIN")
         said = await at.says(code=0, DATABASE_URL=primary.replace("postgres:@", "guest:@"))
-        assert "note standby warning: one follows, and this user may not see how: GRANT pg_read_all_stats" in said
+        assert "warn standby one follows, and this user may not see how: GRANT pg_read_all_stats" in said
         await both.becomes_synchronous()
         assert "standby" not in await at.says(code=0, DATABASE_URL=primary)
         said = await at.says(DATABASE_URL=both.standby.url(NAME))
-        assert "MEND standby this server is a standby, and takes no writes: name the primary" in said
+        assert "FIX standby this server is a standby and takes no writes: name the primary" in said

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.cli import main
+from bot.sandbox.server.server import FakeSlack
 
 FILE = """
 [[policy]]
@@ -57,8 +59,8 @@ class Explained:
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
 
-    def __call__(self, *arguments: str) -> list[str]:
-        assert main(["explain", *arguments]) == 0
+    def __call__(self, *arguments: str, code: int = 0) -> list[str]:
+        assert main(["explain", *arguments]) == code
         return self._capsys.readouterr().out.splitlines()
 
     def refusal(self, *arguments: str) -> str:
@@ -74,14 +76,14 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
     assert said == [
         "policy[0] governs this call (tools deploy*; when args.env == 'prod').",
         "2 people have to approve; one Deny decides.",
-        "Who may decide: whoever is then in the group S0ONCALL; whoever then has the address cto@example.com; "
-        "whoever is then named by my.rota:on_call.",
-        "After 20m also: whoever is then in the group S0LEADS.",
-        "Barred, whatever else names them: user:U0LEFT.",
+        "Who may decide: members of the group S0ONCALL; the account with the address cto@example.com; "
+        "those whom this function names: my.rota:on_call.",
+        "After 20m also: members of the group S0LEADS.",
+        "May not, even if named above: user:U0LEFT.",
         "Nobody who spoke to the agent in the session may approve, U0ASKER included; they may deny.",
         "A reminder comes after 10m.",
         "Without a decision it expires after 1h.",
-        "Once approved, it must begin within 15m, else it lapses.",
+        "Once approved, it must start within 15m, or it does not run.",
         "Arguments: env prod, version 2.4.1, secret_key ••••, note ••••!.",
         "Hidden everywhere: 2 values, by redact = [secret*].",
         "May be edited: version.",
@@ -89,7 +91,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
         'Approvers may let "the next ones like this" pass for 30m; alike means the same service.',
         "The card goes to C0DEPLOYS.",
-        "It may stand in a channel that is shared with another company.",
+        "It may be posted in a channel that is shared with another company.",
     ]
 
 
@@ -97,7 +99,7 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
     assert said[:3] == [
         "policy[0] no: its `when` is false: args.env == 'prod'",
-        "policy[1] no: it is for the workspace T0OTHER, and the call is in none that was named; name one with --team",
+        "policy[1] no: it is for the workspace T0OTHER, and the call is in no workspace; name one with --team",
         "policy[2] governs this call (tools refund, deploy*).",
     ]
     assert "Who asked for it may not approve; others who spoke to the agent may." in said
@@ -112,17 +114,32 @@ def test_why_none_of_those_before(explained: Explained) -> None:
     )
 
 
+async def test_people_and_groups_are_named_and_an_unknown_tool_is_said(
+    explained: Explained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with FakeSlack() as slack:
+        slack.group("oncall", slack.person("lee", id="U0LEE"), id="S0ONCALL")
+        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+        monkeypatch.setenv("SLACK_API_URL", slack.url)
+        Path("adk-confirm.toml").write_text(f'[agent]\ntarget = "examples.oncall:agent"\n{FILE}')
+        call = ("--tool", "deploy_api", "--args", '{"env": "prod"}', "--asker", "U0LEE")
+        said = await asyncio.to_thread(explained, *call)
+    assert said[0] == "The agent has no tool deploy_api. Did you mean deploy?"
+    assert "Who may decide: members of the group @oncall (S0ONCALL); " in said[3]
+    assert "Nobody who spoke to the agent in the session may approve, lee (U0LEE) included; they may deny." in said
+
+
 def test_what_nobody_would_be_asked(explained: Explained) -> None:
-    refused = "The call would be refused to the agent at once, and nobody asked:"
-    assert explained("--tool", "reboot")[-2:] == [
+    refused = "The call would be refused at once, and nobody would be asked:"
+    assert explained("--tool", "reboot", code=1)[-2:] == [
         refused,
         "No policy covers this call. To allow approvals, add a [[policy]] for it.",
     ]
-    assert explained("--tool", "lookup")[-2:] == [
+    assert explained("--tool", "lookup", code=1)[-2:] == [
         refused,
         "policy[3] names no approvers. To allow approvals, name some there.",
     ]
-    said = explained("--tool", "deploy")
+    said = explained("--tool", "deploy", code=1)
     assert said[0] == refused
     assert said[1].startswith("The `when` of policy[0] has no answer for this call: the call has no 'env'.")
 
@@ -132,7 +149,7 @@ def test_a_secret_that_makes_a_condition_fail_is_not_quoted(tmp_path: Path, expl
         '[[policy]]\ntools = ["*"]\nwhen = "duration(args.token) > duration(\'1s\')"\n'
         'approvers = ["user:U0LEAD"]\nredact = ["token"]\n'
     )
-    said = explained("--tool", "deploy", "--args", '{"token": "hunter2hunter2"}')
+    said = explained("--tool", "deploy", "--args", '{"token": "hunter2hunter2"}', code=1)
     assert "The `when` of policy[0] has no answer" in said[-1]
     assert "hunter2" not in "".join(said)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from bot.operations.check import readable_by_others
+from bot.operations.findings import warn
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -66,8 +67,7 @@ def test_a_store_that_is_wider_already_is_left_and_told(tmp_path: Path) -> None:
     modes = made(path, "022")
     assert (modes["x.db"], modes["x.db.lock"]) == ("0o640", "0o600")
     (finding,) = readable_by_others(f"sqlite:///{path}")
-    assert (finding.ok, finding.note, finding.what) == (True, True, "x.db")
-    assert finding.said == f"warning: others on this machine may use it (640): chmod 600 {path}"
+    assert finding == warn("x.db", f"others on this machine may use it (640): chmod 600 {path}")
     assert list(readable_by_others("postgresql://confirm@database/confirm")) == []
 
 

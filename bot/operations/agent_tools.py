@@ -1,0 +1,67 @@
+"""The tools of the agent, as far as they can be listed, and whether people may be asked about each.
+
+`adk-confirm check` and `explain` compare the policies with them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+
+from bot.config.settings import Agent as AgentSettings
+from runtime.agent import Agent
+from runtime.target import load_object
+from runtime.wire import TRANSFER_TO_AGENT
+
+Tools = Mapping[str, bool]
+"""By name, whether people may be asked about it."""
+
+
+async def tools_of(settings: AgentSettings) -> Tools | None:
+    """None where the agent does not say which tools it has: it is on a server, or made of other things than agents.
+
+    Servers of its tools are asked what they offer; raises `ConfirmError` if one can't be.
+    """
+    if settings.target is None:
+        return None
+    target = load_object(settings.target)
+    if isinstance(target, Agent):
+        return await _ours(target)
+    if type(target).__module__.startswith("google.adk"):
+        return await _googles(target)
+    return None
+
+
+async def _ours(agent: Agent) -> Tools:
+    found: dict[str, bool] = {}
+    try:
+        for one in agent.walk():
+            for name, tool in (await one.resolve_tools()).items():
+                found[name] = found.get(name, False) or getattr(tool, "may_ask", True)
+    finally:
+        await agent.close()
+    found.pop(TRANSFER_TO_AGENT, None)
+    return found
+
+
+async def _googles(target: object) -> Tools | None:
+    """An agent of google-adk, or the one of its `App` or `Runner`."""
+    agent = getattr(target, "root_agent", None) or getattr(target, "agent", None) or target
+    found: dict[str, bool] = {}
+    rest = [agent]
+    while rest:
+        one = rest.pop()
+        rest.extend(getattr(one, "sub_agents", ()))
+        listing = getattr(one, "canonical_tools", None)
+        if listing is None:
+            return None  # an agent that is no model's, such as a workflow, may call anything
+        for tool in await listing():
+            found[tool.name] = found.get(tool.name, False) or _google_may_ask(tool)
+    return found
+
+
+def _google_may_ask(tool: object) -> bool:
+    if getattr(tool, "_require_confirmation", False):
+        return True
+    function = getattr(tool, "func", None)
+    return function is None or "tool_context" in inspect.signature(function).parameters

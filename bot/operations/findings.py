@@ -1,0 +1,43 @@
+"""What `adk-confirm check` found, one thing at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Mark(StrEnum):
+    OK = "ok"
+    NOTE = "note"  # nothing to do, and good to know
+    WARN = "warn"  # it starts, and is probably not meant
+    FIX = "FIX"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`said` ends with what to do, where something is to be done."""
+
+    what: str
+    mark: Mark
+    said: str
+
+
+def fine(what: str, said: str) -> Finding:
+    return Finding(what, Mark.OK, said)
+
+
+def note(what: str, said: str) -> Finding:
+    return Finding(what, Mark.NOTE, said)
+
+
+def warn(what: str, said: str) -> Finding:
+    return Finding(what, Mark.WARN, said)
+
+
+def fix(what: str, said: str) -> Finding:
+    return Finding(what, Mark.FIX, said)
+
+
+def either(ok: bool) -> Callable[[str, str], Finding]:
+    return fine if ok else fix
