@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
@@ -21,12 +20,25 @@ from bot.confirmation import words
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
-from bot.hosts.host import Attachment, Became, Cut, Host, HostOutcome, Look, Lost, Piece, Said, Unreachable
+from bot.hosts.host import (
+    Attachment,
+    Became,
+    Capabilities,
+    Cut,
+    Host,
+    HostOutcome,
+    Look,
+    Lost,
+    OneByOne,
+    Piece,
+    Said,
+    Unreachable,
+)
 from bot.leasing.lease_loop import NotNow
 from bot.policy.model import CallFacts
-from bot.store.mailbox import Letter, held_back, letter_done, next_letters, paused, read_session, refuse_letter, rest
+from bot.store.mailbox import Letter, held_back, letters_done, next_letters, paused, read_session, refuse_letter, rest
 from bot.store.outbox import has_spoken, say_later, say_waits
-from bot.store.repository import SESSIONS, Session, moment, now, session_confirmations
+from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.transactions import answered_elsewhere, open_request, out_of_reach, see
 from bot.telemetry.tracing import following
 from runtime.jsontypes import JsonObject
@@ -70,47 +82,56 @@ class _Stretch:
 
     async def attend(self, key: str) -> None:
         session = await self._lease.read(read_session, key)
-        together = await self._siblings_together()
+        can = await self._capabilities()
+        together, several = can is None or can.siblings_together, can is not None and can.several_answers
         told = False
-        while letters := await self._lease.read(partial(next_letters, together=together), key):
-            if not letters[0].stands:
-                await self._lease.run(refuse_letter, key, letters[0].id)
+        while (mail := await self._lease.read(read_mail, key, together=together, several=several)).letters:
+            letters = mail.letters
+            if (forged := next((letter for letter in letters if not letter.stands), None)) is not None:
+                await self._lease.run(refuse_letter, key, forged)
                 continue
-            if await self._lease.read(paused):
+            if mail.paused:
                 raise NotNow(5.0, "Runs are paused.")
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[Said] = []
-                    await self._deliver(session, letters, held)
+                    await self._deliver(session, mail, held)
                     await self._take_in(session, letters[0], held)
+            except OneByOne as error:
+                log.info("answers are sent one by one: %s", error)
+                several = False
+                continue
             except Unreachable as error:
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            for letter in letters:
-                await self._lease.run(letter_done, letter.id)
+            await self._lease.run(letters_done, letters)
             told = True
         again = await self._look_again(session, told)
         if together:
             await self._say_held_back(session)
         await self._lease.run(rest, key, together=together, again=again)
 
-    async def _siblings_together(self) -> bool:
+    async def _capabilities(self) -> Capabilities | None:
+        """None while the host can't be asked."""
         try:
-            return (await self._host.capabilities()).siblings_together
+            return await self._host.capabilities()
         except Unreachable:
-            return True  # until it can be asked
+            return None
 
     # Out: what the agent is told
 
-    async def _deliver(self, session: Session, letters: Sequence[Letter], held: list[Said]) -> None:
+    async def _deliver(self, session: Session, mail: Mail, held: list[Said]) -> None:
+        letters = mail.letters
         attachments = await self._thread.fetch(session, letters[0].files)
         exchange = await self._deliveries.exchange(session, letters, attachments)
         if exchange is None:
             return
         await self._lease.sure()
         showing = Showing(self._thread, self._lease, session)
+        hides = self._hides(mail.rows)
         try:
-            await self._meanwhile(session, letters[0], self._listen(session, letters[0], exchange, held, showing))
+            listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
+            await self._meanwhile(session, letters[0], listening)
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
@@ -140,13 +161,12 @@ class _Stretch:
             await self._say(session, said)
 
     async def _listen(
-        self, session: Session, letter: Letter, exchange: Exchange, held: list[Said], showing: Showing
+        self, session: Session, letter: Letter, exchange: Exchange, showing: Showing, held: list[Said] | None
     ) -> None:
-        """Where a policy hides something, an agent's words are `held` until it is known what: they may come with the
-        call, or with its result."""
-        hides = await self._hides(session)
+        """With a list to hold them in, the agent's words wait until it is known what a policy hides in them: they may
+        come before the call, or before its result."""
         async for heard in exchange:
-            if hides:
+            if held is not None:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
                 showing.piece(heard)
@@ -154,24 +174,20 @@ class _Stretch:
                 showing.whole()
                 await self._say(session, heard, letter)
 
-    async def _hides(self, session: Session) -> bool:
+    def _hides(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
-        if any(policy.redact for policy in self._rules.policies.entries):
-            return True
-        return any(row.policy.redact for row in await self._lease.read(session_confirmations, session.key))
+        policies = (*self._rules.policies.entries, *(row.policy for row in rows))
+        return any(policy.redact for policy in policies)
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
         """Looks at what becomes of the session's calls while the agent runs."""
         running = asyncio.ensure_future(exchange)
         try:
-            with self._lease.waiter(SESSIONS) as waiter:
-                while not running.done():
-                    waking = asyncio.ensure_future(waiter.wait(GLANCE))
-                    await asyncio.wait({running, waking}, return_when=asyncio.FIRST_COMPLETED)
-                    if not waking.done():
-                        waking.cancel()
-                    elif not running.done():
-                        await self._glance(session, letter)
+            while True:
+                ended, _ = await asyncio.wait({running}, timeout=GLANCE)
+                if ended:
+                    break
+                await self._glance(session, letter)
         finally:
             if not running.done():
                 running.cancel()
@@ -188,23 +204,31 @@ class _Stretch:
 
     async def _take_in(self, session: Session, letter: Letter, held: Sequence[Said] = ()) -> None:
         look = await self._host.look(session.session)
-        if await self._hides(session):
-            await self._observe(session, look)  # what came back may be what words may not show
-        for said in (*look.said, *held):
-            if not await self._lease.read(has_spoken, session.key, said.event):
+        said_now = (*look.said, *held)
+        events = [said.event for said in (*said_now, *(waits.said for waits in look.waits))]
+        rows, spoken = await self._lease.read(read_known, session.key, events)
+        hides = self._hides(rows)
+        if hides:
+            await self._copy_outcomes(rows, look)  # what came back may be what words may not show
+        for said in said_now:
+            if said.event not in spoken:
+                spoken.add(said.event)
                 await self._say(session, self._hidden(session, said, look), letter)
         for waits in look.waits:
-            if not await self._lease.read(has_spoken, session.key, waits.said.event):
+            if waits.said.event not in spoken:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
                 await self._lease.run(say_waits, session.key, waits)
-        known = {row.asked.request_id for row in await self._lease.read(session_confirmations, session.key)}
-        for request in look.requests:
-            if request.request_id not in known:
-                with following("ask", session=session.session, tool=request.tool):
-                    opening = await self._openings.prepare(self._lease, session, request, letter)
-                    opening = replace(opening, trace=tracing.carried())
-                    await self._lease.run(open_request, session.key, opening, self._rules)
-        await self._observe(session, look)
+        known = {row.asked.request_id for row in rows}
+        new = [request for request in look.requests if request.request_id not in known]
+        for request in new:
+            with following("ask", session=session.session, tool=request.tool):
+                opening = await self._openings.prepare(self._lease, session, request, letter)
+                opening = replace(opening, trace=tracing.carried())
+                await self._lease.run(open_request, session.key, opening, self._rules)
+        if hides or new:
+            await self._observe(session, look)
+        else:
+            await self._copy_outcomes(rows, look)
 
     def _hidden(self, session: Session, said: Said, look: Look) -> Said:
         """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
@@ -233,8 +257,11 @@ class _Stretch:
         return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
 
     async def _observe(self, session: Session, look: Look) -> None:
+        await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
+
+    async def _copy_outcomes(self, rows: Sequence[Confirmation], look: Look) -> None:
         outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
-        for row in await self._lease.read(session_confirmations, session.key):
+        for row in rows:
             outcome = outcomes.get(row.asked.request_id)
             if outcome is not None:
                 await self._copy(row, outcome)
@@ -276,6 +303,27 @@ def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
     """What nobody decided here, or was denied there though it was approved here and not given away yet."""
     ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
     return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
+
+
+@dataclass(frozen=True)
+class Mail:
+    """What the agent is told next, and the session's confirmations at that moment."""
+
+    letters: tuple[Letter, ...]
+    paused: bool
+    rows: tuple[Confirmation, ...]
+
+
+def read_mail(tx: Tx, key: str, *, together: bool, several: bool) -> Mail:
+    letters = next_letters(tx, key, together=together, several=several)
+    if not letters:
+        return Mail((), False, ())
+    return Mail(letters, paused(tx) is not None, tuple(session_confirmations(tx, key)))
+
+
+def read_known(tx: Tx, key: str, events: Sequence[str]) -> tuple[list[Confirmation], set[str]]:
+    """The session's confirmations, and which of these events are in the outbox or in the thread already."""
+    return session_confirmations(tx, key), {event for event in events if has_spoken(tx, key, event)}
 
 
 def in_the_air(tx: Tx, key: str, patience: float) -> bool:

@@ -6,6 +6,7 @@ Rows outlive deployments: a change to what is written here comes with a reader f
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -49,7 +50,16 @@ def row_to_json(row: Confirmation) -> str:
 
 def row_from_json(stored: str) -> Confirmation:
     """`NewerVersion` for a row that a newer program wrote: leave it alone; `Unreadable` for what is no row at all."""
+    return _recent_row(stored) if len(stored) <= _LONGEST_REMEMBERED else _row(stored)
+
+
+def _row(stored: str) -> Confirmation:
     return _read(_ROW, stored, "confirmation", VERSION, READERS)
+
+
+_LONGEST_REMEMBERED = 8_000
+_recent_row = lru_cache(maxsize=1_000)(_row)
+"""A row is read many times between two changes, and reading one takes longer than anything else done with it."""
 
 
 def delivery_to_json(delivery: Delivery) -> str:

@@ -14,6 +14,7 @@ from bot.hosts.host import (
     HostRequest,
     Look,
     Lost,
+    OneByOne,
     Piece,
     Said,
     UserWords,
@@ -75,10 +76,12 @@ class EmbeddedHost:
                 streaming=True,
                 approved={a.request_id: a.approved for a in answers if a.approved is not None},
             )
-        except Conflict:
+        except (Conflict, NotFound) as error:
+            if len(answers) > 1:
+                raise OneByOne(str(error)) from error
+            if isinstance(error, NotFound):
+                raise Lost(str(error)) from error
             return  # it was answered otherwise before; `look` tells what became of it
-        except NotFound as error:
-            raise Lost(str(error)) from error
         async for said in _heard(run):
             yield said
 
@@ -119,7 +122,7 @@ class EmbeddedHost:
         )
 
     async def capabilities(self) -> Capabilities:
-        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True)
+        return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
 
     async def close(self) -> None:
         """Whoever closes has waited for what runs; what still does is owed to the next start."""

@@ -59,6 +59,10 @@ class Lost(ConfirmError):
         self.may_have_run = may_have_run
 
 
+class OneByOne(ConfirmError):
+    """One of several answers does not fit. None was stored: the caller sends each in a message of its own."""
+
+
 class Altered(Lost):
     """The host has another call now than the one that was approved. It does not run."""
 
@@ -187,12 +191,14 @@ class Look:
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
+    `several_answers`: those that wait may go in one message; the host raises `OneByOne` if one does not fit.
     `patience`: what was sent and got lost may still arrive for so many seconds."""
 
     name: str
     exactly_once: bool
     edits: bool
     siblings_together: bool = False
+    several_answers: bool = False
     patience: float = 0.0
     notes: tuple[str, ...] = field(default=())
 

@@ -15,7 +15,7 @@ MOMENT = 1.0
 LULL = 0.005
 """With nobody on the way for so long nobody is coming: those who click in a row are never all gone for longer."""
 
-MANY = 4
+MANY = 24
 """So many clicks at once and each is only stored before its ack, and counted after."""
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from typing import Any
 
 from sqlalchemy import Row, bindparam, select, update
@@ -24,7 +25,9 @@ from runtime.store.prepared import Prepared
 ANSWERS = ("answer", "refusal")
 
 _LETTERS = select(mail).where(mail.c.session == bindparam("session_"), mail.c.done_at.is_(None)).order_by(mail.c.id)
-_WAITING, _FIRST_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(1))
+_MOST_AT_ONCE = 50
+_WAITING, _NEXT_WAITING = Prepared(_LETTERS), Prepared(_LETTERS.limit(_MOST_AT_ONCE))
+_DONE = Prepared(update(mail).where(mail.c.id == bindparam("id_")).values(done_at=bindparam("at_")))
 _REST = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
@@ -63,20 +66,18 @@ def read_session(tx: Tx, key: str) -> Session:
     return session
 
 
-def next_letter(tx: Tx, key: str) -> Letter | None:
-    """The oldest one that was not told yet."""
-    return next(iter(next_letters(tx, key, together=False)), None)
-
-
-def next_letters(tx: Tx, key: str, *, together: bool) -> tuple[Letter, ...]:
+def next_letters(tx: Tx, key: str, *, together: bool, several: bool = False) -> tuple[Letter, ...]:
     """What the agent is told next, as one message.
 
     `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
+    `several`: the answers that wait go in one message, whatever else is undecided.
     """
-    rows = (_WAITING if together else _FIRST_WAITING).all(tx, session_=key)
+    rows = (_WAITING if together else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
-    if not together or not letters or letters[0].kind not in ANSWERS:
+    if not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
+    if not together:
+        return tuple(takewhile(lambda letter: letter.kind in ANSWERS, letters)) if several else tuple(letters[:1])
     confirmations = session_confirmations(tx, key)
     turns = {row.id: row.asked.turn for row in confirmations}
     undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
@@ -118,14 +119,16 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
     return str(letter.body.get("invocation") or "")
 
 
-def letter_done(tx: Tx, letter_id: int) -> None:
-    tx.execute(update(mail).where(mail.c.id == letter_id).values(done_at=tx.now()))
+def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
+    """The agent was told, or need not be."""
+    for letter in letters:
+        _DONE(tx, id_=letter.id, at_=tx.now())
 
 
-def refuse_letter(tx: Tx, key: str, letter_id: int) -> None:
+def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
     """Words that have no seal that fits do not reach the agent, and the thread hears of it."""
     lock_session(tx, key)
-    letter_done(tx, letter_id)
+    letters_done(tx, [letter])
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.WORDS)))
 
 

@@ -37,7 +37,7 @@ from bot.operations.operate import Desk, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.incoming_words import Heard, hear
-from bot.store.mailbox import letter_done, next_letter, rest
+from bot.store.mailbox import letters_done, next_letters, rest
 from bot.store.open import open_store, socket_path
 from bot.store.outbox import all_told, told_up_to
 from bot.store.repository import read_confirmation, session_confirmations
@@ -298,8 +298,8 @@ def _answer(tx: Tx, confirmation: str) -> str:
 
 
 def _told(tx: Tx, key: str) -> None:
-    while (letter := next_letter(tx, key)) is not None:
-        letter_done(tx, letter.id)
+    while letters := next_letters(tx, key, together=False):
+        letters_done(tx, letters)
     told_up_to(tx, key, tx.execute(select(chains.c.seq).where(chains.c.chain == key)).scalar_one_or_none() or 0)
     rest(tx, key)
     all_told(tx, key)

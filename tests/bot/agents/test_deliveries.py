@@ -17,7 +17,7 @@ from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Lost
 from bot.policy.model import Governs, Ungoverned
 from bot.slack.outbound.calls import Workspace
-from bot.store.mailbox import Letter, letter_done, next_letter
+from bot.store.mailbox import Letter, letters_done, next_letters
 from bot.store.tables import sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
@@ -72,10 +72,9 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
 
 def answer_of(tx: Tx, key: str) -> Letter:
     """The first letter that is no words; the agent has heard those before it."""
-    while (letter := next_letter(tx, key)) is not None and letter.kind == "words":
-        letter_done(tx, letter.id)
-    assert letter is not None
-    return letter
+    while (letters := next_letters(tx, key, together=False))[0].kind == "words":
+        letters_done(tx, letters)
+    return letters[0]
 
 
 async def test_an_agent_that_can_not_be_reached_is_tried_again_later_and_not_at_once(open_office: Opens) -> None:

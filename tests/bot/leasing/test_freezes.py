@@ -42,7 +42,7 @@ TRANSACTIONS = (
     "hand_over",  # an answer is about to be sent
     "see",
     "say_later",
-    "letter_done",  # an answer was sent
+    "letters_done",  # an answer was sent
     "begin",  # a post is about to be sent
     "told_up_to",
     "spoke",
