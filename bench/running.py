@@ -122,7 +122,9 @@ async def measured(slack: FakeSlack, pid: int, log: Path, options: argparse.Name
     begun = await all_begun(log, len(in_turn))
     after, _ = usage(pid)
     waits = sorted(begun[order] - clicked[order] for order in in_turn)
-    print(f"{len(in_turn)} approvals over {options.threads} threads, clicked within {took:.1f} s (Slack: {options.slack})")
+    print(
+        f"{len(in_turn)} approvals over {options.threads} threads, clicked within {took:.1f} s (Slack: {options.slack})"
+    )
     print(f"from click to begin: median {waits[len(waits) // 2]:.2f} s, the slowest {waits[-1]:.2f} s")
     print(f"{(after - cpu) / len(in_turn) * 1000:.1f} ms of the bot's CPU for each")
     slack.faults.clear()

@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from bot.confirmation.model import SessionKey
+from bot.confirmation.stored_json import row_from_json
+from bot.hosts.embedded import EmbeddedHost
+from bot.operations.pause import pause_runs, resume_runs
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS
 from bot.store.slack_lanes import THREADS
+from bot.store.tables import confirmations
+from runtime import Answer, Runner
+from runtime.store.database import Tx
 from tests.support.office import Office, office
 
 LAB = "tests.support.lab:agent"
@@ -108,3 +116,48 @@ async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> N
     await hang.reached()
     await have_run(at, 20)
     at.slack.faults.clear()
+
+
+async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:
+    asked = await three_cards(at)
+    runner, session = await approved_while_paused(at, asked)
+
+    await at.bot.database.run(resume_runs)
+
+    await have_run(at, 3)
+    record = await runner.get_session(user_id=session.user, session_id=session.id)
+    assert record is not None
+    assert sum(event.author == "user" for event in record.events) == 2  # the mention, and all three answers
+
+
+async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Office) -> None:
+    """Its call was denied meanwhile, by somebody who answered the runtime itself."""
+    asked = await three_cards(at)
+    runner, session = await approved_while_paused(at, asked)
+    calls = await runner.calls(user_id=session.user, session_id=session.id)
+    assert calls[1].request is not None
+    denial = Answer(calls[1].request.request_id, confirmed=False).as_content()
+    async for _ in runner.run(user_id=session.user, session_id=session.id, message=denial):
+        pass
+
+    await at.bot.database.run(resume_runs)
+
+    await have_run(at, 2)
+    await at.rests()
+    assert {line["amount"] for line in at.ran()} == {1, 3}
+
+
+async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:
+    """The session's runner and key. Every approval waits in the session's mailbox."""
+    await at.bot.database.run(pause_runs)
+    for card in asked:
+        await at.bob.clicks(card, "Approve")
+    await at.rests()
+    assert at.ran() == []
+    assert isinstance(at.bot.host, EmbeddedHost)
+    (session,) = await at.bot.database.read(sessions_of_rows)
+    return at.bot.host.runner, session
+
+
+def sessions_of_rows(tx: Tx) -> set[SessionKey]:
+    return {row_from_json(body).asked.session for body in tx.execute(select(confirmations.c.body)).scalars()}
