@@ -13,6 +13,7 @@ from bot.confirmation.model import SessionKey
 from bot.confirmation.stored_json import row_from_json
 from bot.hosts.embedded import EmbeddedHost
 from bot.operations.pause import pause_runs, resume_runs
+from bot.policy.approvers import OPERATOR
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS
 from bot.store.slack_lanes import THREADS
@@ -122,7 +123,7 @@ async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:
     asked = await three_cards(at)
     runner, session = await approved_while_paused(at, asked)
 
-    await at.bot.database.run(resume_runs)
+    await at.bot.database.run(resume_runs, OPERATOR, None)
 
     await have_run(at, 3)
     record = await runner.get_session(user_id=session.user, session_id=session.id)
@@ -140,7 +141,7 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
     async for _ in runner.run(user_id=session.user, session_id=session.id, message=denial):
         pass
 
-    await at.bot.database.run(resume_runs)
+    await at.bot.database.run(resume_runs, OPERATOR, None)
 
     await have_run(at, 2)
     await at.rests()
@@ -149,7 +150,7 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
 
 async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:
     """The session's runner and key. Every approval waits in the session's mailbox."""
-    await at.bot.database.run(pause_runs)
+    await at.bot.database.run(pause_runs, OPERATOR, None)
     for card in asked:
         await at.bob.clicks(card, "Approve")
     await at.rests()
