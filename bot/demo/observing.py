@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from bot.confirmation.model import Confirmation
 from bot.demo.tour import Tour
+from bot.sandbox.page.explained import Names
 from bot.sandbox.page.panel import Item, answer_message, ledger_line, request_event
 from bot.sandbox.workspace.changes import Changes
 from bot.store.repository import line_of, read_confirmation
@@ -30,6 +31,7 @@ class Observing:
     database: Database
     tour: Tour
     changes: Changes
+    names: Names
     _events: dict[int, int] = field(default_factory=dict)
     _lines: dict[str, int] = field(default_factory=dict)
 
@@ -48,10 +50,12 @@ class Observing:
 
     def _look(self, tx: Tx) -> tuple[list[Item], list[Confirmation]]:
         ids = tx.execute(select(confirmations.c.id).order_by(confirmations.c.created)).scalars()
-        return news(tx, self._events, self._lines), [row for each in ids if (row := read_confirmation(tx, each))]
+        return news(tx, self.names, self._events, self._lines), [
+            row for each in ids if (row := read_confirmation(tx, each))
+        ]
 
 
-def news(tx: Tx, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
+def news(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dict[str, int]) -> list[Item]:
     """What is new, in the order of its time."""
     items: list[Item] = []
     for row in tx.execute(
@@ -64,7 +68,7 @@ def news(tx: Tx, seen_events: dict[int, int], seen_lines: dict[str, int]) -> lis
     for row in tx.execute(select(ledger).order_by(ledger.c.chain, ledger.c.seq)):
         if row.seq > seen_lines.get(row.chain, 0):
             seen_lines[row.chain] = row.seq
-            items.append(ledger_line(line_of(row)))
+            items.append(ledger_line(line_of(row), names))
     return sorted(items, key=lambda item: item.at)
 
 

@@ -95,7 +95,7 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
         database = await Database.open(url, clock=slack.clock.now, read_only=True)
         stack.push_async_callback(database.close)
         bot.database = database
-        following = slack.page.watch(Observing(database, tour, slack.workspace.changes))
+        following = slack.page.watch(Observing(database, tour, slack.workspace.changes, slack.page.travels.names))
         stack.callback(following.cancel)  # before the store closes under it
         yield Demo(slack, bot, people, channel)
 

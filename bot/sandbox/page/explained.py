@@ -1,90 +1,201 @@
-"""One sentence for each thing that travels, for people who see it for the first time."""
+"""One sentence for each line of the panel, for people who see such a thing for the first time.
+
+Each sentence is made from what it explains: who, which call, how it ended. What the data does not say is left out.
+"""
 
 from __future__ import annotations
 
-from bot.audit.ledger import LineKind
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-REQUEST = "The agent's runtime pauses: this call runs only after a person's word, and the id says what to answer to."
-ANSWER = "The decision goes back to the session with the request's id. Confirmed, the call runs, once."
-LEDGER = "A line of the audit. Each is chained to the line before by its hash, so that none can change unseen."
-LINES = {
-    LineKind.ASKED: "A call needs somebody's word. The policy that decides about it is frozen with it.",
-    LineKind.CALL_REFUSED: "No policy fits, or nobody may decide: refused at once, and the agent is told.",
-    LineKind.REMINDED: "Nobody has decided yet: those who may are reminded.",
-    LineKind.ESCALATED: "It took too long: more people may decide from here on.",
-    LineKind.APPROVAL: "One person's yes to this revision.",
-    LineKind.EDITED: "Somebody changed the arguments: a new revision, for which earlier approvals do not count.",
-    LineKind.VOTE_REFUSED: "Somebody clicked who may not decide, or too late. It does not count, and it is on record.",
-    LineKind.VOTE_FELL: "An approval no longer counts.",
-    LineKind.REAPPLIED: "The policy file changed, and this call now stands under it.",
-    LineKind.APPROVED: "Enough people said yes: the answer may go to the agent.",
-    LineKind.DENIED: "One no decides. The call does not run, and the agent learns why.",
-    LineKind.EXPIRED: "Nobody decided in time, which is a no.",
-    LineKind.WITHDRAWN: "Whoever asked took it back.",
-    LineKind.ELSEWHERE: "Somebody answered the agent past this app: an alarm.",
-    LineKind.LAPSED: "It was approved, but could not begin in time: nothing runs late and unseen.",
-    LineKind.BEGUN: "The call starts. It is never started a second time by itself.",
-    LineKind.DONE: "The call ran, once. This is what became of it.",
-    LineKind.FAILED: "The call ran, once, and ended in an error. The agent learns of it.",
-    LineKind.REFUSED: "The agent's runtime would not run it: the tool is gone, or takes other arguments now.",
-    LineKind.UNSEALED: "Something in the database did not come through this app, so it does not count: an alarm.",
-    LineKind.ALTERED: "The database or the agent's server has another call than the one that was approved: an alarm.",
-    LineKind.UNKNOWN: "Something died while the call ran. It won't run again by itself: people say what became of it.",
-    LineKind.SETTLED: "Somebody said what became of the call, and the agent was told.",
-    LineKind.RUN_AGAIN_VOTE: "One person's yes to a second attempt.",
-    LineKind.RUN_AGAIN: "Enough people want a second attempt.",
-    LineKind.NOBODY_KNOWS: "Nobody said what became of the call, and the agent was told just that.",
-    LineKind.GRANTED: "From here on calls like this one run without asking, for a while.",
-    LineKind.GRANT_USED: "A call ran without asking, by a grant that is named here.",
-    LineKind.GRANT_REVOKED: "The grant is over: calls like this one ask again.",
-    LineKind.CHECKPOINT: "A seal over all chains, by which a later change of any line would show.",
+from bot.audit.ledger import LedgerLine, LineKind
+from bot.sandbox.people.plain import Reader
+from bot.sandbox.reading import as_object, as_text, objects, texts
+from bot.sandbox.workspace.directory import Directory
+from bot.sandbox.workspace.records import User
+from runtime.errors import NotFound
+from runtime.jsontypes import Json, JsonObject
+
+_LONG = 90
+_NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
+_ENTRIES = {"user": "<@{}>", "group": "<!subteam^{}>"}
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Ids as people know them."""
+
+    directory: Directory
+
+    def person(self, user: Json) -> str:
+        """By id, or as `{"user": id}`."""
+        user_id = as_text(user) or as_text(as_object(user).get("user"))
+        try:
+            return self.directory.user(user_id).name
+        except NotFound:
+            return user_id or "somebody"
+
+    def channel(self, channel_id: Json) -> str:
+        try:
+            channel = self.directory.channel(as_text(channel_id))
+        except NotFound:
+            return as_text(channel_id) or "a conversation"
+        return f"#{channel.name}" if channel.kind in ("public", "private") else "a direct message"
+
+    def group(self, group_id: Json) -> str:
+        group = self.directory.groups.get(as_text(group_id))
+        return f"@{group.handle}" if group else as_text(group_id)
+
+    def text(self, mrkdwn: Json) -> str:
+        """The first line of a message, shortened, with names in place of ids."""
+        plain = Reader(self.directory, _NOBODY).mrkdwn(as_text(mrkdwn)).strip().partition("\n")[0]
+        return plain if len(plain) <= _LONG else f"{plain[: _LONG - 1].rstrip()}…"
+
+    def approver(self, entry: str) -> str:
+        kind, _, name = entry.partition(":")
+        return self.text(_ENTRIES[kind].format(name)) if kind in _ENTRIES else name or entry
+
+
+# The agent's side
+
+
+def request(calls: Iterable[JsonObject]) -> str:
+    """`calls` are the function calls that people are asked about."""
+    wanted = listed([_call(as_text(each.get("name")), as_object(each.get("args"))) for each in calls])
+    return f"The agent wants to call {wanted or 'a tool'}. It waits here until somebody answers."
+
+
+def answer(answers: Iterable[JsonObject]) -> str:
+    sentences = []
+    for each in answers:
+        payload = as_object(each.get("payload"))
+        if each.get("confirmed") is True:
+            values = ", ".join(f"{name} {_value(value)}" for name, value in payload.items())
+            sentences.append(f"The answer is yes{f', with {values}' if values else ''}: the agent runs the call.")
+        else:
+            reason = as_text(payload.get("reason"))
+            why = f" The agent gets the reason “{reason}”." if reason else ""
+            sentences.append(f"The answer is no: the call does not run.{why}")
+    return " ".join(sentences) or "An answer goes to the agent."
+
+
+# The ledger
+
+
+def ledger(line: LedgerLine, names: Names) -> str:
+    content: JsonObject = as_object(json.loads(line.content)) if line.content is not None else {}
+    tell = _LINES.get(line.kind)
+    if tell is None or line.content is None:
+        return "A line of the audit. It carries the hash of the line before, so a later change shows."
+    return tell if isinstance(tell, str) else tell(_Line(line.tool or "the call", content, names))
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    tool: str
+    content: JsonObject
+    names: Names
+
+    @property
+    def who(self) -> str:
+        return self.names.person(self.content.get("who"))
+
+    @property
+    def people(self) -> str:
+        return listed([self.names.person(each) for each in objects(self.content.get("people"))])
+
+    @property
+    def entries(self) -> str:
+        return listed([self.names.approver(each) for each in texts(self.content.get("entries"))])
+
+    @property
+    def text(self) -> str:
+        return _short(as_text(self.content.get("text")))
+
+    @property
+    def reason(self) -> str:
+        given = as_text(self.content.get("reason"))
+        return f"the reason “{_short(given)}”" if given else "no reason"
+
+    @property
+    def votes(self) -> str:
+        votes, quorum = self.content.get("votes"), self.content.get("quorum")
+        return f" That makes {votes} of {quorum}." if votes is not None and quorum is not None else ""
+
+    @property
+    def changes(self) -> str:
+        return listed([_change(each) for each in objects(self.content.get("diff"))]) or "the arguments"
+
+    @property
+    def took(self) -> str:
+        seconds = self.content.get("seconds")
+        return f" in {seconds:.2g} s" if isinstance(seconds, int | float) and seconds >= 0.1 else ""
+
+
+_LINES: dict[LineKind, str | Callable[[_Line], str]] = {
+    LineKind.ASKED: lambda it: (
+        f"The agent wants to call {_call(it.tool, as_object(it.content.get('arguments')))}. The policy of this moment "
+        "is stored with the request."
+    ),
+    LineKind.CALL_REFUSED: lambda it: f"{it.tool} was refused and nobody was asked: {it.text}",
+    LineKind.REMINDED: lambda it: f"Nobody has decided about {it.tool} yet, so the approvers are reminded.",
+    LineKind.ESCALATED: lambda it: f"Still no decision about {it.tool}. From now on {it.entries} may decide, too.",
+    LineKind.APPROVAL: lambda it: f"{it.who} approved {it.tool}.{it.votes}",
+    LineKind.EDITED: lambda it: (
+        f"{it.who} changed {it.changes}, and approved that.{it.votes} Approvals from before the edit do not count."
+    ),
+    LineKind.VOTE_REFUSED: lambda it: f"A vote by {it.who} did not count. The attempt stays on record.",
+    LineKind.VOTE_FELL: lambda it: f"The approval by {it.who} no longer counts.",
+    LineKind.REAPPLIED: lambda it: f"An operator put {it.tool} under the policies as they are now.",
+    LineKind.APPROVED: lambda it: f"{it.people or 'Enough people'} approved {it.tool}. The agent gets a yes.",
+    LineKind.DENIED: lambda it: f"{it.who} denied {it.tool}. One no is enough. The agent gets {it.reason}.",
+    LineKind.EXPIRED: lambda it: f"Nobody decided about {it.tool} in time, so the answer is no.",
+    LineKind.WITHDRAWN: lambda it: f"{it.who} withdrew {it.tool}. It does not run.",
+    LineKind.ELSEWHERE: lambda it: f"Somebody answered the agent about {it.tool} without this app. This is an alarm.",
+    LineKind.LAPSED: lambda it: f"{it.tool} was approved but did not start in time, so it does not run.",
+    LineKind.BEGUN: lambda it: f"The agent starts {it.tool}.",
+    LineKind.DONE: lambda it: f"{it.tool} ran{it.took}. The agent has the result.",
+    LineKind.FAILED: lambda it: f"{it.tool} ran and failed{it.took}: {it.text or 'with an error'}",
+    LineKind.REFUSED: lambda it: f"The agent did not run {it.tool}: {it.text or 'the call can not run any more'}",
+    LineKind.UNSEALED: "Something was written to the database without this app. It does not count.",
+    LineKind.ALTERED: lambda it: (
+        f"The stored {it.tool} call is not the one that was approved. It does not run. An alarm."
+    ),
+    LineKind.UNKNOWN: lambda it: (
+        f"The connection to {it.tool} was lost while it ran. Nobody knows whether it took effect, so people are asked."
+    ),
+    LineKind.SETTLED: lambda it: (
+        f"{it.who} said that {it.tool} {'took effect' if it.content.get('yes') else 'did not take effect'}."
+    ),
+    LineKind.RUN_AGAIN_VOTE: lambda it: f"{it.who} wants {it.tool} to run again.{it.votes}",
+    LineKind.RUN_AGAIN: lambda it: f"{it.people or 'Enough people'} decided that {it.tool} runs again.",
+    LineKind.NOBODY_KNOWS: lambda it: f"Nobody said what became of {it.tool}. The agent gets to know just that.",
+    LineKind.GRANTED: lambda it: f"{it.people or it.who} allowed calls like this {it.tool} for a while.",
+    LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
+    LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
+    LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",
 }
 
-EVENT = "An event that the app subscribed to."
-COMMAND = "A person ran a slash command. The app may answer with a message that only they see."
-DELIVERIES = {
-    "app_mention": "Somebody mentioned the app: this is how a conversation with the agent begins.",
-    "message": "Something was said, edited or deleted where the app is. A mention comes this way as well.",
-    "app_home_opened": "A person opened the app's Home tab, so that the app can bring it up to date.",
-    "user_change": "Somebody's account changed. Who may decide is looked up when it matters.",
-    "app_uninstalled": "The app was removed from the workspace.",
-    "team_access_granted": "The organisation may use the app in some of its workspaces, from here on.",
-    "team_access_revoked": "The organisation may not use the app in some of its workspaces any more.",
-    "tokens_revoked": "The app's tokens are void from here on.",
-    "block_actions": "A person used a control. Slack signs this, and waits three seconds for the app to say “got it”.",
-    "view_submission": "A person submitted a form, with all that stands in its fields. The answer may name errors.",
-    "view_closed": "A person closed a form without submitting it.",
-    "block_suggestion": "A person typed into a menu, whose options the app provides.",
-    "shortcut": "A person picked one of the app's shortcuts.",
-    "message_action": "A person picked one of the app's shortcuts in a message's menu.",
-}
 
-CALL = "The app calls Slack."
-CALLS = {
-    "auth.test": "The app asks who it is.",
-    "chat.postMessage": "The app posts a message, its blocks and the text that says the same.",
-    "chat.postEphemeral": "The app shows a message to one person alone.",
-    "chat.update": "The app redraws a message: this is how a card follows its state.",
-    "chat.delete": "The app takes back a message of its own.",
-    "chat.getPermalink": "The app asks for the link to a message.",
-    "chat.startStream": "The app begins a reply that grows while the agent speaks.",
-    "chat.appendStream": "The reply grows.",
-    "chat.stopStream": "The reply is complete.",
-    "assistant.threads.setStatus": "The app says that the agent is busy.",
-    "views.open": "The app opens a form. The click that it answers must be no older than three seconds.",
-    "views.push": "The app puts a form on top of the one before.",
-    "views.update": "The app redraws a form that is open.",
-    "views.publish": "The app redraws somebody's Home tab.",
-    "users.info": "The app looks up a person: guests, bots and strangers never decide.",
-    "users.lookupByEmail": "The app looks for a person by address, as a policy may name them.",
-    "usergroups.users.list": "The app asks who is in a group: this is how it knows who is on call right now.",
-    "usergroups.list": "The app asks which groups there are.",
-    "conversations.info": "The app asks what kind of channel this is.",
-    "conversations.members": "The app asks who is in the channel.",
-    "conversations.replies": "The app reads a thread, to find a message whose post it lost sight of.",
-    "conversations.history": "The app reads a channel.",
-    "conversations.open": "The app opens a direct conversation.",
-    "files.getUploadURLExternal": "The app asks where to put a file.",
-    "files.completeUploadExternal": "The app shares the file.",
-    "apps.connections.open": "The app asks for a connection, over which Slack then talks to it.",
-}
+def listed(parts: list[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
+
+
+def _change(change: JsonObject) -> str:
+    name, after = as_text(change.get("name")), _value(change.get("after"))
+    return f"{name} to {after}" if change.get("added") else f"{name} from {_value(change.get('before'))} to {after}"
+
+
+def _call(tool: str, arguments: JsonObject) -> str:
+    values = ", ".join(f"{name} {_value(value)}" for name, value in arguments.items())
+    return f"{tool} ({_short(values)})" if values else tool
+
+
+def _value(value: Json) -> str:
+    return _short(value if isinstance(value, str) else json.dumps(value))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"

@@ -66,7 +66,7 @@ class Page:
         self._observed = observed
         self.stage = stage or Stage()
         """May be set again once people and channels have their ids; the page sees it when it is loaded."""
-        self.travels = Travels(slack.workspace.changes, slack.calls, slack.deliveries)
+        self.travels = Travels(slack.workspace, slack.calls, slack.deliveries)
         self._watching: set[asyncio.Task[None]] = set()
         self._files = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
 
@@ -106,7 +106,7 @@ class Page:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._watching.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("The panel can't follow any more; what travels is not shown from here on.", exc_info=error)
+            _log.error("The panel can't follow any more. It shows nothing new from here on.", exc_info=error)
 
     # The page itself
 

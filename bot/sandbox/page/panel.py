@@ -1,7 +1,7 @@
 """Behind the scenes, for the panel beside the chat: newcomers learn the protocol by watching it.
 
-Slack's side is read off the server's own records. The agent's side and the ledger are told by an `Observed`, which
-whoever puts a demo together provides: it follows the runtime's events and the ledger, and tells of each as an `Item`.
+Slack's side comes from the server's own records. The agent's side and the ledger come from an `Observed`, which a demo
+provides: it follows the runtime's events and the ledger, and makes an `Item` of each.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from typing import Literal, Protocol
 
 from bot.audit.ledger import LedgerLine
 from bot.sandbox.methods.call import Made
-from bot.sandbox.page import explained
+from bot.sandbox.page import explained, explained_slack
+from bot.sandbox.page.explained import Names
 from bot.sandbox.reading import as_object, as_text, label, objects
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.workspace.changes import Changes
+from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import Json, JsonObject
 
 Kind = Literal["event", "click", "call", "request", "answer", "ledger"]
@@ -46,22 +48,22 @@ class Observed(Protocol):
     """The agent's side of a demo and its ledger."""
 
     def follow(self) -> AsyncIterator[Item]:
-        """What happened so far, oldest first, then everything else as it happens."""
+        """Everything so far, oldest first, then everything else as it happens."""
         ...
 
 
-# -- what an `Observed` tells
+# -- what an `Observed` makes
 
 
 def request_event(event: JsonObject, at: float) -> Item:
     """An event of a session with one or more requests in it, in either dialect."""
     parts = objects(as_object(event.get("content")).get("parts"))
-    told = [as_object(as_object(part.get("functionCall")).get("args")) for part in parts]
-    told += [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
-    names = [as_text(as_object(each.get("originalFunctionCall")).get("name")) for each in told]
-    calls = ", ".join(name for name in names if name)
-    title = f"{calls} needs a word" if calls else "A call needs a word"
-    return Item(kind="request", title=title, note=explained.REQUEST, body=event, at=at)
+    asked = [as_object(as_object(part.get("functionCall")).get("args")) for part in parts]
+    asked += [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
+    calls = [call for each in asked if (call := as_object(each.get("originalFunctionCall"))).get("name")]
+    names = ", ".join(as_text(call.get("name")) for call in calls)
+    title = f"{names or 'A call'} needs approval"
+    return Item(kind="request", title=title, note=explained.request(calls), body=event, at=at)
 
 
 def answer_message(message: JsonObject, at: float) -> Item:
@@ -69,10 +71,10 @@ def answer_message(message: JsonObject, at: float) -> Item:
     parts = objects(as_object(message.get("newMessage") or message).get("parts"))
     answers = [as_object(as_object(part.get("functionResponse")).get("response")) for part in parts]
     words = ", ".join("confirmed" if each.get("confirmed") is True else "not confirmed" for each in answers)
-    return Item(kind="answer", title=words or "An answer", note=explained.ANSWER, body=message, at=at)
+    return Item(kind="answer", title=words or "An answer", note=explained.answer(answers), body=message, at=at)
 
 
-def ledger_line(line: LedgerLine) -> Item:
+def ledger_line(line: LedgerLine, names: Names) -> Item:
     content: Json = json.loads(line.content) if line.content is not None else "purged"
     body: JsonObject = {
         "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,
@@ -80,24 +82,18 @@ def ledger_line(line: LedgerLine) -> Item:
         "previous": line.previous, "hash": line.hash,
     }  # fmt: skip
     title = f"{line.kind.value}: {line.tool}" if line.tool else line.kind.value
-    return Item(
-        kind="ledger",
-        title=title,
-        note=explained.LINES.get(line.kind, explained.LEDGER),
-        body=body,
-        at=line.at.timestamp(),
-    )
+    return Item(kind="ledger", title=title, note=explained.ledger(line, names), body=body, at=line.at.timestamp())
 
 
 # -- what the server itself saw
 
 
-def delivered(made: Delivery) -> Item:
+def delivered(made: Delivery, names: Names) -> Item:
     """A request to the app, and how it was answered."""
     return Item(
         kind="event" if made.kind == "events_api" else "click",
         title=_what_was_done(made),
-        note=explained.DELIVERIES.get(made.what, explained.COMMAND if made.what[:1] == "/" else explained.EVENT),
+        note=explained_slack.delivery(made, names),
         body=made.body,
         at=made.at,
         reply=made.json or made.answer or None,
@@ -106,12 +102,12 @@ def delivered(made: Delivery) -> Item:
     )
 
 
-def called(made: Made) -> Item:
+def called(made: Made, names: Names) -> Item:
     """A call of the Web API, and its answer."""
     return Item(
         kind="call",
         title=made.method,
-        note=explained.CALLS.get(made.method, explained.CALL),
+        note=explained_slack.call(made, names),
         body=made.args,
         at=made.at,
         reply=made.answer or None,
@@ -135,7 +131,7 @@ def _what_was_done(made: Delivery) -> str:
 
 
 def _how_it_was_taken(made: Delivery) -> str:
-    if made.acked:  # how long it took is told a moment after what was answered
+    if made.acked:  # how long it took is known a moment later
         return _PENDING if made.acked_after is None else f"{made.status} in {made.acked_after * 1000:.0f} ms"
     if made.status is not None:
         return str(made.status)
@@ -152,11 +148,12 @@ class _Kept:
 
 
 class Travels:
-    """Everything that travelled, numbered in its order; `version` grows with each item and each change of one."""
+    """Everything that went over a wire, numbered; `version` grows with each item and each change of one."""
 
-    def __init__(self, slack: Changes, calls: Sequence[Made], deliveries: Sequence[Delivery]) -> None:
+    def __init__(self, workspace: Workspace, calls: Sequence[Made], deliveries: Sequence[Delivery]) -> None:
         self.changes = Changes()
-        self._slack = slack
+        self.names = Names(workspace.directory)
+        self._slack = workspace.changes
         self._calls = calls
         self._deliveries = deliveries
         self._read_calls = self._read_deliveries = 0
@@ -198,9 +195,9 @@ class Travels:
         """Reads what the server has recorded since, in the order in which it happened."""
         self._unfinished = [kept for kept in self._unfinished if not self._finished(kept)]
         fresh: list[Callable[[], Item]] = [
-            partial(delivered, each) for each in self._deliveries[self._read_deliveries :]
+            partial(delivered, each, self.names) for each in self._deliveries[self._read_deliveries :]
         ]
-        fresh += [partial(called, each) for each in self._calls[self._read_calls :]]
+        fresh += [partial(called, each, self.names) for each in self._calls[self._read_calls :]]
         self._read_deliveries, self._read_calls = len(self._deliveries), len(self._calls)
         for source in sorted(fresh, key=lambda each: each().at):
             self._keep(source(), source)

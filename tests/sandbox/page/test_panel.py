@@ -12,8 +12,10 @@ import pytest
 from playwright.async_api import expect
 
 from bot.audit.ledger import Head, LineKind, append, purged
+from bot.sandbox.page.explained import Names
 from bot.sandbox.page.panel import Item, answer_message, delivered, ledger_line, request_event
 from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import JsonObject
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
@@ -24,6 +26,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 CALL: JsonObject = {"id": "adk-1", "name": "deploy", "args": {"service": "checkout"}}
 ASKED: JsonObject = {"originalFunctionCall": CALL, "toolConfirmation": {"hint": "Ship it?", "confirmed": False}}
 NAME = "adk_request_confirmation"
+NAMES = Names(Workspace(None).directory)
 
 
 class Noted:
@@ -63,21 +66,21 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     noted.note(request())
     scene.slack.page.watch(noted)
     me = await visits()
-    await me.sees("deploy needs a word", within=me.panel)
-    await me.sees("The agent's runtime pauses", within=me.panel)
+    await me.sees("deploy needs approval", within=me.panel)
+    await me.sees("The agent wants to call deploy (service checkout). It waits here", within=me.panel)
     await scene.app.asks(scene.deploys.id, "")
     await me.clicks("Deny: deploy")
     await expect(me.dialog).to_be_visible()
     await me.presses("Escape")
     await expect(me.dialog).to_have_count(0)
     await me.sees("“Deny” by dana", within=me.panel)
+    noted.note(answer(False))
     line = append(
         Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, KEYS, at=datetime.now(UTC), salt="s", tool="deploy"
     )
-    noted.note(answer(False))
-    noted.note(ledger_line(line))
+    noted.note(ledger_line(line, scene.slack.page.travels.names))
     await me.sees("denied: deploy", within=me.panel)
-    await me.sees("One no decides. The call does not run, and the agent learns why.", within=me.panel)
+    await me.sees("dana denied deploy. One no is enough. The agent gets no reason.", within=me.panel)
     kinds = me.panel.locator(".travel:visible .kind")
     await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
 
@@ -93,7 +96,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await expect(kinds).to_have_text(["Request", "Click", "Answer"])
     await me.clicks("Call", within=me.panel)
     await me.sees("views.open", within=me.panel)
-    await me.sees("The app opens a form.", within=me.panel)
+    await me.sees("The app opens the form “Deny", within=me.panel)
     await me.clicks("Close the panel")
     await expect(me.panel).to_be_hidden()
     await expect(me.page.get_by_role("button", name="Behind the scenes")).to_be_focused()
@@ -105,7 +108,7 @@ async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: S
     await me.says("@adk-confirm deploy checkout")
     mention = me.panel.locator(".travel", has_text="app_mention")
     await expect(mention.locator(".travel-status")).to_contain_text("200 in")
-    await expect(mention).to_contain_text("this is how a conversation with the agent begins")
+    await expect(mention).to_contain_text("dana mentioned the app in #deploys")
     await me.opens_thread()
     scene.slack.sends_to("http://127.0.0.1:9/gone")
     await me.clicks("Approve: deploy")
@@ -115,27 +118,27 @@ async def test_a_delivery_is_shown_at_once_and_its_answer_when_it_comes(scene: S
 
 async def test_a_delivery_is_under_way_until_it_is_known_how_long_it_took() -> None:
     made = Delivery("events_api", "app_mention", {}, time.time())
-    assert delivered(made).status == "…"
+    assert delivered(made, NAMES).status == "…"
     made.status = 200
-    assert delivered(made).status == "…"
+    assert delivered(made, NAMES).status == "…"
     made.acked_after = 0.012
-    assert delivered(made).status == "200 in 12 ms"
+    assert delivered(made, NAMES).status == "200 in 12 ms"
     made.status, made.acked_after = 500, None
-    assert delivered(made).status == "500"
+    assert delivered(made, NAMES).status == "500"
 
 
 async def test_each_kind_of_item_is_told_in_words() -> None:
     parts: list[JsonObject] = [{"functionResponse": {"id": "adk-1", "name": NAME, "response": ASKED}}]
     other_dialect = request_event({"content": {"parts": [*parts]}}, 1.0)
-    assert other_dialect.title == "deploy needs a word"
-    assert request_event({}, 1.0).title == "A call needs a word"
+    assert other_dialect.title == "deploy needs approval"
+    assert request_event({}, 1.0).title == "A call needs approval"
     assert answer(True).title == "confirmed"
     assert answer(False).title == "not confirmed"
     line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, KEYS, at=datetime.now(UTC), salt="s")
-    assert ledger_line(line).title == "paused"
-    assert "chained to the line before" in ledger_line(line).note
-    assert ledger_line(line).body["content"] == {"by": "x"}
-    assert ledger_line(purged(line)).body["content"] == "purged"
+    assert ledger_line(line, NAMES).title == "paused"
+    assert "the hash of the line before" in ledger_line(line, NAMES).note
+    assert ledger_line(line, NAMES).body["content"] == {"by": "x"}
+    assert ledger_line(purged(line), NAMES).body["content"] == "purged"
 
 
 async def test_an_observer_that_breaks_is_in_the_log(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:

@@ -92,17 +92,28 @@ export class Panel {
     if (!made) {
       made = this.#make(item);
       this.#nodes.set(item.number, made);
-      this.list.append(made.node);
+      this.#insert(made.node, item.at);
     }
     made.node.hidden = !this.kinds.has(item.kind);
     made.status.textContent = item.status;
     made.status.classList.toggle("trouble", item.trouble);
     made.title.textContent = item.title;
+    made.note.textContent = item.note;
+  }
+
+  /** In the order of time: some things are heard of later than others. */
+  #insert(node, at) {
+    node.dataset.at = at;
+    let last = this.list.lastElementChild;
+    while (last && Number(last.dataset.at) > at) last = last.previousElementSibling;
+    if (last) last.after(node);
+    else this.list.prepend(node);
   }
 
   #make(item) {
     const title = h("span", { class: "travel-title" });
     const status = h("span", { class: "travel-status" });
+    const note = h("span");
     const stamp = h("time", { class: "stamp" }, time.clock(item.at, this.#app.store.person.tz, true));
     const inside = h("div", { class: "travel-body" });
     const summary = h(
@@ -115,11 +126,11 @@ export class Panel {
         title,
         stamp,
       ),
-      h("span", { class: "travel-note" }, item.note, " ", status),
+      h("span", { class: "travel-note" }, note, " ", status),
     );
     const details = h("details", {}, summary, inside);
     details.addEventListener("toggle", () => details.open && this.#unfold(item, inside));
-    return { node: h("li", { class: "travel" }, details), title, status };
+    return { node: h("li", { class: "travel" }, details), title, status, note };
   }
 
   async #unfold(item, inside) {

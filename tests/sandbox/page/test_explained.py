@@ -1,0 +1,133 @@
+"""The panel's sentences are true for the very thing that they explain."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bot.audit.ledger import Head, LineKind, append
+from bot.sandbox.methods.call import Made
+from bot.sandbox.page import explained, explained_slack
+from bot.sandbox.page.explained import Names
+from bot.sandbox.server.delivery import Delivery, Kind
+from bot.sandbox.server.server import FakeSlack
+from runtime.jsontypes import JsonObject
+from tests.support.secret import KEYS
+
+
+@pytest.fixture
+def names() -> Names:
+    slack = FakeSlack()
+    people = [slack.person(name, id=f"U0{name.upper()}") for name in ("ana", "ben", "chris")]
+    slack.channel("deploys", *people, id="C0DEPLOYS")
+    slack.group("oncall", *people[1:], id="S0ONCALL")
+    return Names(slack.workspace.directory)
+
+
+BEN, CHRIS = {"team": "T0ACME", "user": "U0BEN"}, {"team": "T0ACME", "user": "U0CHRIS"}
+DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "sentence"),
+    [
+        (LineKind.APPROVAL, {"who": BEN, "votes": 1, "quorum": 2}, "ben approved deploy. That makes 1 of 2."),
+        (LineKind.EDITED, {"who": BEN, "diff": DIFF}, "ben changed version from 2.4.1 to 2.4.2, and approved that."),
+        (LineKind.APPROVED, {"people": [BEN, CHRIS]}, "ben and chris approved deploy. The agent gets a yes."),
+        (LineKind.DENIED, {"who": BEN, "reason": "Not today"}, "The agent gets the reason “Not today”."),
+        (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
+        (LineKind.DONE, {"seconds": 2.5}, "deploy ran in 2.5 s."),
+        (LineKind.SETTLED, {"who": BEN, "yes": False}, "ben said that deploy did not take effect."),
+    ],
+)
+def test_a_ledger_line_is_explained_by_its_content(
+    names: Names, kind: LineKind, content: JsonObject, sentence: str
+) -> None:
+    line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
+    assert sentence in explained.ledger(line, names)
+
+
+def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
+    assert explained.answer([{"confirmed": True}]) == "The answer is yes: the agent runs the call."
+    denial: JsonObject = {"confirmed": False, "payload": {"reason": "Too late"}}
+    assert explained.answer([denial]).endswith("the call does not run. The agent gets the reason “Too late”.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "what", "body", "answer", "sentence"),
+    [
+        (
+            "interactive",
+            "block_actions",
+            {"user": {"id": "U0BEN"}, "actions": [{"type": "button", "text": {"text": "Edit…"}}]},
+            "",
+            "ben pressed “Edit…” on a message.",
+        ),
+        (
+            "interactive",
+            "view_submission",
+            {"user": {"id": "U0BEN"}, "view": {"title": {"text": "Deny"}}},
+            '{"response_action": "errors", "errors": {"reason": "Say why"}}',
+            "ben submitted the form “Deny”. The app refused it: something is wrong with reason.",
+        ),
+        (
+            "events_api",
+            "message",
+            {"event": {"user": "U0ANA", "channel": "C0DEPLOYS", "thread_ts": "1.2"}},
+            "",
+            "ana wrote in a thread in #deploys.",
+        ),
+        (
+            "events_api",
+            "message",
+            {"event": {"bot_id": "B1", "channel": "C0DEPLOYS"}},
+            "",
+            "the app's own message in #deploys. The app ignores it.",
+        ),
+        (
+            "slash_commands",
+            "/approvals",
+            {"user_id": "U0ANA", "channel_id": "C0DEPLOYS", "text": ""},
+            "",
+            "ana ran /approvals in #deploys. Only ana sees the answer.",
+        ),
+    ],
+)
+def test_a_delivery_is_explained_by_who_did_what(
+    names: Names, kind: Kind, what: str, body: JsonObject, answer: str, sentence: str
+) -> None:
+    made = Delivery(kind, what, body, 1.0, status=200, answer=answer)
+    assert sentence in explained_slack.delivery(made, names)
+
+
+def test_a_delivery_that_failed_says_what_follows(names: Names) -> None:
+    event = Delivery("events_api", "app_mention", {"event": {"user": "U0ANA"}}, 1.0, reason="connection_failed")
+    assert "could not deliver it (connection failed). It will try again." in explained_slack.delivery(event, names)
+    click = Delivery("interactive", "block_actions", {}, 1.0, reason="http_timeout")
+    assert "The person sees a warning." in explained_slack.delivery(click, names)
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "answer", "sentence"),
+    [
+        (
+            "chat.postEphemeral",
+            {"user": "U0ANA", "text": "Ask <@U0BEN>\nor wait"},
+            {},
+            "The app shows this to ana only: “Ask @ben”",
+        ),
+        ("usergroups.users.list", {"usergroup": "S0ONCALL"}, {"users": ["U0BEN"]}, "who is in @oncall now: ben."),
+        (
+            "users.info",
+            {"user": "U0BEN"},
+            {"user": {"name": "ben", "is_restricted": True}},
+            "ben: a guest, who can never approve.",
+        ),
+        ("views.open", {}, {"error": "expired_trigger_id"}, "The app opens a form. Slack refused: expired trigger id."),
+    ],
+)
+def test_a_call_is_explained_by_its_arguments_and_answer(
+    names: Names, method: str, args: JsonObject, answer: JsonObject, sentence: str
+) -> None:
+    assert sentence in explained_slack.call(Made(method, args, 1.0, answer=answer), names)
