@@ -106,6 +106,8 @@ def _about_question(view: CardView) -> tuple[Span, ...]:
 
 
 def _sentence(view: CardView) -> tuple[Span, ...]:
+    if view.asked_anew:
+        return say(words.ASKED_ANEW)
     if view.question:
         return _about_question(view)
     people = by(view.decided_by)

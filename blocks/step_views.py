@@ -27,6 +27,7 @@ class StepKind(StrEnum):
     DENIED = "denied"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
+    ASKED_ANEW = "asked anew"
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"
     BEGUN = "begun"

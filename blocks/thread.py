@@ -83,6 +83,7 @@ _TEMPLATES: Mapping[StepKind, str] = {
     StepKind.DENIED: words.TOLD_DENIED,
     StepKind.EXPIRED: words.TOLD_EXPIRED,
     StepKind.WITHDRAWN: words.TOLD_WITHDRAWN,
+    StepKind.ASKED_ANEW: words.TOLD_ASKED_ANEW,
     StepKind.LAPSED: words.TOLD_LAPSED,
     StepKind.DONE: words.TOLD_DONE,
     StepKind.FAILED: words.TOLD_FAILED,

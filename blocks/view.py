@@ -193,6 +193,8 @@ class CardView:
     editable: tuple[str, ...] = ()
     edit_denies: bool = False
     """Edited arguments do not reach the tool: an edit denies the call, and tells the agent what is wanted instead."""
+    asked_anew: bool = False
+    """WITHDRAWN: a newer card has taken the place of this one."""
     question: bool = False
     """The agent wants an answer, not an approval: `arguments` are what the question is about."""
     wants_payload: bool = False

@@ -127,6 +127,7 @@ EXPIRED_AT = "It had {votes} by {when}. It did not run."
 LAPSED = "It was approved by {people}, but could not begin in time. It did not run."
 LAPSED_AT = "It was approved by {people}, but could not begin by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
+ASKED_ANEW = "The agent asked again. The newer card counts."
 WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
 ELSEWHERE = {
     True: "Somebody approved it outside this app. Votes here did not count.",
@@ -323,6 +324,7 @@ TOLD_ELSEWHERE = {
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
+TOLD_ASKED_ANEW = "↩️ The agent asks about {tool} again. The newer card counts."
 TOLD_REMOVED = "↩️ {tool} is withdrawn: the app was removed from this workspace. It did not run."
 TOLD_LAPSED = "⌛ {tool} was approved, but could not begin in time. It did not run."
 TOLD_BEGUN = "▶️ {tool} started."

@@ -39,7 +39,7 @@ from bot.policy.model import CallFacts
 from bot.store.mailbox import Letter, held_back, letters_done, next_letters, paused, read_session, refuse_letter, rest
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
-from bot.store.transactions import answered_elsewhere, open_request, out_of_reach, see
+from bot.store.transactions import answered_elsewhere, asked_again, open_request, out_of_reach, see
 from bot.telemetry.tracing import following
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
@@ -267,6 +267,9 @@ class _Stretch:
                 await self._copy(row, outcome)
 
     async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
+        if outcome.asked_anew and row.state is State.WAITING:
+            await self._lease.run(asked_again, row.id)
+            return
         kind = _KINDS.get(outcome.became)
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return

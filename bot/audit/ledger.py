@@ -52,6 +52,7 @@ class LineKind(StrEnum):
     DENIED = "denied"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
+    ASKED_ANEW = "asked anew"  # its workflow asked again under the same id: the newer request counts
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"
     BEGUN = "begun"

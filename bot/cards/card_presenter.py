@@ -10,7 +10,7 @@ from datetime import datetime
 from blocks import view as shown
 from blocks.form import PAYLOAD, payload_fields
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
-from bot.confirmation import edits
+from bot.confirmation import edits, words
 from bot.confirmation.grants import LONGEST_SESSION, Grant
 from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver, ApproverKind, Person
@@ -78,6 +78,7 @@ def card_view(
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
+        asked_anew=bool(row.decision and row.decision.by is None and row.decision.reason == words.ASKED_ANEW),
         question=row.asked.question,
         wants_payload=row.asked.wants_payload,
         payload=payload,

@@ -193,6 +193,15 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
 
 
+def asked_anew(row: Confirmation, now: datetime) -> Transition:
+    """A workflow's node asked once more under the same id: an answer would go to the newer request, so this one is
+    over. The agent is told nothing."""
+    if row.state is not State.WAITING:
+        return Transition(row=row)
+    change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.ASKED_ANEW, now, None, words.ASKED_ANEW)
+    return replace(change, delivery=None)
+
+
 def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:
     """Somebody answered the session by another way: an alarm, told once, whatever had been decided here."""
     if row.outside is not None:

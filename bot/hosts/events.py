@@ -66,21 +66,36 @@ def said_in(event: Event) -> Said | None:
 
 @dataclass(frozen=True)
 class NodeOutput:
-    """What a workflow's node, or the workflow as a whole, came to. `path` is the node's place in the workflow."""
+    """What a workflow's node, or the workflow as a whole, came to. `path` is the node's place in the workflow.
+    `nothing`: an event without anything in it, which is how a node ends that returns nothing."""
 
     path: str
     value: Json
-    whole: bool
+    whole: bool = False
+    nothing: bool = False
 
 
 def node_output(raw: JsonObject) -> NodeOutput | None:
     """The output in an event of google-adk 2. An event that repeats what came before a pause names nobody that it is
     for."""
-    node, value = _node(raw), raw.get("output")
+    node, value, path = _node(raw), raw.get("output"), node_path(raw)
     for_whom = node.get("outputFor", node.get("output_for"))
-    if value is None or not (path := node_path(raw)) or not isinstance(for_whom, list):
+    if not path:
+        return None
+    if (code := raw.get("errorCode", raw.get("error_code"))) is not None:
+        why = raw.get("errorMessage", raw.get("error_message"))
+        return NodeOutput(path, {"error": f"{code}: {why}" if why else str(code)})
+    if value is None:
+        return NodeOutput(path, {"result": None}, nothing=True) if _is_empty(raw) else None
+    if not isinstance(for_whom, list):
         return None
     return NodeOutput(path, value, any(isinstance(one, str) and "/" not in one for one in for_whom))
+
+
+def _is_empty(raw: JsonObject) -> bool:
+    actions = raw.get("actions")
+    told = [value for value in actions.values() if value] if isinstance(actions, dict) else []
+    return not told and raw.get("content") is None and not raw.get("partial")
 
 
 def node_path(raw: JsonObject) -> str:

@@ -147,6 +147,7 @@ class HostOutcome:
     begun_at: float | None = None
     ended_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
+    asked_anew: bool = False  # held, and a later request has taken its place: an answer would go to that one
 
 
 @dataclass(frozen=True, kw_only=True)

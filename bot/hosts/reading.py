@@ -61,6 +61,7 @@ class ForeignRequest:
     twice: bool = False  # another call stands under the same id: nobody knows which of them an answer would run
     asked: Asked | None = None  # of a question, or of a node's confirmation
     answered: int = 0  # how many answers to its part's id stand in the session, whichever event they are to
+    ended_empty: bool = False  # its node ended after the answer, and returned nothing
     asked_anew: bool = False  # a later event asks under the same id: an answer would go to that one
 
     @property
@@ -71,9 +72,8 @@ class ForeignRequest:
     def standing(self) -> Standing:
         if not self.given:
             return Standing.GONE if self.asked_anew else Standing.ABSENT
-        if self.ask is Ask.INPUT:
-            return Standing.SETTLED
-        return Standing.SETTLED if self.after is not None else Standing.BEGUN
+        ended = self.after is not None or self.ended_empty or self.ask is Ask.INPUT
+        return Standing.SETTLED if ended else Standing.BEGUN
 
     def is_about(self, other: ForeignRequest) -> bool:
         """Whether both ask about the same call, to the letter."""
@@ -154,6 +154,7 @@ class _Gathered:
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
     latest: dict[str, str] = field(default_factory=dict)  # the last question, or node's confirmation, of each part's id
     answered: Counter[str] = field(default_factory=Counter)  # by the part's id
+    ended_empty: set[str] = field(default_factory=set)
     waits: dict[str, Waits] = field(default_factory=dict)
     words: list[ForeignWords] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
@@ -166,9 +167,12 @@ class _Gathered:
         responses = self.responses.get(asking.call_id, [])
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
         part = asking.asked.part_id if asking.asked is not None else None
+        if part is not None and first < len(responses):
+            first = len(responses) - 1  # a node may fail and be tried again
         return replace(
             asking,
             answered=len(given) if part is None else self.answered[part],
+            ended_empty=asking.request.id in self.ended_empty,
             asked_anew=part is not None and self.latest[part] != asking.request.id,
             given=tuple(one for _, one in given),
             before=responses[first - 1][1] if first else None,
@@ -228,7 +232,10 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
 def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
     """A node's output is the result of the call that was confirmed for it; a workflow's is what it says in the end."""
     request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
-    if request is not None:
+    if request is not None and output.nothing:
+        if request in gathered.given:
+            gathered.ended_empty.add(request)
+    elif request is not None:
         result: JsonObject = output.value if isinstance(output.value, dict) else {"result": output.value}
         kept = gathered.responses.setdefault(request, [])
         kept.append((next(gathered.places), result, time_of(event)))
@@ -303,12 +310,15 @@ def _plain_request(asking: ForeignRequest) -> HostRequest:
 
 def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if not asking.given:
-        return HostOutcome(request_id=asking.request.id, became=Became.HELD)
+        return HostOutcome(request_id=asking.request.id, became=Became.HELD, asked_anew=asking.asked_anew)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
     if asking.ask is Ask.INPUT:
         became = Became.DONE if confirmed else Became.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, ended_at=first.at)
+    if asking.after is None and asking.ended_empty and asking.request.id not in running:
+        became = Became.DONE if confirmed else Became.REFUSED
+        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
         return None if on_its_way else _begun(asking, confirmed, running)

@@ -18,7 +18,7 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.authorise import Facts, Reason, Refusal
-from bot.confirmation.decision import elsewhere, grant_looked_at, let_through, open_confirmation
+from bot.confirmation.decision import asked_anew, elsewhere, grant_looked_at, let_through, open_confirmation
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Withheld
 from bot.confirmation.model import AskedCall, Confirmation, Edit, OutcomeKind, Place, SessionKey, State, Vote, VoteKind
@@ -388,6 +388,12 @@ def see(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
 def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
     change = elsewhere(row, confirmed, now(tx))
+    return row if change.row is row else save(tx, session, change)
+
+
+def asked_again(tx: Tx, confirmation_id: str) -> Confirmation:
+    session, row = lock_confirmation(tx, confirmation_id)
+    change = asked_anew(row, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 

@@ -29,6 +29,7 @@ VERDICTS = {
     LineKind.DENIED: "denied",
     LineKind.EXPIRED: "expired",
     LineKind.WITHDRAWN: "withdrawn",
+    LineKind.ASKED_ANEW: "withdrawn",
     LineKind.ELSEWHERE: "elsewhere",
     LineKind.LAPSED: "lapsed",
     LineKind.GRANT_USED: "granted",

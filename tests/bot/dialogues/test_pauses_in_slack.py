@@ -82,6 +82,34 @@ async def test_a_node_that_asks_twice_runs_once_for_each_approval(opens: Opens, 
         assert [one["tool"] for one in ran()] == ["pay", "book", "book"]
 
 
+@pytest.mark.parametrize(("agent", "ends"), [("quiet", "pay_quietly is done"), ("in_vain", "the bank is down")])
+async def test_a_node_without_a_result_is_not_asked_about(opens: Opens, agent: str, ends: str) -> None:
+    async with opens(agent) as at:
+        card = await at.ask("7")
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds(ends, at.deploys, thread=card)
+        await at.ann.finds("failed" if agent == "in_vain" else "done", at.deploys, thread=card)
+        await at.rests()
+        assert "nobody knows" not in at.ann.sees(at.deploys)
+        assert len(ran()) == 1
+
+
+async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: Opens) -> None:
+    """google-adk would run the node with what the newer request shows."""
+    async with opens("function", PAYS) as at:
+        said = await at.ann.says("@adk-confirm 5", at.deploys)
+        first = await at.ann.finds("amount 5", at.deploys, thread=said)
+        await at.ann.says("@adk-confirm 9000", thread=said)
+        second = await at.ann.finds("amount 9000", at.deploys, thread=said)
+        await at.ann.finds("The agent asked again. The newer card counts.", at.deploys, thread=said)
+        assert at.bob.now(first).buttons == ()
+        await at.bob.clicks(first, "Approve", stale=True)
+        await at.bob.finds("too late", at.deploys, thread=said)
+        await at.bob.clicks(second, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=said)
+        assert ran()[0] == {"tool": "pay", "amount": 9000}
+
+
 # Questions
 
 BOBS = """

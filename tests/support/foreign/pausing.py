@@ -70,6 +70,17 @@ def pay(amount: int) -> dict[str, int]:
     return {"paid": amount}
 
 
+def pay_quietly(amount: int) -> None:
+    """Pays, and returns nothing."""
+    log("pay_quietly", amount=amount)
+
+
+def pay_in_vain(amount: int) -> dict[str, int]:
+    """Fails."""
+    log("pay_in_vain", amount=amount)
+    raise RuntimeError("the bank is down")
+
+
 def report(topic: str) -> dict[str, str]:
     """Begins a report."""
     log("report", topic=topic)
@@ -116,9 +127,9 @@ def app(root: Any, *, resumable: bool = False, secret: str | None = None) -> App
     return App(name=root.name, root_agent=root, resumability_config=config, plugins=plugins)
 
 
-def function_node() -> Any:
+def function_node(function: Callable[..., Any] = pay) -> Any:
     return workflow.FunctionNode(
-        func=pay, rerun_on_resume=True, require_confirmation=True, parameter_binding="node_input"
+        func=function, rerun_on_resume=True, require_confirmation=True, parameter_binding="node_input"
     )
 
 
@@ -144,6 +155,8 @@ MADE: dict[str, Callable[[], object]] = {
     "function": lambda: app(flow(amount, function_node(), book)),
     "function_resumable": lambda: app(flow(amount, function_node(), book), resumable=True),
     "function_signed": lambda: app(flow(amount, function_node(), book), resumable=True, secret=SECRET),
+    "quiet": lambda: app(flow(amount, function_node(pay_quietly))),
+    "in_vain": lambda: app(flow(amount, function_node(pay_in_vain), book)),
     "tool": lambda: app(flow(amount, tool_node(), book)),
     "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
     "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
