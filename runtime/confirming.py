@@ -61,10 +61,11 @@ class Answer:
         """The bare form, which every ADK implementation takes. A reason travels in the payload, since Python ADK
         refuses keys it does not know."""
         response: JsonObject = {"confirmed": self.confirmed}
-        if self.confirmed and self.payload is not None:
-            response["payload"] = self.payload
-        elif not self.confirmed and self.reason:
-            response["payload"] = {"reason": self.reason}
+        payload = self.payload
+        if not self.confirmed and self.reason and (payload is None or isinstance(payload, dict)):
+            payload = {**(payload or {}), "reason": self.reason}
+        if payload is not None:
+            response["payload"] = payload
         return Part(function_response=FunctionResponse(id=self.id, name=REQUEST_CONFIRMATION, response=response))
 
 

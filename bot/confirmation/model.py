@@ -121,6 +121,7 @@ class AskedCall:
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
     ask: Ask = Ask.CONFIRMATION
+    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; older rows have none
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
         """The call as a policy sees it; with other arguments, as it would see the edited call."""
@@ -145,7 +146,7 @@ class AskedCall:
     @property
     def turn(self) -> str:
         """Requests of one turn may have to be answered together; a workflow's nodes wait each for itself."""
-        return self.invocation_id if self.ask is Ask.CONFIRMATION else ""
+        return (self.siblings or self.invocation_id) if self.ask is Ask.CONFIRMATION else ""
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
         """The same person asks for it once more, with these arguments."""

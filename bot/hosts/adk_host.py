@@ -45,12 +45,17 @@ SLACK_OF_CLOCKS = 1.0
 """By so much the server's clock may be behind ours when words are looked for by their time."""
 
 
+MOST_FAILURES = 1000
+"""Of so many sessions it is known what their last runs failed at."""
+
+
 class ForeignHost:
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
         self._running: dict[SessionKey, dict[str, int]] = {}
+        self._failures: dict[SessionKey, dict[str, dict[int, str]]] = {}
 
     @property
     def app(self) -> str:
@@ -122,7 +127,7 @@ class ForeignHost:
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
         if Standing.GONE in standing.values():
             raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
-        left = [answer for answer in answers if standing[answer.request_id] is Standing.ABSENT]
+        left = [answer for answer in answers if (found := before.asking(answer.request_id)) is not None and found.open]
         for answer in left:
             asking = before.asking(answer.request_id)
             if _is_another(asking, answer):
@@ -130,16 +135,35 @@ class ForeignHost:
             if self._signer.lacks_secret(asking):
                 raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
-        if left:
-            made = [(a, self._signer.part(session, before.asking(a.request_id), _word(a))) for a in left]
-            parts = [part for _, part in made if part is not None]
-            sent = [answer for answer, part in made if part is not None]
-            marks = [answer.mark for answer in sent]
-            if sent:
-                async for said in self._give(session, before, parts, [a.request_id for a in sent], marks):
-                    yield said
+        for group in _by_agent(left, before):
+            async for said in self._give_all(session, group):
+                yield said
         for answer in answers:
             async for said in self._explain(session, before.asking(answer.request_id), answer):
+                yield said
+
+    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+        """In one message: an app that is not resumable shows its model an error for each answer that is missing. What
+        the server passed over in that company is sent again alone, once."""
+        async for said in self._give_in_one(session, answers):
+            yield said
+        if len(answers) == 1:
+            return
+        after = await self._read(session)
+        for answer in answers:
+            if (asking := after.asking(answer.request_id)) is not None and asking.open:
+                async for said in self._give_in_one(session, [answer]):
+                    yield said
+
+    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+        before = await self._read(session)
+        made = [(one, self._signer.part(session, before.asking(one.request_id), _word(one, before))) for one in answers]
+        parts = [part for _, part in made if part is not None]
+        sent = [answer for answer, part in made if part is not None]
+        if sent:
+            async for said in self._give(
+                session, before, parts, [one.request_id for one in sent], [one.mark for one in sent]
+            ):
                 yield said
 
     async def settle(
@@ -177,7 +201,7 @@ class ForeignHost:
         self._wait_out(mark, None, self.server.patience)
         if again is None:
             return
-        part = self._signer.part(session, asking, _word(again))
+        part = self._signer.part(session, asking, _word(again, before))
         if part is None:
             return
         async for said in self._give(session, before, [part], [request_id], [mark]):
@@ -198,6 +222,8 @@ class ForeignHost:
                     yield said
         except Cut as cut:
             self._sent.update(dict.fromkeys(marks, began))
+            if isinstance(cut, Failed):
+                self._keep_failure(session, given, str(cut))
             if not await self._arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
@@ -234,7 +260,16 @@ class ForeignHost:
     # The server
 
     async def _read(self, session: SessionKey) -> Reading:
-        return reading.read(await self.server.events(session))
+        return reading.read(await self.server.events(session), self._failures.get(session))
+
+    def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
+        """Most servers write down nothing of what a run failed at: what they say is kept, of the latest sessions."""
+        kept = self._failures.pop(session, {})
+        for request, nth in given.items():
+            kept.setdefault(request, {})[nth] = why
+        self._failures[session] = kept
+        while len(self._failures) > MOST_FAILURES:
+            self._failures.pop(next(iter(self._failures)))
 
     async def _after(self, cut: Cut, session: SessionKey) -> Reading:
         """What the session says now. If it can't be asked, it may have got there, and may still."""
@@ -302,5 +337,19 @@ def _is_another(asking: ForeignRequest | None, answer: HostAnswer) -> bool:
     return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
 
 
-def _word(answer: HostAnswer) -> Answer:
-    return Answer(answer.request_id, answer.confirmed, answer.payload, answer.reason)
+def _by_agent(answers: Sequence[HostAnswer], before: Reading) -> list[list[HostAnswer]]:
+    """The answers in groups, each to one agent in one branch: google-adk resumes one for each message."""
+    groups: dict[str, list[HostAnswer]] = {}
+    for answer in answers:
+        asking = before.asking(answer.request_id)
+        siblings = asking.siblings if asking is not None else ""
+        groups.setdefault(siblings or answer.request_id, []).append(answer)
+    return list(groups.values())
+
+
+def _word(answer: HostAnswer, before: Reading) -> Answer:
+    """A tool that asked with a payload gets it back with a denial: google-adk calls the tool, which may read it."""
+    asking, payload = before.asking(answer.request_id), answer.payload
+    if not answer.confirmed and asking is not None and asking.announcement is None:
+        payload = asking.request.payload
+    return Answer(answer.request_id, answer.confirmed, payload, answer.reason)

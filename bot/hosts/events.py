@@ -39,6 +39,7 @@ def event_from(raw: JsonObject, index: int = 0) -> Event:
     kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
     if not kept.get("id"):
         kept["id"] = f"{kept.get('invocationId', '')}:{index}"
+    kept["branch"] = branch if isinstance(branch := raw.get("branch"), str) else None
     ids = raw.get("longRunningToolIds", raw.get("long_running_tool_ids"))
     kept["longRunningToolIds"] = [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else None
     try:

@@ -122,6 +122,7 @@ class HostRequest:
     tool_schema: JsonObject | None = None
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
     ask: Ask = Ask.CONFIRMATION
+    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch
 
 
 class Became(StrEnum):
@@ -191,7 +192,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
+    """What the host can promise. `siblings_together`: answers to siblings must be held back and sent in one message.
     `several_answers`: those that wait may go in one message; the host raises `OneByOne` if one does not fit.
     `patience`: what was sent and got lost may still arrive for so many seconds."""
 

@@ -2,8 +2,9 @@
 
 Whichever ADK wrote the session (Python, Go, Java, JS, adk-rs): of each event only what counts here is looked at, and an
 event that can't be understood becomes a sentence for people instead of a guess. Of an answer the session says one of
-three things: *absent*, no answer of anybody stands to the request; *begun*, one stands and nothing came after it, so
-that the tool may have run; *settled*, the agent's response to the call stands after the answer.
+four things: *absent*, no answer of anybody stands to the request; *begun*, one stands and nothing came after it, so
+that the tool may have run; *passed over*, one stands and what came after it proves that the call never began;
+*settled*, the agent's response to the call stands after the answer.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from operator import itemgetter
 from bot.confirmation.model import Ask
 from bot.hosts.events import NodeOutput, event_from, keeps_states, node_output, node_path, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said, Waits
+from bot.hosts.passed_over import AnsweredRun, own_calls, why_not_begun
 from bot.hosts.pauses import Asked, asked_in, form_of, read_given, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
@@ -36,6 +38,7 @@ class Standing(StrEnum):
     GONE = "gone"  # it was never asked here
     ABSENT = "absent"
     BEGUN = "begun"
+    PASSED_OVER = "passed over"
     SETTLED = "settled"
 
 
@@ -63,6 +66,10 @@ class ForeignRequest:
     answered: int = 0  # how many answers to its part's id stand in the session, whichever event they are to
     ended_empty: bool = False  # its node ended after the answer, and returned nothing
     asked_anew: bool = False  # a later event asks under the same id: an answer would go to that one
+    branch: str = ""
+    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; empty: it has none
+    not_begun: str | None = None  # why the call never began, although answers stand here
+    in_company: bool = False  # the last answer to it came in one message with others
 
     @property
     def ask(self) -> Ask:
@@ -72,8 +79,14 @@ class ForeignRequest:
     def standing(self) -> Standing:
         if not self.given:
             return Standing.GONE if self.asked_anew else Standing.ABSENT
-        ended = self.after is not None or self.ended_empty or self.ask is Ask.INPUT
-        return Standing.SETTLED if ended else Standing.BEGUN
+        if self.after is not None or self.ended_empty or self.ask is Ask.INPUT:
+            return Standing.SETTLED
+        return Standing.BEGUN if self.not_begun is None else Standing.PASSED_OVER
+
+    @property
+    def open(self) -> bool:
+        """Whether an answer may be sent: none was, or it was passed over in company of others."""
+        return self.standing is Standing.ABSENT or (self.standing is Standing.PASSED_OVER and self.in_company)
 
     def is_about(self, other: ForeignRequest) -> bool:
         """Whether both ask about the same call, to the letter."""
@@ -137,7 +150,7 @@ class Reading:
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> Look:
         """`running`: the requests whose answers are on their way right now, and how many stood here before them."""
         return Look(
-            requests=tuple(_request(one, schemas) for one in self.askings if one.standing is Standing.ABSENT),
+            requests=tuple(_request(one, schemas) for one in self.askings if one.open),
             outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
             said=self.said,
             waits=self.waits,
@@ -160,9 +173,15 @@ class _Gathered:
     said: list[Said] = field(default_factory=list)
     resumable: bool = False
     places: Iterator[int] = field(default_factory=count)
+    long_running: set[str] = field(default_factory=set)  # calls that may have begun without a result
+    run: AnsweredRun | None = None  # that the last message began, if it was one with answers
+    runs: dict[str, list[AnsweredRun]] = field(default_factory=dict)  # that followed the answers to each request
+    failures: Failures = field(default_factory=dict)
 
     def completed(self, asking: ForeignRequest) -> ForeignRequest:
         """With the answers to it, and the responses on either side of the first: the last before, the first after."""
+        runs = self.runs.get(asking.request.id, [])
+        not_begun = why_not_begun(asking.request.call.name or "", asking.request.author, asking.branch, runs)
         given = self.given.get(asking.request.id, [])
         responses = self.responses.get(asking.call_id, [])
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
@@ -171,6 +190,8 @@ class _Gathered:
             first = len(responses) - 1  # a node may fail and be tried again
         return replace(
             asking,
+            not_begun=None if asking.call_id in self.long_running or part is not None else not_begun,
+            in_company=bool(runs) and len(runs[-1].answers) > 1,
             answered=len(given) if part is None else self.answered[part],
             ended_empty=asking.request.id in self.ended_empty,
             asked_anew=part is not None and self.latest[part] != asking.request.id,
@@ -180,11 +201,15 @@ class _Gathered:
         )
 
 
-def read(events: Sequence[JsonObject] | None) -> Reading:
+Failures = Mapping[str, Mapping[int, str]]
+"""What runs failed at by what their servers said meanwhile: by the request, and by how many answers it had before."""
+
+
+def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> Reading:
     """The session's events as its server gives them, oldest first; None for a session that does not exist."""
     if events is None:
         return Reading(exists=False)
-    gathered = _Gathered()
+    gathered = _Gathered(failures=failures or {})
     for index, raw in enumerate(events):
         try:
             _gather(gathered, event_from(raw, index), node_path(raw), node_output(raw))
@@ -204,9 +229,15 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
         return
     if gathered.words:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
+    if gathered.run is not None:
+        gathered.run.follow(event)
+    branch, invocation = event.branch or "", event.invocation_id
+    siblings = canonical([invocation, branch, event.author]) if invocation else ""
+    gathered.long_running |= {call.id or "" for call in own_calls(event)} & {*(event.long_running_tool_ids or ())}
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        asking = ForeignRequest(request, call_id, announced(event.custom_metadata, call_id))
+        told = announced(event.custom_metadata, call_id)
+        asking = ForeignRequest(request, call_id, told, branch=branch, siblings=siblings)
         first = gathered.askings.setdefault(request.id, asking)
         if first is asking:
             gathered.by_call[call_id] = request.id
@@ -214,7 +245,10 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
             gathered.askings[request.id] = replace(first, twice=True)
     for asked in asked_in(event, node):
         gathered.askings[asked.request.id] = ForeignRequest(
-            asked.request, asked.request.id, announced(event.custom_metadata, asked.part_id), asked=asked
+            asked.request,
+            asked.request.id,
+            announced(event.custom_metadata, asked.part_id),
+            asked=asked,
         )
         gathered.latest[asked.part_id] = asked.request.id
     gathered.waits.update(waits_in(event))
@@ -246,6 +280,7 @@ def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
 
 
 def _hear(gathered: _Gathered, event: Event) -> None:
+    gathered.run = AnsweredRun(event.invocation_id)
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
@@ -275,6 +310,16 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
     asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # some take the call's id
     if asked is not None:
         gathered.given.setdefault(asked, []).append((next(gathered.places), Given(answer, at)))
+        _began_run(gathered, gathered.askings[asked])
+
+
+def _began_run(gathered: _Gathered, asking: ForeignRequest) -> None:
+    run, before = gathered.run, gathered.runs.setdefault(asking.request.id, [])
+    assert run is not None
+    run.answers.append((asking.call_id, asking.request.call.name or ""))
+    heard = gathered.failures.get(asking.request.id, {}).get(len(before))
+    run.failures += [heard] if heard is not None else []
+    before.append(run)
 
 
 def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
@@ -305,6 +350,7 @@ def _plain_request(asking: ForeignRequest) -> HostRequest:
         invocation_id=request.invocation_id,
         hint=request.hint,
         ask=asking.ask,
+        siblings=asking.siblings,
     )
 
 
@@ -343,14 +389,18 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
 
 def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
     on_its_way = running.get(asking.request.id)
-    if not confirmed:
-        became = Became.REFUSED
-    elif on_its_way is not None and len(asking.given) > on_its_way:
+    text, begun_at = None, asking.given[-1].at
+    if on_its_way is not None and len(asking.given) > on_its_way and confirmed:
         became = Became.RUNNING
+    elif asking.open:
+        return HostOutcome(request_id=asking.request.id, became=Became.HELD)
+    elif not confirmed:
+        became = Became.REFUSED
+    elif asking.standing is Standing.PASSED_OVER:
+        became, text, begun_at = Became.REFUSED, asking.not_begun, None
     else:
         became = Became.UNKNOWN
-    begun_at = asking.given[-1].at
-    return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=begun_at)
+    return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, text=text, begun_at=begun_at)
 
 
 def has_failed(result: JsonObject) -> bool:

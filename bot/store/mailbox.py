@@ -92,7 +92,8 @@ def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
 def next_together(
     letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
 ) -> tuple[Letter, ...]:
-    """`turns`: each confirmation's invocation; `undecided`: the invocations in which somebody has to decide still."""
+    """`turns`: what each confirmation was asked together with; `undecided`: the turns in which somebody still has to
+    decide."""
     for letter in letters:
         if letter.kind not in ANSWERS:
             return (letter,)
@@ -116,7 +117,7 @@ def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list
 def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
     if letter.confirmation is not None:
         return turns.get(letter.confirmation, "")
-    return str(letter.body.get("invocation") or "")
+    return str(letter.body.get("turn", letter.body.get("invocation")) or "")
 
 
 def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:

@@ -119,6 +119,7 @@ def asked_of(session: Session, opening: Opening) -> AskedCall:
         tool_schema=request.tool_schema,
         can_edit=request.can_edit,
         ask=request.ask,
+        siblings=request.siblings,
         speakers=session.speakers,
         trace=opening.trace,
     )
@@ -140,7 +141,8 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> No
     body: JsonObject = {
         "request": asked.request_id,
         "call": asked.call_id,
-        "invocation": asked.turn,
+        "invocation": asked.invocation_id,
+        "turn": asked.turn,
         "reason": reason,
         "trace": asked.trace,
     }

@@ -150,6 +150,7 @@ class TestEachADK:
             invocation_id="e-1",
             hint="Approve?",
             can_edit=False,
+            siblings='["e-1","","clerk"]',
         )
 
     def test_absent_begun_settled(self, shape: Shape) -> None:
@@ -255,6 +256,81 @@ class TestHoles:
         assert read([]).exists
 
 
+APPROVAL = event("user", answered({"confirmed": True}, "r1"))
+
+
+class TestPassedOver:
+    """An answer stands, and the call provably never began: nobody is asked whether it happened."""
+
+    @pytest.mark.parametrize("asked_in", ["", "fork.clerk"])
+    def test_the_model_spoke_in_the_run_that_the_answer_began(self, asked_in: str) -> None:
+        events = [{**one, "branch": asked_in} for one in python()]
+        went_on = outcome([*events, APPROVAL, event("clerk", said("It did not work."))])
+        assert (went_on.became, went_on.confirmed, went_on.begun_at) == (Became.REFUSED, True, None)
+        assert "went on without this call" in str(went_on.text)
+
+    @pytest.mark.parametrize(
+        "later",
+        [
+            event("clerk", said("Hm."), invocationId="e-2"),
+            event("clerk", said("Hm."), invocationId=""),
+            event("other", said("Hm.")),
+            event("clerk", said("Hm."), branch="fork.other"),
+            event("clerk", said("Hm."), partial=True),
+            event("clerk", errorCode="ValueError", errorMessage="no money"),
+            event("clerk"),
+        ],
+        ids=["of another run", "of no run", "by another agent", "in another branch", "in part", "failed", "nothing"],
+    )
+    def test_what_proves_nothing(self, later: JsonObject) -> None:
+        assert outcome([*python(), APPROVAL, later]).became is Became.UNKNOWN
+        assert outcome([*python(), APPROVAL, event("user", said("hi")), later]).became is Became.UNKNOWN
+
+    def test_a_long_running_tool_may_have_begun_without_a_result(self) -> None:
+        events = python()
+        events[1]["longRunningToolIds"] = ["c1"]
+        assert outcome([*events, APPROVAL, event("clerk", said("It has begun."))]).became is Became.UNKNOWN
+
+    def test_each_answer_has_to_be_passed_over(self) -> None:
+        again = [*python(), APPROVAL, APPROVAL, event("clerk", said("Hm."))]
+        assert outcome(again).became is Became.UNKNOWN
+
+    @pytest.mark.parametrize(
+        ("failure", "became"),
+        [
+            ("Tool 'reimburse' is not registered.", Became.REFUSED),
+            ("Tool 'reimburse' does not require confirmation.", Became.REFUSED),
+            ("Original function call for ID 'c1' not found in session history.", Became.REFUSED),
+            ("Function call arguments mismatch for ID 'c1'.", Became.REFUSED),
+            ("Tool confirmation rejected for function call 'c1': confirmation_not_required.", Became.REFUSED),
+            ("Function reimburse is not found in the tools_dict.", Became.REFUSED),
+            ("Tool 'deploy' is not registered.", Became.UNKNOWN),
+            ("Tool confirmation rejected for function call 'c2': confirmation_not_required.", Became.UNKNOWN),
+            ("no money", Became.UNKNOWN),
+        ],
+    )
+    def test_a_server_that_refuses_the_answer_by_name(self, failure: str, became: Became) -> None:
+        """Whether it writes that down, as google-adk 2 does, or only says it."""
+        written = event("clerk", errorCode="ValueError", errorMessage=failure)
+        assert outcome([*python(), APPROVAL, written]).became is became
+        (heard,) = read([*python(), APPROVAL], {"r1": {0: f"ValueError: {failure}"}}).look({}, {}).outcomes
+        assert heard.became is became
+        (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes
+        assert earlier.became is Became.UNKNOWN
+
+    def test_one_that_was_passed_over_in_company_waits_again(self) -> None:
+        other: JsonObject = {"id": "c2", "name": "deploy", "args": {}}
+        asking: JsonObject = {
+            "functionCall": {"id": "r2", "name": ASK, "args": {"originalFunctionCall": other, "toolConfirmation": HINT}}
+        }
+        both = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"))
+        ran = [*python(), event("clerk", asking), both, event("clerk", responded({"ok": 1}, "deploy", "c2"))]
+        assert {one.request_id: one.became for one in looked(ran).outcomes} == {"r1": Became.UNKNOWN, "r2": Became.DONE}
+        look = looked([*ran, event("clerk", said("Only one worked."))])
+        assert {one.request_id: one.became for one in look.outcomes} == {"r1": Became.HELD, "r2": Became.DONE}
+        assert [one.request_id for one in look.requests] == ["r1"]
+
+
 class TestWords:
     def test_by_their_mark(self) -> None:
         events = [event("user", said("yes"), customMetadata={MARK: "m1"}), event("user", said("yes"), id="2")]
@@ -357,6 +433,7 @@ def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
             assert any(said.failed for said in reading.said)
 
 
+AGENTS = ("response", "reply")
 histories = st.lists(st.sampled_from(["approve", "deny", "response", "chat", "reply"]), max_size=8)
 
 
@@ -374,15 +451,19 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
             }[step]
         )
     answers = [i for i, step in enumerate(history) if step in ("approve", "deny")]
+    ends = [next((j for j in range(i + 1, len(history)) if history[j] not in AGENTS), len(history)) for i in answers]
+    went_on = all("reply" in history[i:end] for i, end in zip(answers, ends, strict=True))
     standing = read(events).standing("r1")
     if not answers:
         assert standing is Standing.ABSENT
         assert [one.request_id for one in looked(events).requests] == ["r1"]
     else:
         settled = "response" in history[answers[0] :]
-        assert standing is (Standing.SETTLED if settled else Standing.BEGUN)
+        without = Standing.PASSED_OVER if went_on else Standing.BEGUN
+        assert standing is (Standing.SETTLED if settled else without)
         assert looked(events).requests == ()
-        assert (outcome(events).became is Became.UNKNOWN) == (not settled and history[answers[0]] == "approve")
+        unknown = without is Standing.BEGUN and not settled and history[answers[0]] == "approve"
+        assert (outcome(events).became is Became.UNKNOWN) == unknown
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 HERE = [name for name in SCENES if name not in (*RESTARTS, *ADK_IN_PROCESS.never)]
+APPS = {"sub_agent": "front_app", "branches": "fork_app"}
+OTHERWISE = ("settled", *OURS_IN_PROCESS.never)
 TELLING = ("parallel", "chat_in_between")
 """The scenes in which kinds of sessions differ: enough for the fast tests."""
 
@@ -53,10 +55,10 @@ def scenes(*without: str) -> list[object]:
 async def test_scene(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "mcp":
         monkeypatch.setenv("MCP", MCP)
-    await played(ADK_IN_PROCESS, name, "front_app" if name == "sub_agent" else "clerk", store, room)
+    await played(ADK_IN_PROCESS, name, APPS.get(name, "clerk"), store, room)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in HERE if name != "settled"])
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in HERE if name not in OTHERWISE])
 async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "mcp":
         monkeypatch.setenv("MCP", MCP)
@@ -67,12 +69,12 @@ async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monke
 @pytest.mark.parametrize("name", scenes("mcp"))
 async def test_scene_in_a_resumable_app(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESUMABLE", "1")
-    target = "front_app" if name == "sub_agent" else "clerk_app"
+    target = APPS.get(name, "clerk_app")
     one_by_one = not version("google-adk").startswith("1.")
     await played(ADK_IN_PROCESS, name, target, store, room, one_by_one=one_by_one)
 
 
-@pytest.mark.parametrize("name", scenes("mcp", "sub_agent"))
+@pytest.mark.parametrize("name", scenes("mcp", *APPS))
 async def test_scene_in_a_runner_with_a_database(
     name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

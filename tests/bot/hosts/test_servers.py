@@ -53,6 +53,8 @@ def cases() -> Iterator[object]:
     """Fast are those with our replays, and those with one real server that need no restart of it."""
     for kind in KINDS:
         for name in SCENES:
+            if name in kind.never:
+                continue
             fast = kind.quick or (kind.usual and name not in (*RESTARTS, "timed_out"))
             marks = [] if fast else [pytest.mark.slow, pytest.mark.timeout(600)]
             yield pytest.param(kind, name, marks=marks, id=f"{kind.name}-{name}")

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.foreign import tools
-from tests.support.foreign.wishes import Plain, reply
+from tests.support.foreign.wishes import FORK, Plain, reply
+
+APPS = ("clerk", "front", "fork")
 
 
 def main() -> None:
@@ -37,7 +39,7 @@ def build() -> Any:
             return app(agent_name)
 
         def list_agents(self) -> list[str]:
-            return ["clerk", "front"]
+            return list(APPS)
 
     wanted: dict[str, Any] = {
         "agents_dir": written(tempfile.mkdtemp(prefix="adk-foreign-")),
@@ -57,7 +59,7 @@ def build() -> Any:
 
 def written(agents_dir: str) -> str:
     """The agents as files, for versions that take no loader."""
-    for name in ("clerk", "front"):
+    for name in APPS:
         room = Path(agents_dir) / name
         room.mkdir()
         (room / "agent.py").write_text(
@@ -83,11 +85,14 @@ def plugins() -> list[Any]:
 
 
 def agent(name: str) -> Any:
-    from google.adk.agents import LlmAgent
+    from google.adk.agents import LlmAgent, ParallelAgent
 
     if name == "front":
         payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
         return LlmAgent(name="front", model=model("front"), sub_agents=[payer])
+    if name == "fork":
+        branches = [LlmAgent(name=branch, model=model(branch), tools=own_tools()) for branch in FORK]
+        return ParallelAgent(name="fork", sub_agents=branches)
     outside = {"before_tool_callback": asks_for_it} if os.environ.get("MCP") and not mcp_gate() else {}
     return LlmAgent(name=name, model=model(name), tools=own_tools(), **outside)
 

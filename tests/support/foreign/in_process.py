@@ -46,6 +46,7 @@ MADE: dict[str, Callable[[], object]] = {
     "clerk": lambda: agent("clerk"),
     "clerk_app": lambda: app("clerk"),
     "front_app": lambda: app("front"),
+    "fork_app": lambda: app("fork"),
     "stalling": _stalling,
     "office": lambda: app("office"),
     "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),

@@ -67,12 +67,22 @@ class Kind:
 
 LOST = "its sessions are in memory: what waits is lost when it restarts, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
+NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
+NOT_REPLAYED = {"branches": "not replayed"}
+LOSES_BRANCHES = {"branches": "it passes the answers over, whoever sends them: the card says that the call did not run"}
 NO_GATE = "its MCP tools have no gate: {} asks for them"
 
 AS_RESULT = "as the call's result: a failure is one too, and only what a kill leaves behind is unknown"
 
 KINDS = (
-    Kind("ours", "our own runtime, `adk-confirm api`", keeps=True, waits=True, how={"settled": AS_RESULT}),
+    Kind(
+        "ours",
+        "our own runtime, `adk-confirm api`",
+        keeps=True,
+        waits=True,
+        how={"settled": AS_RESULT},
+        never=NO_BRANCHES,
+    ),
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
     Kind("adk-2-resumable", "google-adk 2, resumable app", keeps=True),
@@ -83,9 +93,9 @@ KINDS = (
         lacks=IN_MEMORY,
         how={"mcp": NO_GATE.format("a `before_tool_callback` of the agent")},
     ),
-    Kind("adk-1.39", "google-adk 1.39, in memory", lacks=IN_MEMORY),
-    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True),
-    Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True, waits=True),
+    Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
+    Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES),
+    Kind("adk-1.39-plugin", "google-adk 1.39, database, our plugin", keeps=True, waits=True, lacks=LOSES_BRANCHES),
     Kind(
         "js",
         "@google/adk 2, in memory",
@@ -98,13 +108,14 @@ KINDS = (
             + "; what a callback or `SecurityPlugin` asks, it takes no answer to"
         },
     ),
-    Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True),
+    Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),
     Kind(
         "adk-java",
         "ADK Java, replayed",
         keeps=True,
         quick=True,
         how={"mcp": NO_GATE.format("a callback of the agent, before the tool,")},
+        never=NOT_REPLAYED,
     ),
     Kind(
         "adk-rust",
@@ -112,6 +123,7 @@ KINDS = (
         keeps=True,
         quick=True,
         how={"sub_agent": "each run begins with its root agent, which has to hand over to the other again"},
+        never=NOT_REPLAYED,
     ),
 )
 
@@ -125,7 +137,7 @@ OURS_IN_PROCESS = Kind(
     keeps=True,
     waits=True,
     how={"settled": AS_RESULT},
-    never=ALONE,
+    never={**ALONE, **NO_BRANCHES},
 )
 
 IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)

@@ -7,7 +7,7 @@ something ran which did not.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -19,7 +19,7 @@ from bot.hosts.host import Became, Cut, HostRequest, Lost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.visit import Visit, texts
 
 
 @dataclass
@@ -87,7 +87,22 @@ async def payload(at: Scene) -> None:
     await visit.approve(request, payload={"approved_days": 3})
     lacks = "payload" in at.kind.lacks
     assert at.ran("request_time_off") == ([] if lacks else [3])
-    assert (await visit.became(request)) is (Became.UNKNOWN if lacks else Became.DONE)
+    outcome = await visit.outcome(request)
+    assert outcome.became is (Became.REFUSED if lacks else Became.DONE)
+    if lacks:
+        assert "refused the answer before anything ran" in str(outcome.text)
+
+
+@scene("a payload tool, denied: it answers by itself")
+async def payload_denied(at: Scene) -> None:
+    visit = at.visit()
+    request = await visit.asks("please rest 5")
+    said = await visit.deny(request, reason="Not in May")
+    assert at.ran("request_time_off") == []
+    assert (await visit.became(request)) is Became.REFUSED
+    assert "Not in May" in said[-1]
+    if "payload" not in at.kind.lacks:
+        assert not [text for text in said if "failed" in text or "approved_days'" in text]
 
 
 @scene("requests of one turn, decided in any order")
@@ -103,16 +118,43 @@ async def parallel(at: Scene) -> None:
         assert [await visit.became(one) for one in (first, second)] == [Became.DONE, Became.DONE]
 
 
-@scene("requests of one turn, one approved and one denied")
+@scene("requests of one turn, one approved, one denied, one with a payload")
 async def parallel_mixed(at: Scene) -> None:
+    for words in ("please deploy a and pay 1500 and rest 5", "please rest 5 and pay 1500 and deploy a"):
+        visit = at.visit()
+        at.server.count_anew()
+        await visit.say(words)
+        requests = await visit.requests()
+        assert len(requests) == 3
+        await mixed(visit, requests)
+        assert await judged(at, visit, requests)
+
+
+@scene("calls that the model makes one after the other")
+async def one_after_another(at: Scene) -> None:
+    """Where the model goes on while people decide, requests of several of its steps wait in one turn."""
     visit = at.visit()
-    await visit.say("please deploy a and pay 1500")
-    deploying, paying = await visit.requests()
-    given = [visit.answer(deploying, True), visit.answer(paying, False)]
-    async for _ in visit.host.answer(visit.session, given):
-        pass
-    assert (at.ran("deploy"), at.ran("reimburse")) == (["a"], [])
-    assert [await visit.became(one) for one in (deploying, paying)] == [Became.DONE, Became.REFUSED]
+    await visit.say("please rest 5 then deploy a then pay 1500")
+    seen = list[HostRequest]()
+    while requests := await visit.requests():
+        seen += requests
+        await mixed(visit, requests)
+    assert await judged(at, visit, seen)
+    assert "payload" in at.kind.lacks or {one.tool for one in seen} >= {"request_time_off", "deploy"}
+
+
+@scene("branches of a `ParallelAgent`, both approved")
+async def branches(at: Scene) -> None:
+    for turned in (False, True):
+        visit = at.visit("fork")
+        at.server.count_anew()
+        await visit.say("please deploy a and deploy b")
+        requests = sorted(await visit.requests(), key=lambda one: one.agent, reverse=turned)
+        assert len({request.siblings for request in requests}) == 2
+        await given_as_it_takes_them(visit, *requests)
+        lacks = "branches" in at.kind.lacks
+        assert sorted(map(str, at.ran("deploy"))) == ([] if lacks else ["a", "b"])
+        assert {await visit.became(one) for one in requests} == {Became.REFUSED if lacks else Became.DONE}
 
 
 @scene("a tool of a sub-agent")
@@ -319,6 +361,28 @@ async def left_by_a_kill(at: Scene, visit: Visit) -> HostRequest:
         await approving
     at.server.start()
     return request
+
+
+async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
+    """Payments are denied, everything else is approved, and days off get a payload."""
+    given = [
+        visit.answer(one, one.tool != "reimburse", payload={"approved_days": 3} if one.wants_payload else None)
+        for one in requests
+    ]
+    if (await visit.host.capabilities()).siblings_together:
+        await texts(visit.host.answer(visit.session, given))
+        return
+    for answer in given:
+        await texts(visit.host.answer(visit.session, [answer]))
+
+
+async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bool:
+    """Whether each did what was decided, once."""
+    days = Became.REFUSED if "payload" in at.kind.lacks else Became.DONE
+    expected = {"deploy": Became.DONE, "reimburse": Became.REFUSED, "request_time_off": days}
+    assert [await visit.became(one) for one in requests] == [expected[one.tool] for one in requests]
+    runs = sorted(one.tool for one in requests if expected[one.tool] is Became.DONE)
+    return sorted(tool for tool in expected for _ in at.ran(tool)) == runs
 
 
 async def given_as_it_takes_them(visit: Visit, *requests: HostRequest) -> None:

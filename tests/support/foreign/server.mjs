@@ -1,5 +1,5 @@
 // A real @google/adk API server with the agent that wishes.py and tools.py describe.
-import {BaseLlm, FunctionTool, LlmAgent, LogLevel, MCPToolset} from '@google/adk';
+import {BaseLlm, FunctionTool, LlmAgent, LogLevel, MCPToolset, ParallelAgent} from '@google/adk';
 import {AdkApiServer} from '@google/adk-devtools';
 import {appendFileSync} from 'node:fs';
 import {readFile} from 'node:fs/promises';
@@ -11,6 +11,8 @@ const words = (content) => {
   const texts = (content.parts ?? []).filter((part) => part.text).map((part) => part.text);
   return content.role === 'user' && texts.length && !texts[0].startsWith('For context:') ? texts.join('') : '';
 };
+
+const FORK = ['east', 'west'];
 
 const CALLS = {
   pay: (what) => ({name: 'reimburse', args: {amount: Number(what)}}),
@@ -33,7 +35,14 @@ function reply(contents, agent) {
   if (!text.startsWith('please ')) return [{text: `I see: ${text}`}];
   const parts = contents.slice(at + 1).flatMap((content) => content.parts ?? []);
   const made = parts.filter((part) => part.functionCall).map((part) => part.functionCall.name);
-  const calls = text.slice('please '.length).split(' and ').map(wanted);
+  const done = made.filter((name) => name !== 'transfer_to_agent').length;
+  if (text.includes(' then ')) {
+    const steps = text.slice('please '.length).split(' then ');
+    return done < steps.length ? [{functionCall: wanted(steps[done])}] : [{text: `I am done with ${text}`}];
+  }
+  const branch = FORK.indexOf(agent);
+  const calls = text.slice('please '.length).split(' and ').map(wanted)
+    .filter((_, at) => branch < 0 || at % FORK.length === branch);
   if (agent === 'front' && !made.includes('transfer_to_agent') && calls.some((call) => call.name === 'reimburse')) {
     return [{functionCall: {name: 'transfer_to_agent', args: {agentName: 'payer'}}}];
   }
@@ -113,6 +122,11 @@ function mcp() {
 
 function agent(name) {
   const subAgents = [];
+  if (name === 'fork') {
+    return new ParallelAgent({
+      name, subAgents: FORK.map((branch) => new LlmAgent({name: branch, model: new Obliging(branch), tools: tools()})),
+    });
+  }
   if (name === 'front') {
     const model = new Obliging('payer');
     subAgents.push(new LlmAgent({name: 'payer', description: 'Pays people back.', model, tools: tools()}));
@@ -121,7 +135,7 @@ function agent(name) {
 }
 
 const agentLoader = {
-  listAgents: async () => ['clerk', 'front'],
+  listAgents: async () => ['clerk', 'front', 'fork'],
   getAgentFile: async (name) => ({load: async () => agent(name), dispose: async () => {}, [Symbol.asyncDispose]: async () => {}}),
   disposeAll: async () => {},
 };

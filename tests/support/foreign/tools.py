@@ -79,8 +79,8 @@ def request_time_off(days: int, tool_context: Any) -> dict[str, object]:
     if not confirmation:
         tool_context.request_confirmation(hint="How many days?", payload={"approved_days": 0})
         return {"status": "Manager approval is required."}
-    if not confirmation.confirmed:
-        return {"error": "denied"}
-    approved = min(confirmation.payload["approved_days"], days)
+    approved = min(confirmation.payload["approved_days"], days)  # as ADK's own example has it: denied is 0 days
+    if not approved:
+        return {"status": "The time off request is rejected.", "approved_days": 0}
     log("request_time_off", days=approved)
     return {"approved_days": approved}

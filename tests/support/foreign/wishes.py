@@ -1,6 +1,7 @@
 """What the agents of all these servers do with what they are told, in plain JSON. Imports no ADK.
 
 "please pay 1500 and deploy search": the model makes these calls at once, and afterwards tells what it got for them.
+"please pay 1500 then deploy search": it makes one after the other, as soon as it is asked again.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ OTHER_AGENTS = "For context"
 
 TRANSFER = "transfer_to_agent"
 
+FORK = ("east", "west")
+"""The branches of the agent `fork`. They work at the same time: each takes every second wish."""
+
 
 def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
     """The parts that the model answers with."""
@@ -28,7 +32,13 @@ def reply(contents: Sequence[Plain], agent: str) -> list[Plain]:
     after = contents[at + 1 :]
     calls = [part for content in after for part in content.get("parts") or () if "functionCall" in part]
     made = [part["functionCall"]["name"] for part in calls]
+    if " then " in text:
+        steps = text.removeprefix("please ").split(" then ")
+        done = len([name for name in made if name != TRANSFER])
+        return [{"functionCall": _call(steps[done])}] if done < len(steps) else [_text(f"I am done with {text}")]
     wanted = [_call(wish) for wish in text.removeprefix("please ").split(" and ")]
+    if agent in FORK:
+        wanted = wanted[FORK.index(agent) :: len(FORK)]
     if agent == "front" and any(call["name"] == "reimburse" for call in wanted) and not [*_results(after)]:
         return [{"functionCall": {"name": TRANSFER, "args": {"agent_name": "payer"}}}]
     if not [name for name in made if name != TRANSFER]:
