@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import traceback
+from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
@@ -35,7 +37,7 @@ def load_object(target: str) -> object:
     """Whatever is at `module:name`. Raises `BadTarget`."""
     module_name, colon, name = target.partition(":")
     if not all(step.isidentifier() for step in module_name.split(".")) or (colon and not name.isidentifier()):
-        raise BadTarget(f"{target!r} is no target: write module:name, for example examples.oncall:agent.")
+        raise BadTarget(f"{target!r} is not a target. Write module:name, for example examples.oncall:agent.")
     module = _load(module_name)
     for wanted in (name,) if name else _USUAL_NAMES:
         if hasattr(module, wanted):
@@ -64,13 +66,19 @@ def _extra(missing: ModuleNotFoundError) -> str:
 
 
 def _not_there(name: str, missing: str) -> str:
-    first = name.partition(".")[0]
+    first, _, rest = name.partition(".")
     if first in _OUR_PACKAGES and missing != first:
+        if near := get_close_matches(rest, _modules_of(first), n=1):
+            return f"There is no module {missing!r}. Did you mean {first}.{near[0]}?"
         return (
             f"There is no module {missing!r}: the package {first!r} is adk-confirm's own, and found before any other "
             "of that name. Rename yours."
         )
     return f"There is no module {missing!r} here ({Path.cwd()}), in PYTHONPATH, or installed."
+
+
+def _modules_of(package: str) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules([str(_OURS / package)])]
 
 
 def _what(error: BaseException) -> str:

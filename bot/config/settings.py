@@ -191,7 +191,7 @@ def load_settings(path: Path, env: Mapping[str, str]) -> Settings:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        what = "there is no such file; name one with --config, or write one: the README shows how"
+        what = "there is no such file; name one with --config, or write one with `adk-confirm init`"
         raise SettingsError([Problem(str(path), what)]) from error
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError([Problem(str(path), f"can't be read: {error}")]) from error
@@ -207,7 +207,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError([Problem(name, f"is no TOML: {error}")]) from error
+        raise SettingsError([Problem(name, f"is not TOML: {error}")]) from error
     if isinstance(tables.get("policy"), dict):
         raise SettingsError([Problem("policy", "is a list of tables; write [[policy]], with two brackets")])
     try:

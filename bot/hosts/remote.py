@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -273,4 +274,8 @@ def _short(value: Json) -> str:
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno
+        why = os.strerror(number) if number else type(error.os_error).__name__
+        return f"nothing answers there ({why}). Check that it runs, and its address"
     return str(error) or type(error).__name__

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,15 +54,18 @@ def check_expression(expression: str) -> None:
     >>> check_expression("args.env == 'prod' && agrs.size > 2")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     runtime.errors.Invalid: there is no `agrs`; an expression can use tool, args, session, asker...
+    >>> check_expression("args.env = 'prod'")
+    Traceback (most recent call last):
+    runtime.errors.Invalid: is not a CEL expression: use == to compare, as in args.env == 'prod'
     """
     try:
         program = _compiled(expression)
     except ValueError as error:
-        raise Invalid(f"is no CEL expression: {_syntax(str(error))}") from error
+        raise Invalid(f"is not a CEL expression: {_meant(expression) or _syntax(str(error))}") from error
     bound = set(_BOUND.findall(_TEXT.sub("''", expression)))
     for name in program.variables():
         if name not in bound and name not in NAMES and name not in _TYPES:
-            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}")
+            raise Invalid(f"there is no `{name}`; an expression can use {', '.join(NAMES)}.{_name_meant(name)}")
     for name in program.functions():
         if _NAMED.fullmatch(name) and name not in _FUNCTIONS:
             raise Invalid(f"there is no function `{name}`; CEL has {', '.join(sorted(_FUNCTIONS))}")
@@ -93,6 +97,29 @@ def _check_kind(program: cel.Program, expression: str) -> None:
         return
     if not isinstance(answer, bool):
         raise Invalid(f"must be true or false of a call; `{expression}` gives {type(answer).__name__}")
+
+
+_OPERATORS = (
+    (re.compile(r"(?<![=!<>])=(?!=)"), "use == to compare, as in args.env == 'prod'"),
+    (re.compile(r"===|!=="), "use == or != to compare, as in args.env == 'prod'"),
+    (re.compile(r"\band\b"), "use && for \"and\", as in args.env == 'prod' && args.count > 1"),
+    (re.compile(r"\bor\b"), "use || for \"or\", as in args.env == 'prod' || args.env == 'live'"),
+    (re.compile(r"\bnot\b"), "use ! for \"not\", as in !args.dry_run or !(args.env in ['test', 'dev'])"),
+    (re.compile(r"\bis\b"), "use == to compare, as in args.env == 'prod'"),
+)
+
+
+def _meant(expression: str) -> str | None:
+    """What other languages write, and CEL does otherwise."""
+    bare = _TEXT.sub("''", expression)
+    return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
+
+
+def _name_meant(name: str) -> str:
+    """A name that is not ours is a slip, or else most often an argument or a text."""
+    if near := get_close_matches(name, NAMES, n=1):
+        return f" Did you mean {near[0]}?"
+    return f" Write args.{name} for the call's argument, or '{name}' for the text"
 
 
 def _syntax(message: str) -> str:

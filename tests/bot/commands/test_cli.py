@@ -115,9 +115,10 @@ async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
         ("twice:agent", "Two agents are called 'a'"),
         ("bot.mine:agent", "the package 'bot' is adk-confirm's own"),
         ("examples.mine:agent", "the package 'examples' is adk-confirm's own"),
-        ("no target", "'no target' is no target: write module:name"),
-        ("mine:", "'mine:' is no target"),
-        ("../mine:agent", "is no target"),
+        ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean examples.oncall?"),
+        ("no target", "'no target' is not a target. Write module:name"),
+        ("mine:", "'mine:' is not a target"),
+        ("../mine:agent", "is not a target"),
     ],
 )
 def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:

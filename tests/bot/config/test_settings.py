@@ -146,8 +146,10 @@ WRONG = [
     (policy("barred = ['group:oncall']"), "policy[0].barred[0]: must be the group's id, such as group:S0ONCALL"),
     (policy("team = 'acme'"), 'policy[0].team: must be the workspace\'s id, such as "T0ACME", not "acme"'),
     (policy("channel = '#deploys'"), 'policy[0].channel: must be the channel\'s id, such as "C0DEPLOYS"'),
-    (policy("when = \"args.env = 'prod'\""), "policy[0].when: is no CEL expression: line 1, column 10"),
+    (policy("when = \"args.env = 'prod'\""), "policy[0].when: is not a CEL expression: use == to compare"),
     (policy("when = \"env == 'prod'\""), "policy[0].when: there is no `env`; an expression can use tool, args"),
+    (policy('when = "args.env == prod"'), "policy[0].when: there is no `prod`; an expression can use tool, args"),
+    (policy("when = \"args.env == 'prod' and args.n > 1\""), "policy[0].when: is not a CEL expression: use && for "),
     (policy("quorum = 3"), "policy[0].quorum: must be at most 2, since only 2 people may decide, not 3"),
     (policy("quorum = 2\nbarred = ['user:U1']"), "policy[0].quorum: must be at most 1, since only 1 person may decide"),
     (policy("remind_after = '24h'"), "policy[0].remind_after: must be shorter than expires_after (1d), not 1d"),
@@ -178,7 +180,7 @@ WRONG = [
     ("[slack]\nlisten = '3000'", 'slack.listen: must be host and port, such as "127.0.0.1:3000", not "3000"'),
     ("[slack]\nlisten = 'localhost:99999'", "slack.listen: must be host and port"),
     ("[audit]\nchannel = 'audit'", 'audit.channel: must be the channel\'s id, such as "C0AUDIT"'),
-    ("[agent\n", "adk-confirm.toml: is no TOML: "),
+    ("[agent\n", "adk-confirm.toml: is not TOML: "),
 ]
 
 

@@ -45,9 +45,11 @@ def test_sound_expressions_pass(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "said"),
     [
-        ("args.env = 'prod'", "line 1, column 10"),
+        ("args.env = 'prod'", "use == to compare, as in args.env == 'prod'"),
+        ("args.env == prod", "Write args.prod for the call's argument, or 'prod' for the text"),
+        ("args.n +", "line 1, column "),
         ("args.", "line 1, column 6"),
-        ("", "is no CEL expression"),
+        ("", "is not a CEL expression"),
         ("agrs.env == 'prod'", "there is no `agrs`; an expression can use tool, args, session, asker"),
         ("args.items.exists(item, itme > 1)", "there is no `itme`"),
         ("args.note == '.exists(zz, ' && zz", "there is no `zz`"),
