@@ -18,10 +18,15 @@ from bot.commands.common import Call, options, standard_output, tell, tell_all
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
     from bot.audit.verification import Report
+    from bot.operations.names import Namer
     from bot.store.audit_log import Wanted
     from runtime.store.database import Database
 
 _EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
+
+_NAMES = click.option(
+    "--names/--no-names", default=True, help="Ask Slack for the names of people and channels.  [default: --names]"
+)
 
 
 @click.group(no_args_is_help=True)
@@ -41,6 +46,7 @@ def audit() -> None:
 @click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+@_NAMES
 @options()
 def export(
     call: Call,
@@ -50,6 +56,7 @@ def export(
     session: str | None,
     form: Literal["jsonl", "csv"],
     output: Path | None,
+    names: bool,
 ) -> int:
     """Export the ledger's lines for other programs."""
     from bot.operations.operator_times import begins, ends
@@ -62,7 +69,7 @@ def export(
         tool=tool,
     )
     with _writing(output) as out:
-        count = asyncio.run(_write(call, wanted, session, form, out))
+        count = asyncio.run(_write(call, wanted, session, form, out, names=names))
     given = {"--since": since, "--until": until, "--tool": tool, "--session": session}
     if count == 0:
         filters = " ".join(f"{name} {value}" for name, value in given.items() if value)
@@ -72,31 +79,35 @@ def export(
     return 0
 
 
-async def _write(call: Call, wanted: Wanted, session: str | None, form: str, out: TextIO) -> int:
+async def _write(call: Call, wanted: Wanted, session: str | None, form: str, out: TextIO, *, names: bool) -> int:
     """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
     from dataclasses import replace
 
+    from bot.operations.names import Namer
     from bot.store.audit_log import find_chain
 
     count = 0
     async with call.reading() as database:
         if session is not None:
             wanted = replace(wanted, chain=await database.read(find_chain, session))
-        async for rows in _rows(database, wanted, form):
+        namer = Namer(call.settings, database) if names else None
+        async for rows in _rows(database, wanted, form, namer):
             if not tell_all(rows, out):
                 break
             count += len(rows)
     return count - (form == "csv")
 
 
-async def _rows(database: Database, wanted: Wanted, form: str) -> AsyncIterator[list[str]]:
-    from bot.operations.audit_export import csv_header, csv_row, jsonl_row
+async def _rows(database: Database, wanted: Wanted, form: str, namer: Namer | None) -> AsyncIterator[list[str]]:
+    from bot.operations.audit_export import csv_header, csv_row, ids_of, jsonl_row
+    from bot.operations.names import NO_NAMES
     from bot.store.audit_log import pages
 
     if form == "csv":
         yield [csv_header()]
     async for page in pages(database, wanted):
-        yield [csv_row(line) if form == "csv" else f"{jsonl_row(line)}\n" for line in page]
+        names = await namer.learn(one for line in page for one in ids_of(line)) if namer else NO_NAMES
+        yield [csv_row(line, names) if form == "csv" else f"{jsonl_row(line, names)}\n" for line in page]
 
 
 @contextmanager
@@ -122,23 +133,55 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
         raise StoreError(words.OUTPUT_UNWRITABLE.format(path=path, why=error.strerror or error)) from error
 
 
-# Show
+# List and show
+
+
+@audit.command("list")
+@click.option("--tool", metavar="NAME", help="Calls of one tool.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
+@_NAMES
+@options()
+def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
+    """List the calls that people were asked about, the newest first."""
+    from bot.operations.audit_text import listed
+    from bot.operations.names import NO_NAMES, Namer
+    from bot.store.audit_log import read_recent
+
+    async def read() -> list[str]:
+        async with call.reading() as database:
+            rows = await database.read(read_recent, tool, limit)
+            people = [
+                (row.asked.team, id_) for row in rows for id_ in (row.asked.asked_by.user, row.asked.channel or "")
+            ]
+            known = await Namer(call.settings, database).learn(people) if names else NO_NAMES
+            return [listed(row, known) for row in rows]
+
+    tell(*(asyncio.run(read()) or [words.NO_CALLS]))
+    return 0
 
 
 @audit.command()
 @click.argument("id")
+@click.option("--full", is_flag=True, help="With everything that each line holds.")
+@_NAMES
 @options()
-def show(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
-    """Show everything that happened to one confirmation, or in one session.
+def show(call: Call, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
+    """Show what happened to one confirmation, or in one session, a line for each step.
 
-    ID is a confirmation's, or the beginning of it, or a session's.
+    ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
     """
+    from bot.operations.audit_export import ids_of
     from bot.operations.audit_text import story_text
+    from bot.operations.names import NO_NAMES, Namer
     from bot.store.audit_log import read_story
 
     async def read() -> list[str]:
         async with call.reading() as database:
-            return list(story_text(await database.read(read_story, id)))
+            story = await database.read(read_story, id)
+            named = [one for line in story.lines for one in ids_of(line)]
+            named += [(row.asked.team, row.asked.channel) for row in story.rows.values() if row.asked.channel]
+            known = await Namer(call.settings, database).learn(named) if names else NO_NAMES
+            return list(story_text(story, known, full=full))
 
     tell(*asyncio.run(read()))
     return 0

@@ -52,6 +52,7 @@ OUTPUT_UNWRITABLE = "{path} can't be written: {why}. Name another file with --ou
 FUTURE = "--before {text} is in the future. Only what has ended can be purged: name an earlier time."
 NO_JSON = '--args is not a JSON object: {why}. Write for example --args \'{{"env": "prod"}}\'.'
 EXPORTED = "{count} lines are in {path}."
+NO_CALLS = "Nobody was asked about such a call yet."
 NO_LINES = "No line of the audit matches{filters}."
 INIT_EXISTS = "{path} exists already. Name another file with --config, or use --force to replace it."
 INIT_WRITTEN = (

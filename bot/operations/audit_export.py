@@ -5,18 +5,29 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Iterator
 
 from bot.audit.ledger import LedgerLine, stamp
+from bot.operations.names import NO_NAMES, Names, ids_in, place_of
 from runtime.jsontypes import Json, JsonObject
 
 COLUMNS = (
     *("at", "session", "seq", "kind", "confirmation", "tool", "who", "revision", "reason", "text", "content", "hash"),
+    *("who_name", "channel_name"),
 )
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
-def export_object(line: LedgerLine) -> JsonObject:
-    """Everything, `content` as JSON; `null` once it is purged."""
+def ids_of(line: LedgerLine) -> Iterator[tuple[str, str]]:
+    """With their workspace, the ids that a name would help with."""
+    if (place := place_of(line.chain)) is not None:
+        yield place
+    yield from ids_in(_content(line))
+
+
+def export_object(line: LedgerLine, names: Names = NO_NAMES) -> JsonObject:
+    """Everything: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack tells them now."""
+    known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for _, id_ in ids_of(line)}
     return {
         "at": stamp(line.at),
         "session": line.chain,
@@ -29,18 +40,19 @@ def export_object(line: LedgerLine) -> JsonObject:
         "previous": line.previous,
         "hash": line.hash,
         "sealed": line.sealed,
+        "names": {id_: name for id_, name in known.items() if name},
     }
 
 
-def jsonl_row(line: LedgerLine) -> str:
-    return json.dumps(export_object(line), allow_nan=False)
+def jsonl_row(line: LedgerLine, names: Names = NO_NAMES) -> str:
+    return json.dumps(export_object(line, names), allow_nan=False)
 
 
 def csv_header() -> str:
     return _row(COLUMNS)
 
 
-def csv_row(line: LedgerLine) -> str:
+def csv_row(line: LedgerLine, names: Names = NO_NAMES) -> str:
     content = _content(line)
     said = content if isinstance(content, dict) else {}
     who = said.get("who")
@@ -51,6 +63,8 @@ def csv_row(line: LedgerLine) -> str:
         "reason": said.get("reason"),
         "text": said.get("text"),
         "content": line.content,
+        "who_name": names.alone(str(who.get("user"))) if isinstance(who, dict) else None,
+        "channel_name": names.alone(place[1]) if (place := place_of(line.chain)) else None,
     }
     return _row(tuple(_cell(cells[column]) for column in COLUMNS))
 

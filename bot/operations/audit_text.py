@@ -1,7 +1,7 @@
-"""The ledger as an operator reads it: what the thread tells, line by line, and what only an audit asks for. Pure.
+"""The ledger as an operator reads it: a line for each step and, if wanted, everything that the line holds. Pure.
 
 What a tool, an agent or a person wrote is shown with every character visible: nothing in it moves the cursor, hides,
-or passes for a line of ours.
+or looks like a line of ours.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
+from bot.operations.names import NO_NAMES, Names
 from bot.operations.operator_times import spelled
 from bot.slack.answers import obj, objects, text, texts
 from bot.store.audit_log import Story
@@ -27,71 +28,110 @@ from runtime.jsontypes import Json, JsonObject
 INDENT = "    "
 
 
-def story_text(story: Story) -> Iterator[str]:
-    """All of it, a line of text each."""
+def story_text(story: Story, names: Names = NO_NAMES, *, full: bool = False) -> Iterator[str]:
+    """`full`: with all arguments, texts and ways of each step."""
     yield visible(story.title)
     for row in story.rows.values():
-        yield from _heading(row)
+        yield from _heading(row, names)
     yield ""
     if not story.lines:
-        yield "The ledger tells nothing of it yet."
+        yield "The ledger has no line about it yet."
     for line in story.lines:
-        yield from _read(line, story.rows.get(line.confirmation or ""))
+        yield from _read(line, story.rows.get(line.confirmation or ""), names, full=full)
 
 
-def _heading(row: Confirmation) -> Iterator[str]:
-    """Where it stands now, which the lines below led to."""
+def listed(row: Confirmation, names: Names = NO_NAMES) -> str:
+    """One line for a list."""
     outcome = f", {row.outcome.kind}" if row.outcome else ""
+    tool = row.redactor.mask_text(row.asked.tool)
+    asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
+    asked = f"asked for by {asker}" + (f" in {where}" if where else "")
+    state = f"{row.id}  {spelled(row.asked_at)}  {tool}: {row.state}{outcome}"
+    return visible(f"{state}; {asked}; session {row.asked.session.id}")
+
+
+def _heading(row: Confirmation, names: Names) -> Iterator[str]:
+    """Its state now, which the lines below led to."""
+    outcome = f", {row.outcome.kind}" if row.outcome else ""
+    edited = f"; edited version {row.revision.number}" if row.revision.number > 1 else ""
     tool = visible(row.redactor.mask_text(row.asked.tool))
-    yield f"{tool}: {row.state}{outcome}; revision {row.revision.number}; confirmation {row.id}"
-    yield visible(f"{INDENT}in session {row.asked.session.id}")
+    yield f"{tool}: {row.state}{outcome}{edited}; confirmation {row.id}"
+    where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
+    asker = f"asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}"
+    yield visible(f"{INDENT}{asker}")
     shown, _ = row.redactor.mask_object(row.revision.arguments)
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
 
-def _read(line: LedgerLine, row: Confirmation | None) -> list[str]:
+def _read(line: LedgerLine, row: Confirmation | None, names: Names, *, full: bool) -> list[str]:
     try:
-        return list(_told(line, row))
-    except ValueError:  # a newer version wrote it, or somebody wrote over it
+        return list(_told(line, row, names, full=full))
+    except ValueError:  # a newer version wrote it, or somebody changed it
         return [
-            f"{spelled(line.at)}  {line.kind}: this can't be read; `adk-confirm audit verify` tells whether it stands"
+            f"{spelled(line.at)}  {line.kind}: this can't be read; `adk-confirm audit verify` checks whether it stands"
         ]
 
 
-def _told(line: LedgerLine, row: Confirmation | None) -> Iterator[str]:
+def _told(line: LedgerLine, row: Confirmation | None, names: Names, *, full: bool) -> Iterator[str]:
     content = content_of(line)
     begin = f"{spelled(line.at)}  "
     if content is None:
         tool = f" ({visible(line.tool)})" if line.tool else ""
-        yield f"{begin}{line.kind}{tool}: what it told was purged"
+        yield f"{begin}{line.kind}{tool}: its content was purged"
         return
     step = step_view(line, row)
     if step is None:
-        yield f"{begin}{_ours(line.kind, content)}"
+        yield f"{begin}{_ours(line.kind, content, names)}"
         return
     sentence, *more = told(step)
-    yield begin + "".join(_pieces(sentence))
-    yield from (f"{INDENT}{part}" for part in (*_details(step, content), *_whole(step, content, more)))
+    said = "".join(_pieces(sentence, names))
+    if not full:
+        yield begin + " ".join(filter(None, (said, *_short(step, content))))
+        return
+    yield begin + said
+    yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_whole(step, content, more)))
 
 
-def _ours(kind: LineKind, content: JsonObject) -> str:
-    """What no thread tells: it concerns the installation, and not a session."""
+def _ours(kind: LineKind, content: JsonObject, names: Names) -> str:
+    """What no thread says, because it concerns the installation and not a session."""
     who, said = text(obj(content.get("who")).get("user")), text(content.get("text"))
     until = text(content.get("until"))
-    parts = [str(kind), f"by {visible(who)}" if who else "", f"before {visible(until)}" if until else ""]
+    parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
     return " ".join(filter(None, parts)) + (f": {visible(said)}" if said else "")
 
 
-def _details(step: StepView, content: JsonObject) -> Iterator[str]:
-    """As whom somebody was heard, and by which way in."""
+_SHORT = 200
+
+
+def _short(step: StepView, content: JsonObject) -> Iterator[str]:
+    """What fits on the step's own line: edits and reasons."""
+    yield from (f"{one.rstrip('.')}." for one in [", ".join(_changes(content))] if one)
+    if reason := _reason(step, content):
+        yield f"“{reason if len(reason) <= _SHORT else reason[: _SHORT - 1] + '…'}”"
+
+
+def _reason(step: StepView, content: JsonObject) -> str:
+    """A person's own words."""
+    return visible(step.reason or text(content.get("reason")))
+
+
+def _changes(content: JsonObject) -> Iterator[str]:
+    for change in objects(content.get("diff")):
+        before = "nothing" if change.get("added") else quick(change.get("before"))
+        yield f"{visible(text(change.get('name')))}: {before} → {quick(change.get('after'))}"
+
+
+def _details(step: StepView, content: JsonObject, names: Names) -> Iterator[str]:
+    """In which capacity somebody acted, and how."""
     entries, way = texts(content.get("entries")), text(content.get("way"))
-    heard = [f"as {', '.join(entries)}" if entries and step.told is not StepKind.ESCALATED else ""]
+    heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.told is not StepKind.ESCALATED else ""]
     heard.append(f"by {way}" if way else "")
-    heard.append(f"on revision {step.revision}" if step.revision > 1 or step.told is StepKind.VOTE_REFUSED else "")
+    heard.append(f"on version {step.revision}" if step.revision > 1 or step.told is StepKind.VOTE_REFUSED else "")
     if any(heard):
         yield visible(", ".join(filter(None, heard)))
     if step.told is StepKind.ASKED:
-        yield f"for {visible(step.who or 'nobody')}; {step.quorum} to approve; until {_until(step)}"
+        asker = visible(names.of(step.who)) if step.who else "nobody"
+        yield f"for {asker}; {step.quorum} to approve; until {_until(step)}"
 
 
 def _until(step: StepView) -> str:
@@ -99,19 +139,15 @@ def _until(step: StepView) -> str:
 
 
 def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
-    """Arguments, differences and texts in full: the thread may cut them, an audit may not."""
+    """Arguments, changes and texts in full: the thread may cut them, an audit may not."""
     if step.told is StepKind.ASKED and (hint := text(content.get("text"))):
         yield f"“{visible(hint)}”"
     yield from _values(obj(content.get("arguments")))
-    for change in objects(content.get("diff")):
-        before = "nothing" if change.get("added") else quick(change.get("before"))
-        yield f"{visible(text(change.get('name')))}: {before} → {quick(change.get('after'))}"
-    if (reason := text(content.get("reason"))) and step.told is not StepKind.REAPPLIED:
-        yield f"“{visible(reason)}”"
+    yield from _changes(content)
+    if reason := _reason(step, content):
+        yield f"“{reason}”"
     if any(isinstance(piece, Quote | Box) for piece in more) and step.text:
         yield from visible(step.text, keep="\n").split("\n")
-    elif step.reason and step.told is not StepKind.DENIED:
-        yield f"“{visible(step.reason)}”"
     hidden = content.get("hidden")
     if isinstance(hidden, int) and hidden:
         yield f"({hidden} value{'s' if hidden > 1 else ''} hidden by the policy)"
@@ -122,22 +158,22 @@ def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
         yield f"{visible(name) or quick(name)}: {quick(value)}"
 
 
-def _pieces(piece: Piece) -> Iterator[str]:
+def _pieces(piece: Piece, names: Names) -> Iterator[str]:
     match piece:
         case Line(spans):
-            yield from map(_plain, spans)
+            yield from (_plain(span, names) for span in spans)
         case Quote(said) | Box(said):
             yield visible(said)
         case other:
             assert_never(other)
 
 
-def _plain(span: Span) -> str:
+def _plain(span: Span, names: Names) -> str:
     match span:
         case Say(said) | Supplied(said) | Prose(said):
             return visible(said)
         case User(id) | Group(id) | Channel(id):
-            return visible(id)
+            return visible(names.of(id))
         case When(at):
             return spelled(moment(at))
         case Link(_, label):

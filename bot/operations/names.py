@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import aiohttp
@@ -12,8 +12,12 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.text import visible
+from bot.config.settings import Settings
 from bot.slack.answers import obj, objects, text
-from runtime.jsontypes import JsonObject
+from bot.slack.workspaces.tokens import client_for
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject
+from runtime.store.database import Database
 
 PATIENCE = 10.0
 AT_ONCE = 8
@@ -93,3 +97,59 @@ async def _groups(client: AsyncWebClient, known: dict[str, str]) -> None:
     for group in objects(answer.get("usergroups")):
         if handle := text(group.get("handle")):
             known[text(group.get("id"))] = f"@{handle}"
+
+
+_PLACE = re.compile(r"slack-(?P<team>[TE][A-Z0-9_]+)-(?P<channel>[CGD][A-Z0-9_]+)-[\d.]+$")
+
+
+def place_of(session: str) -> tuple[str, str] | None:
+    """The workspace and the channel of a session that Slack opened, from its id or its chain.
+
+    >>> place_of("oncall/slack-T0ACME-U0ANN/slack-T0ACME-C0DEPLOYS-1700000000.000100")
+    ('T0ACME', 'C0DEPLOYS')
+    """
+    found = _PLACE.search(session)
+    return (found["team"], found["channel"]) if found else None
+
+
+def ids_in(content: Json) -> Iterator[tuple[str, str]]:
+    """The workspace and the id of everybody that a ledger line names, and of the groups in it."""
+    match content:
+        case {"team": str() as team, "user": str() as user}:
+            yield team, user
+        case dict():
+            for part in content.values():
+                yield from ids_in(part)
+        case list():
+            for part in content:
+                yield from ids_in(part)
+        case str() if content.startswith(("group:", "user:")):
+            yield "", content
+
+
+class Namer:
+    """Asks Slack for names in every workspace that the settings have a token for, each name once."""
+
+    def __init__(self, settings: Settings, database: Database) -> None:
+        self._client_for = client_for(settings, database, "")
+        self._one = settings.environment.bot_token is not None
+        self._asked: set[str] = set()
+        self.names = Names()
+
+    async def learn(self, ids: Iterable[tuple[str, str]]) -> Names:
+        """The names known by now. `ids` come with their workspace."""
+        by_team: dict[str, set[str]] = {}
+        for team, id_ in ids:
+            if id_ not in self._asked:
+                self._asked.add(id_)
+                by_team.setdefault("" if self._one else team, set()).add(id_)
+        for team, wanted in by_team.items():
+            found = await names_of(await self._client(team), wanted)
+            self.names = Names({**self.names.known, **found.known})
+        return self.names
+
+    async def _client(self, team: str) -> AsyncWebClient | None:
+        try:
+            return await self._client_for(None, team) if self._one or team else None
+        except ConfirmError:
+            return None

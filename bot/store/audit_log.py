@@ -93,7 +93,7 @@ def find_chain(tx: Tx, name: str) -> str:
     if not keys:
         raise NotFound(
             f"There is no session {name} in this store. A session's id looks like "
-            'slack-T0ACME-C0DEPLOYS-1795224227.59; `adk-confirm audit export` has them under "session".'
+            "slack-T0ACME-C0DEPLOYS-1795224227.59; `adk-confirm audit list` shows them."
         )
     if len(keys) > 1:
         raise Conflict(f"{name} is a session of several apps: name one of {', '.join(keys)}.")
@@ -118,6 +118,15 @@ def _confirmation_ids(tx: Tx, name: str) -> list[str]:
         match = column == name if begins is None else column.startswith(begins, autoescape=True)
         ids |= {str(value) for value in tx.execute(select(column).where(match).distinct().limit(5)).scalars()}
     return [name] if name in ids else sorted(ids)
+
+
+def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
+    """The confirmations that were asked last, the newest first. What this version can't read is left out."""
+    found = select(confirmations.c.id).order_by(confirmations.c.created.desc(), confirmations.c.id)
+    if tool is not None:
+        found = found.where(confirmations.c.tool == tool)
+    rows = (_row(tx, str(one)) for one in tx.execute(found.limit(limit)).scalars())
+    return [row for row in rows if row is not None]
 
 
 # One story
@@ -148,8 +157,8 @@ def _chain_or_nothing(tx: Tx, name: str) -> str:
         return find_chain(tx, name)
     except NotFound as error:
         raise NotFound(
-            f"There is no confirmation and no session {name} in this store. `adk-confirm pending` and "
-            "`adk-confirm audit export` tell their ids."
+            f"There is no confirmation and no session {name} in this store. `adk-confirm pending` "
+            "and `adk-confirm audit list` show their ids."
         ) from error
 
 

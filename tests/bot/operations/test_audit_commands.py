@@ -16,6 +16,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.operations.audit_export import COLUMNS
+from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import Wanted, pages
 from bot.store.repository import write_step
 from bot.store.tables import chains
@@ -29,6 +30,9 @@ async def at(
 ) -> AsyncIterator[Backoffice]:
     async with backoffice(database_url, tmp_path, monkeypatch, capsys) as made:
         yield made
+
+
+SESSION = "slack-T0ACME-C0DEPLOYS-1.1"
 
 
 async def deployed(at: Backoffice, **arguments: str) -> str:
@@ -122,12 +126,13 @@ async def test_one_story_is_told_in_full(at: Backoffice) -> None:
     deploy = await deployed(at, long="x" * 500)
     said = await at.command("audit", "show", deploy)
     when = at.clock.now.strftime("%Y-%m-%d %H:%M:%S UTC")
-    assert said.lines[:2] == [
+    assert said.lines[:3] == [
         f"Confirmation {deploy}",
-        f"deploy_api: approved, done; revision 2; confirmation {deploy}",
+        f"deploy_api: approved, done; edited version 2; confirmation {deploy}",
+        f"    asked for by U0ASKER in C0DEPLOYS; session {SESSION}",
     ]
     story = said.lines[said.lines.index("") + 1 :]
-    assert [line.removeprefix(f"{when}  ") for line in story if line.startswith(when)] == [
+    assert [line.removeprefix(f"{when}  ").partition(" version: ")[0] for line in story] == [
         "⏳ deploy_api needs approval.",
         "✋ The word of U0MALLORY on deploy_api did not count: the policy names others.",
         "✏️ U0ANNA edited deploy_api. This is revision 2; earlier approvals fell.",
@@ -136,14 +141,48 @@ async def test_one_story_is_told_in_full(at: Backoffice) -> None:
         "▶️ deploy_api started.",
         "✅ deploy_api ran in less than a second.",
     ]
+    assert [line.partition(". ")[2].partition(". ")[2] for line in story if "✏️" in line] == ["version: 2.4.1 → 2.4.2."]
+    full = (await at.command("audit", "show", deploy, "--full")).lines
+    assert [line for line in full if line.startswith(when)] == [line.partition(" version: ")[0] for line in story]
+    story = full[full.index("") + 1 :]
     assert "    version: 2.4.1 → 2.4.2" in story
     assert f'    long: "{"x" * 500}"' in story
-    assert "    as user:U0BEN, by button, on revision 2" in story
+    assert "    as user:U0BEN, by button, on version 2" in story
     assert '    {"ok": "\\u001b[2J"}' in story, "nothing that a tool says moves the cursor"
     assert (await at.command("audit", "show", deploy[:8])).out == said.out
     session = await at.command("audit", "show", at.key)
     assert session.lines[0] == f"Session {at.key}"
     assert session.lines[session.lines.index("") :] == said.lines[said.lines.index("") :]
+
+
+async def test_people_and_channels_have_names(at: Backoffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeSlack() as slack:
+        asker = slack.person("zoë", id="U0ASKER")
+        slack.person("anna", id=ANNA.user)
+        slack.channel("deploys", asker, id="C0DEPLOYS")
+        monkeypatch.setenv("SLACK_BOT_TOKEN", slack.bot_token)
+        monkeypatch.setenv("SLACK_API_URL", slack.url)
+        deploy = await at.asks("deploy_api")
+        await at.vote(deploy, ANNA, VoteKind.DENY, reason="not today")
+        story = (await at.command("audit", "show", deploy)).lines
+        assert story[2] == f"    asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session {SESSION}"
+        assert story[-1].endswith("  🚫 anna (U0ANNA) denied deploy_api. “not today”")
+        (listed,) = (await at.command("audit", "list")).lines
+        assert listed.startswith(f"{deploy}  ")
+        assert "deploy_api: denied; asked for by zoë (U0ASKER) in #deploys (C0DEPLOYS); session " in listed
+        line = json.loads((await at.command("audit", "export")).lines[-1])
+        assert line["names"] == {"C0DEPLOYS": "#deploys", "U0ANNA": "anna"}
+        rows = csv.DictReader(io.StringIO((await at.command("audit", "export", "--format", "csv")).out))
+        assert [(row["who_name"], row["channel_name"]) for row in rows] == [("zoë", "#deploys"), ("anna", "#deploys")]
+        assert "zoë" not in (await at.command("audit", "show", deploy, "--no-names")).out
+    assert "asked for by U0ASKER in C0DEPLOYS" in (await at.command("audit", "show", deploy)).out
+
+
+async def test_filters_that_match_nothing_say_so(at: Backoffice) -> None:
+    await deployed(at)
+    said = await at.command("audit", "export", "--tool", "refund", "--format", "csv")
+    assert said.err == "No line of the audit matches --tool refund.\n"
+    assert (await at.command("audit", "list", "--tool", "refund")).out == "Nobody was asked about such a call yet.\n"
 
 
 async def test_a_story_that_went_on_in_the_system(at: Backoffice) -> None:
