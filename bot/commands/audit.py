@@ -150,10 +150,9 @@ def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
     async def read() -> list[str]:
         async with call.reading() as database:
             rows = await database.read(read_recent, tool, limit)
-            people = [
-                (row.asked.team, id_) for row in rows for id_ in (row.asked.asked_by.user, row.asked.channel or "")
-            ]
-            known = await Namer(call.settings, database).learn(people) if names else NO_NAMES
+            calls = [row.asked for row in rows]
+            ids = [(asked.team, id_) for asked in calls for id_ in (asked.asked_by.user, asked.channel or "")]
+            known = await Namer(call.settings, database).learn(ids) if names else NO_NAMES
             return [listed(row, known) for row in rows]
 
     tell(*(asyncio.run(read()) or [words.NO_CALLS]))
