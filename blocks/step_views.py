@@ -1,6 +1,6 @@
-"""What there is to tell, as data: the ledger's steps for thread and history, and the answer to one person's word.
+"""The ledger's steps as a thread and a history show them, and the answer to one person's vote. Pure data.
 
-As in `view`, `tool`, `reason`, `text`, `changes` and `arguments` are supplied, all else is ours.
+`tool`, `reason`, `text`, `changes` and `arguments` come from others and are never trusted, as in `view`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
 
 
 class StepKind(StrEnum):
-    """The steps that a thread is told of, by the names that they have in the ledger."""
+    """The steps that a thread or a history can show, by their names in the ledger."""
 
     ASKED = "asked"
     CALL_REFUSED = "call refused"
@@ -80,7 +80,10 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepView:
-    """One line of the ledger, as a thread and a history tell it. `reason` and `text` are supplied."""
+    """One line of the ledger, as a thread and a history show it. `reason` and `text` come from others.
+
+    The last four fields are for the thread only. `people` of a call's end are those who approved it.
+    """
 
     seq: int
     told: StepKind
@@ -107,6 +110,14 @@ class StepView:
     """The agent wants an answer, not an approval."""
     yes: bool | None = None
     """SETTLED: whether it happened; ELSEWHERE: whether it was approved."""
+    asker: str | None = None
+    """Who hears that the call has ended."""
+    editor: str | None = None
+    """Whose edit is what was decided on."""
+    several: bool = False
+    """The thread has other calls as well, so that a line has to name its own."""
+    carded: bool = False
+    """The card stands in the thread, so that the line does not repeat what it shows."""
 
 
 class Counted(StrEnum):

@@ -1,4 +1,7 @@
-"""The story in the thread: one line for each step of the ledger, told in order, those owed together in one message."""
+"""The lines of a session's thread, and the longer sentences of a history.
+
+A thread gets one line for each decision: the card shows the rest. A history shows every step of the ledger.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from blocks.rich import (
     Line,
     Link,
     Piece,
+    Prose,
     Quote,
     Say,
     Span,
@@ -33,18 +37,34 @@ from blocks.text import MESSAGE_TEXT, seen, units
 _PAGE = 2500
 _STEPS = 20
 _SAID, _LINES = 480, 8
+_NO_NAMES: Mapping[str, str] = {}
 
 
-def story(session: str, steps: Sequence[StepView]) -> tuple[Message, ...]:
-    """The messages that tell these steps, in order. Each says how far the thread is told with it."""
-    return tuple(_message(session, part) for part in _parted(steps))
+def story(session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES) -> tuple[Message, ...]:
+    """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
+
+    `names` are those of the users whom a line does not notify: see `unmentioned`.
+    """
+    return tuple(_message(session, part, names) for part in _parted(steps))
+
+
+def unmentioned(steps: Sequence[StepView]) -> frozenset[str]:
+    """The users whom these lines name and do not notify."""
+    return frozenset(
+        span.id
+        for step in steps
+        for piece in in_thread(step)
+        if isinstance(piece, Line)
+        for span in piece.spans
+        if isinstance(span, User) and span.id not in mentioned(step)
+    )
 
 
 def _parted(steps: Sequence[StepView]) -> list[list[StepView]]:
     parts: list[list[StepView]] = []
     spent = 0
     for step in steps:
-        length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in told(step))
+        length = sum(units(markup(p.spans) if isinstance(p, Line) else p.text) for p in in_thread(step))
         if not parts or spent + length > _PAGE or len(parts[-1]) >= _STEPS:
             parts.append([])
             spent = 0
@@ -53,14 +73,90 @@ def _parted(steps: Sequence[StepView]) -> list[list[StepView]]:
     return parts
 
 
-def _message(session: str, steps: Sequence[StepView]) -> Message:
-    pieces = [piece for step in steps for piece in told(step)]
+def _message(session: str, steps: Sequence[StepView], names: Mapping[str, str]) -> Message:
+    pieces = [_with_names(piece, names, mentioned(step)) for step in steps for piece in in_thread(step)]
     last = steps[-1].seq
     return Message(
         text=text([], pieces, [], MESSAGE_TEXT),
         blocks=drawn([rich(pieces, f"story.{steps[0].seq}.{last}")]),
         metadata=LineMark(session, last).metadata(),
     )
+
+
+def _with_names(piece: Piece, names: Mapping[str, str], keep: frozenset[str]) -> Piece:
+    if not isinstance(piece, Line):
+        return piece
+    named = {user for user in names if user not in keep}
+    return Line(tuple(Prose(names[s.id]) if isinstance(s, User) and s.id in named else s for s in piece.spans))
+
+
+# The thread
+
+_ENDS: Mapping[StepKind, tuple[str, tuple[str, ...]]] = {
+    StepKind.DONE: ("✅ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_RAN)),
+    StepKind.FAILED: ("❌ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_FAILED)),
+    StepKind.REFUSED: ("⛔ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_DID_NOT_RUN)),
+    StepKind.UNKNOWN: ("⚠️ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_UNKNOWN)),
+    StepKind.LAPSED: ("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
+    StepKind.APPROVED: ("👍 ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY)),
+    StepKind.DENIED: ("🚫 ", (words.THREAD_DENIED,)),
+    StepKind.EXPIRED: ("⌛ ", (words.THREAD_EXPIRED,)),
+    StepKind.WITHDRAWN: ("↩️ ", (words.THREAD_WITHDRAWN,)),
+}
+"""How a call was decided and how it ended: a sign, and the parts of the line."""
+
+_NEEDS: Mapping[str, str] = {words.THREAD_APPROVED_BY: "people", words.THREAD_EDITED_BY: "editor"}
+"""A part is left out where its field is empty."""
+
+
+def in_thread(step: StepView) -> tuple[Piece, ...]:
+    """One line, and what somebody said with it."""
+    if step.question:
+        return told(step)
+    if step.told in _ENDS:
+        said = _said(step) if step.told is StepKind.DENIED or not step.carded else ()
+        return (Line(_end(step)), *said)
+    match step.told:
+        case StepKind.VOTE_REFUSED:
+            return (Line(say(words.THREAD_TRIES, **_spans(step))),)
+        case StepKind.VOTE_FELL if step.why is None and step.editor:
+            return (Line(say(words.THREAD_NO_LONGER, **_spans(step))),)
+    return told(step)
+
+
+def mentioned(step: StepView) -> frozenset[str]:
+    """The users whom the thread's line notifies: the asker at the end, approvers when they are reminded."""
+    if step.told in (StepKind.REMINDED, StepKind.ESCALATED):
+        return frozenset(step.approvers.users) | {one.user for one in step.approvers.emails if one.user}
+    return frozenset({step.asker} if step.asker and step.asker != step.who else ())
+
+
+def _end(step: StepView) -> tuple[Span, ...]:
+    sign, parts = _ENDS[step.told]
+    spans = _spans(step)
+    shown = [_worded(step, part) for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
+    if mentioned(step):
+        shown.append(words.THREAD_ASKED_BY)
+    row: tuple[Span, ...] = (Say(sign), name(step.tool), Say(words.DOT)) if step.several else (Say(sign),)
+    for index, part in enumerate(shown):
+        dot = (Say(words.DOT),) if index else ()
+        template = part if index or step.several else part[0].upper() + part[1:]
+        row += (*dot, *say(template, **spans))
+    return row
+
+
+def _worded(step: StepView, part: str) -> str:
+    match part:
+        case words.THREAD_RAN if step.attempt > 1:
+            return words.THREAD_RAN_AGAIN
+        case words.THREAD_DENIED if step.who is None:
+            return words.THREAD_DENIED_BY_POLICY
+        case words.THREAD_WITHDRAWN if step.who is None:
+            return words.THREAD_REMOVED
+    return part
+
+
+# The history
 
 
 def told(step: StepView) -> tuple[Piece, ...]:
@@ -162,7 +258,7 @@ def _template(step: StepView) -> str:
 
 
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
-    """Everything that a sentence may name; a template takes what it needs."""
+    """All the fields that a template can have."""
     return {
         "tool": name(step.tool),
         "who": User(step.who) if step.who else words.SOMEBODY.lower(),
@@ -174,6 +270,8 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "channel": Channel(step.channel or ""),
         "when": When(step.until or 0),
         "grant": code(step.grant or "", 64),
+        "asker": User(step.asker) if step.asker else words.SOMEBODY.lower(),
+        "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
         "took": _took(step),
     }

@@ -373,6 +373,25 @@ TOLD_PAUSED_BY = "⏸️ {who} paused runs. Approved calls start once they are r
 TOLD_RESUMED = "▶️ Runs are resumed."
 TOLD_RESUMED_BY = "▶️ {who} resumed runs."
 THE_POLICY = "the policy"
+
+# the thread's own lines: parts that are joined by dots; the first one gets a capital
+THREAD_APPROVED_BY = "approved by {people}"
+THREAD_EDITED_BY = "edited by {editor}"
+THREAD_RAN = "ran{took}"
+THREAD_RAN_AGAIN = "ran again{took}"
+THREAD_FAILED = "failed{took}"
+THREAD_DID_NOT_RUN = "did not run"
+THREAD_UNKNOWN = "started, but it is not known how it ended: the card asks what to do"
+THREAD_LATE = "did not start in time"
+THREAD_DENIED = "denied by {who}"
+THREAD_DENIED_BY_POLICY = "denied by the policy"
+THREAD_EXPIRED = "expired with {votes}"
+THREAD_WITHDRAWN = "withdrawn by {who}"
+THREAD_REMOVED = "withdrawn, because the app was removed from this workspace"
+THREAD_ASKED_BY = "asked by {asker}"
+THREAD_NO_LONGER = "↘️ The approval of {who} no longer counts, because {editor} edited the call."
+THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, which did not count: {why}."
+
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
 
@@ -523,8 +542,8 @@ BATCH_EACH = "Each is its own vote."
 
 
 def duration(seconds: float) -> str:
-    if seconds < 1:
-        return "less than a second"
+    if seconds < 10:
+        return "less than 0.1 s" if seconds < 0.1 else f"{seconds:.1f} s"
     whole = round(seconds)
     for unit, name, below, below_name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
         if whole >= unit:

@@ -103,7 +103,7 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
 
         await me.becomes(demo.people["ana"])
         await me.sees("checkout 2.4.2 is on prod now.", within=me.thread)  # the agent speaks about what ran
-        await me.sees("is approved by", within=me.thread)
+        await me.sees("Approved by ben and chris", within=me.thread)
         await reads_the_audit(me, done)
 
     assert [call["version"] for call in ran(log)] == ["2.4.2"]
@@ -134,7 +134,7 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
     async with staged(port=0) as demo, visited(demo, browser) as me:
         await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
         await me.opens_thread()
-        await me.sees("request_time_off needs approval", within=me.thread)
+        await me.sees("Approve request_time_off?", within=me.thread)
 
         await me.becomes(demo.people["lee"])
         await me.goes_to("adk-confirm")

@@ -1,6 +1,6 @@
-"""Whether threads tell the ledger's story: every line once, in its order. Pure.
+"""Whether threads show the ledger's decisions: each has its line, once, in the ledger's order. Pure.
 
-What a line has to look like comes from the sentences that `blocks` makes it from; who it names from the ledger.
+What a line has to look like comes from the words of `blocks`, and whom it names from the ledger.
 """
 
 from __future__ import annotations
@@ -13,31 +13,26 @@ from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
 from blocks.step_views import StepKind
+from bot.store.outbox import TRIES
 
+_ENDS = {
+    StepKind.DONE: "✅",
+    StepKind.FAILED: "❌",
+    StepKind.REFUSED: "⛔",
+    StepKind.UNKNOWN: "⚠️",
+    StepKind.LAPSED: "⌛",
+    StepKind.DENIED: "🚫",
+    StepKind.EXPIRED: "⌛",
+    StepKind.WITHDRAWN: "↩️",
+}
 _TEMPLATES = {
-    StepKind.ASKED: (words.TOLD_ASKED, words.TOLD_ASKED_IN),
     StepKind.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
     StepKind.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
-    StepKind.APPROVAL: (words.TOLD_APPROVAL,),
-    StepKind.EDITED: (words.TOLD_EDITED,),
-    StepKind.VOTE_REFUSED: (words.TOLD_VOTE_REFUSED,),
-    StepKind.VOTE_FELL: (words.TOLD_VOTE_FELL,),
-    StepKind.APPROVED: (words.TOLD_APPROVED,),
-    StepKind.DENIED: (words.TOLD_DENIED,),
-    StepKind.EXPIRED: (words.TOLD_EXPIRED,),
-    StepKind.WITHDRAWN: (words.TOLD_WITHDRAWN,),
-    StepKind.LAPSED: (words.TOLD_LAPSED,),
-    StepKind.BEGUN: (words.TOLD_BEGUN, words.TOLD_BEGUN_AGAIN),
-    StepKind.DONE: (words.TOLD_DONE,),
-    StepKind.FAILED: (words.TOLD_FAILED,),
-    StepKind.REFUSED: (words.TOLD_REFUSED,),
-    StepKind.UNKNOWN: (words.TOLD_UNKNOWN,),
+    StepKind.VOTE_REFUSED: (words.THREAD_TRIES,),
     StepKind.SETTLED: tuple(words.TOLD_SETTLED.values()),
-    StepKind.RUN_AGAIN_VOTE: (words.TOLD_RUN_AGAIN_VOTE,),
-    StepKind.RUN_AGAIN: (words.TOLD_RUN_AGAIN,),
     StepKind.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
 }
-_FIRST_SIGNS = {template[0] for templates in _TEMPLATES.values() for template in templates}
+_FIRST_SIGNS = {*(sign[0] for sign in _ENDS.values()), *(one[0] for each in _TEMPLATES.values() for one in each)}
 
 
 def _is_ours(line: str) -> bool:
@@ -45,17 +40,30 @@ def _is_ours(line: str) -> bool:
     return bool(line) and line[0] in _FIRST_SIGNS
 
 
-def _told(story: Story, entry: Entry) -> re.Pattern[str] | None:
-    templates = _TEMPLATES.get(StepKind(entry.kind)) if entry.kind in set(StepKind) else None
+def _told(story: Story, entries: Sequence[Entry], at: int) -> re.Pattern[str] | None:
+    """The line that the thread has to show of this entry, if it has to show one."""
+    entry = entries[at]
+    kind = StepKind(entry.kind) if entry.kind in set(StepKind) else None
+    who = story.history.names.get(entry.who, entry.who)
+    if kind in _ENDS:
+        by = re.escape(who) if entry.who else ""
+        return re.compile(rf"{_ENDS[kind]} (?:{re.escape(entry.tool)} · [a-z]|[A-Z]).*{by}.*$")
+    if kind is StepKind.VOTE_REFUSED:
+        same = [one for one in entries[:at] if (one.kind, one.confirmation, one.who) == _try_of(entry)]
+        if len(same) + 1 != TRIES:
+            return None
+    templates = _TEMPLATES.get(kind) if kind is not None else None
     if templates is None:
         return None
-    who = f"@{story.history.names.get(entry.who, '')}"
-    ways = (_pattern(template, entry.tool, who) for template in templates)
-    return re.compile("|".join(ways))
+    return re.compile("|".join(_pattern(template, entry.tool, who) for template in templates))
+
+
+def _try_of(entry: Entry) -> tuple[str, str, str]:
+    return entry.kind, entry.confirmation, entry.who
 
 
 def _pattern(template: str, tool: str, who: str) -> str:
-    known = {"{tool}": re.escape(tool), "{who}": re.escape(who)}
+    known = {"{tool}": re.escape(tool), "{who}": f"@?{re.escape(who)}"}
     parts = re.split(r"(\{\w+\})", template)
     return "".join(known.get(part, ".*") if part.startswith("{") else re.escape(part) for part in parts) + "$"
 
@@ -65,7 +73,7 @@ def _times(line: str, wanted: Sequence[re.Pattern[str]]) -> int:
 
 
 def threads_tell_it_once(story: Story) -> Iterator[Finding]:
-    """Each line of the ledger stands in its thread once, in its order."""
+    """Each decision of the ledger has its line in the thread once, in the ledger's order."""
     for session, entries in story.chains.items():
         thread = thread_of(session)
         if thread is None:
@@ -77,7 +85,7 @@ def threads_tell_it_once(story: Story) -> Iterator[Finding]:
             for line in message.text.splitlines()
             if _is_ours(line)
         ]
-        wanted = [pattern for entry in entries if (pattern := _told(story, entry)) is not None]
+        wanted = [pattern for at in range(len(entries)) if (pattern := _told(story, entries, at)) is not None]
         doubled = [line for line, times in Counter(told).items() if times > _times(line, wanted)]
         missing = [found.pattern for found in wanted if not any(found.match(line) for line in told)]
         if doubled:

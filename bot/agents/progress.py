@@ -1,6 +1,6 @@
-"""What is shown in the thread while an agent runs: that it is at work, and its words as they come.
+"""What the thread shows while an agent runs: that it is at work, and its words as they come.
 
-For speed only: it happens in a task of its own, which the run never waits for, and which ends with the lease.
+This happens in a task of its own, which the run never waits for and which ends with the lease.
 """
 
 from __future__ import annotations
@@ -17,12 +17,19 @@ from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
+SOON = 1.0
+"""An agent that answers within so many seconds is not shown as thinking: each status is a call to Slack."""
+
 _tasks: set[asyncio.Task[None]] = set()
 """One that waits for Slack may outlive its run for a moment."""
 
 
 class Stage(Protocol):
     """The thread, as far as it shows what is not stored yet."""
+
+    async def tidy(self, lease: Lease, session: Session) -> None:
+        """Ends what an earlier run was saying when it was cut."""
+        ...
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Whoever waits is shown that the agent is at work; whether they are."""
@@ -66,7 +73,9 @@ class Showing:
 
     async def _show(self) -> None:
         try:
-            if await self._stage.thinking(self._lease, self._session) and self._over:
+            await self._stage.tidy(self._lease, self._session)
+            shown = not await self._news_within(SOON) and await self._stage.thinking(self._lease, self._session)
+            if shown and self._over:
                 await self._stage.quiet(self._session)
             while not self._over:
                 await self._news.wait()
@@ -77,3 +86,10 @@ class Showing:
             log.info("what the agent does is not shown: %s", error)
         except Exception:
             log.exception("what the agent does could not be shown")
+
+    async def _news_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._news.wait()
+        except TimeoutError:
+            return False

@@ -165,7 +165,11 @@ class _Stretch:
     ) -> None:
         """With a list to hold them in, the agent's words wait until it is known what a policy hides in them: they may
         come before the call, or before its result."""
+        looks = letter.confirmation is not None
         async for heard in exchange:
+            if looks:  # what became of the call stands in the thread before the words about it
+                await self._glance(session, letter)
+            looks = letter.confirmation is not None and isinstance(heard, Said)
             if held is not None:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
@@ -207,9 +211,7 @@ class _Stretch:
         said_now = (*look.said, *held)
         events = [said.event for said in (*said_now, *(waits.said for waits in look.waits))]
         rows, spoken = await self._lease.read(read_known, session.key, events)
-        hides = self._hides(rows)
-        if hides:
-            await self._copy_outcomes(rows, look)  # what came back may be what words may not show
+        await self._copy_outcomes(rows, look)  # words about a call come after its outcome, and hide what it hides
         for said in said_now:
             if said.event not in spoken:
                 spoken.add(said.event)
@@ -225,10 +227,8 @@ class _Stretch:
                 opening = await self._openings.prepare(self._lease, session, request, letter)
                 opening = replace(opening, trace=tracing.carried())
                 await self._lease.run(open_request, session.key, opening, self._rules)
-        if hides or new:
+        if new:
             await self._observe(session, look)
-        else:
-            await self._copy_outcomes(rows, look)
 
     def _hidden(self, session: Session, said: Said, look: Look) -> Said:
         """Words that come with a call about which nobody was asked yet; the thread knows of those before."""

@@ -1,7 +1,7 @@
-"""Cards in Slack, and what is told around them. A card is a view: the row is the truth, and it is always drawn whole.
+"""Cards in Slack, and what is said around them. A card shows its row, and is always drawn whole.
 
-One live card a place: a post is written down before it is made (`attempts`), so that whoever comes after a crash or a
-lost answer looks for it before posting again. A vote on a stray copy counts; the stray is deleted when it is found.
+There is one live card in each place: a post is noted before it is made (`attempts`), so that after a crash or a lost
+answer it is looked for before it is posted again. A vote on a second copy counts; the copy is deleted when it is found.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 
 class Cards(Thread):
     def __init__(self, sender: Sender, directory: Directory, voice: Voice | None = None) -> None:
-        super().__init__(sender, voice)
+        super().__init__(sender, directory.names, voice)
         self._whereabouts = Whereabouts(sender, directory)
 
     async def draw(
@@ -46,7 +46,7 @@ class Cards(Thread):
         came of it, the trouble is raised.
         """
         places, unknown = await self._whereabouts.of(row, session)
-        drawing = Drawing(self._sender.under(lease.sure), Attempts(lease), row, session, around)
+        drawing = Drawing(self._sender.under(lease.sure), Attempts(lease), row, session, around, self._names)
         facts = await drawing.draw(places, await self._whereabouts.accounts(row, session))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")

@@ -1,4 +1,4 @@
-"""One drawing of one confirmation: each of its places shows the row as it is now, or says what keeps it from that."""
+"""Draws one confirmation: each of its places shows the row as it is now, or says what is in the way."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from blocks import full_view
 from blocks.card import card
 from blocks.kit import Message
+from blocks.mentions import mentions, with_names
 from blocks.pointer import pointer
-from blocks.view import CardView, Notice
+from blocks.view import NOBODY, CardView, Face, Notice
 from bot.cards.card_presenter import Links, card_view
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, State
+from bot.slack.directory.names import Names
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import UPLOAD, Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
@@ -37,9 +39,15 @@ _FOR_GOOD = 2**31 - 1
 
 class Drawing:
     def __init__(
-        self, sender: Sender, attempts: Attempts, row: Confirmation, session: Session, around: Around = PLAIN
+        self,
+        sender: Sender,
+        attempts: Attempts,
+        row: Confirmation,
+        session: Session,
+        around: Around,
+        names: Names,
     ) -> None:
-        self._sender, self._attempts = sender, attempts
+        self._sender, self._attempts, self._names = sender, attempts, names
         self._row, self._session, self._around = row, session, around
         self._at = Workspace(session.team, session.enterprise)
         self._conversation: str | None = None
@@ -85,7 +93,7 @@ class Drawing:
         if place.pointer:
             return await self._point(place)
         view = self._view(place)
-        place = await self._show(place, card(view))
+        place = await self._show(place, await self._named(card(view), view))
         if place.ts is not None and place.file_revision != view.revision and full_view.needs_file(view):
             try:
                 place = await self._with_file(place, view)
@@ -163,7 +171,7 @@ class Drawing:
             link = await self._sender.permalink(self._at, public.channel, public.ts)
         view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
-        return replace(message, metadata=PointerMark(view.id).metadata())
+        return replace(await self._named(message, view), metadata=PointerMark(view.id).metadata())
 
     # The file with all of it
 
@@ -183,6 +191,14 @@ class Drawing:
         sent = await self._sender.history.sent(self._at, place.channel, thread_ts=thread_ts)
         there = next((one.ts for one in sent if name in one.files), None)
         return None if there is None else await self._sender.permalink(self._at, place.channel, there)
+
+    # Whom it notifies
+
+    async def _named(self, message: Message, view: CardView) -> Message:
+        """With names instead of mentions, but for those who are asked to decide."""
+        who = (view.approvers, view.escalated_to or NOBODY) if view.face in (Face.WAITING, Face.UNKNOWN) else ()
+        asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
+        return with_names(message, await self._names.of(self._at, mentions(message) - asked))
 
     # What a card shows beside its row
 

@@ -1,18 +1,19 @@
-"""From the ledger's lines and the desk's verdicts to what `blocks` tells of them. Pure.
+"""From the ledger's lines and the stored verdicts to what `blocks` shows of them. Pure.
 
-A line is masked when it is written; what a result hides by name is hidden here once more, under the row's policy.
+A line is masked when it is written. Here a result is masked once more by the row's policy, which hides values by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
 from bot.store.repository import content_of
@@ -28,8 +29,64 @@ _SENTENCES = (
 )
 
 
+_ON_THE_CARD = (StepKind.ASKED, StepKind.APPROVAL, StepKind.EDITED, StepKind.BEGUN)
+"""Steps that the thread leaves to the card."""
+_RUNS_AGAIN = (StepKind.RUN_AGAIN_VOTE, StepKind.RUN_AGAIN)
+_APPROVED = (StepKind.APPROVED, StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.UNKNOWN, StepKind.LAPSED)
+_ENDS = (*_APPROVED, StepKind.DENIED, StepKind.EXPIRED, StepKind.WITHDRAWN)
+_STILL_RUNS = (None, OutcomeKind.RUNNING)
+
+
+def thread_steps(
+    lines: Sequence[LedgerLine], rows: Mapping[str, Confirmation], thread_ts: str, tries: Collection[int]
+) -> list[StepView]:
+    """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
+
+    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread is told
+    of, which are the third of one person on one card.
+    """
+    steps = (_in_thread(line, rows.get(line.confirmation or ""), thread_ts, tries) for line in lines)
+    return [replace(step, several=len(rows) > 1) for step in steps if step is not None]
+
+
+def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries: Collection[int]) -> StepView | None:
+    step = step_view(line, row)
+    if step is None or row is None:
+        return step
+    carded = any(place.thread_ts == thread_ts and not place.pointer for place in row.places) and not row.quiet
+    match step.told:
+        case kind if kind in _ON_THE_CARD or kind in _RUNS_AGAIN:
+            return None
+        case StepKind.VOTE_REFUSED if step.seq not in tries:
+            return None
+        case StepKind.APPROVED if step.question:
+            return step
+        case StepKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
+            return None  # the card shows it, or the line about its end says it
+    editor = row.revision.author.user if row.revision.author else None
+    if step.told is StepKind.VOTE_FELL and step.why is None and step.who == editor:
+        return None  # their edit stands in its place
+    if step.told not in _ENDS:
+        return replace(step, editor=editor)
+    return replace(
+        step,
+        people=_approved_by(row) if step.told in _APPROVED and row.by_grant is None else step.people,
+        editor=None if row.asked.wants_payload else editor,
+        asker=row.asked.asked_by.user or None,
+        carded=carded,
+    )
+
+
+def _approved_by(row: Confirmation) -> tuple[str, ...]:
+    """Whose votes made the decision, each person once, in the order of their votes."""
+    here = row.decision.revision if row.decision else None
+    kinds = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
+    standing = (v for v in row.votes if v.kind in kinds and v.state is VoteState.STANDING and v.stands_on == here)
+    return tuple(dict.fromkeys(vote.voter.user for vote in standing))
+
+
 def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
-    """One line of the ledger; None for one that no thread tells, or whose content was purged.
+    """One line of the ledger; None for a kind that is never shown, or a line whose content was purged.
 
     `link` leads to the card, where it stands somewhere else.
     """
@@ -73,7 +130,7 @@ def _arguments(told: StepKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _card_channel(row: Confirmation | None) -> str | None:
-    """Where the card stands, if not in the session's own thread."""
+    """The channel of the card, if it does not stand in the session's channel."""
     if row is None:
         return None
     channels = [place.channel for place in row.places if not place.pointer and place.channel and place.person is None]
@@ -89,7 +146,7 @@ def _approvers(told: StepKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _standing(told: StepKind, row: Confirmation | None) -> int | None:
-    """Expiry and reminders are told with how many votes there were; the row knows."""
+    """The number of approvals, for the steps whose line does not carry it."""
     return len(row.approvals) if row is not None and told in (StepKind.EXPIRED, StepKind.REMINDED) else None
 
 
@@ -156,7 +213,7 @@ _COUNTED = {
 
 
 def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> VerdictView:
-    """What the desk wrote for somebody who waits to hear what became of their word."""
+    """What became of somebody's vote, as it was stored for them."""
     state = State(text(body.get("state"))) if body.get("state") else State.WAITING
     outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
     counted = _counted(body.get("kind"), state)
@@ -178,7 +235,7 @@ def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> V
 
 
 def _counted(kind: Json, state: State) -> Counted:
-    """A word that changed nothing, such as one told twice, is answered by where the confirmation stands."""
+    """A vote that changed nothing, such as a second click, is answered by the state of the confirmation."""
     if isinstance(kind, str) and kind in set(LineKind) and LineKind(kind) in _COUNTED:
         return _COUNTED[LineKind(kind)]
     ends = {State.DENIED: Counted.DENIED, State.WITHDRAWN: Counted.WITHDRAWN}

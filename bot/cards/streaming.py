@@ -25,7 +25,7 @@ from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
-from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left
+from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
 from runtime.jsontypes import Json
 from runtime.store.database import Tx
@@ -68,10 +68,13 @@ class Voice:
         self._without_status: set[str] = set()
         self._without_streams: set[str] = set()
 
-    async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Where Slack does not show a status it is not asked again."""
+    async def tidy(self, lease: Lease, session: Session) -> None:
+        """Ends a reply that an earlier run left unfinished."""
         if await lease.read(is_left_from_before, session.key):
             await self.close_left(lease, session)
+
+    async def thinking(self, lease: Lease, session: Session) -> bool:
+        """Where Slack does not show a status it is not asked again."""
         if session.channel in self._without_status:
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
@@ -109,6 +112,8 @@ class Voice:
         live.text += piece.text
         if live.over or len(live.text) > markdown.LONGEST or not self._due(live):
             return
+        if live.ts is None and await lease.read(thread_is_behind, session.key):
+            return  # the lines about what led to it come first
         live.last = self._clock()
         async with live.at_slack:
             try:

@@ -1,7 +1,7 @@
 """A session's thread: the ledger's lines in their order, and what the agent says. One writer a session.
 
-Every message carries its identity in `metadata`, and every post is written down before it is made (`attempts`): what
-was posted while its answer, or we, got lost is found in the thread and not told twice.
+Every message carries its identity in `metadata`, and every post is noted before it is made (`attempts`). If Slack's
+answer or this process is lost, the message is found in the thread and is not posted twice.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from dataclasses import replace
 
 from blocks.ids import LineMark, parse_mark
 from blocks.kit import Message
-from blocks.thread import story
+from blocks.thread import story, unmentioned
 from blocks.verdict import agent_failed, notice_message
 from blocks.words import AGENT_FAILED
-from bot.audit.ledger import LedgerLine
+from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards import markdown
-from bot.cards.ledger_presenter import step_view
+from bot.cards.ledger_presenter import thread_steps
 from bot.cards.streaming import Voice
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import Attachment, Piece, Said
+from bot.slack.directory.names import Names
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.downloads import attachments
@@ -27,23 +28,27 @@ from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.history import Sent
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.attempts import Attempts
+from bot.store.outbox import third_tries
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
 
 
 class Thread:
-    def __init__(self, sender: Sender, voice: Voice | None = None) -> None:
-        self._sender, self._voice = sender, voice
+    def __init__(self, sender: Sender, names: Names, voice: Voice | None = None) -> None:
+        self._sender, self._names, self._voice = sender, names, voice
 
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
     ) -> int:
-        """The lines as one message, or as few as Slack's limits allow; the number of the last one told."""
+        """Posts the lines that are for the thread as one message, or as few as Slack's limits allow; the number of the
+        last line."""
         if not lines:
             return session.told_seq
         last, known = lines[-1].seq, {row.id: row for row in rows}
-        steps = [step for line in lines if (step := step_view(line, known.get(line.confirmation or ""))) is not None]
+        refused = any(line.kind is LineKind.VOTE_REFUSED for line in lines)
+        tries = await lease.read(third_tries, lines) if refused else frozenset[int]()
+        steps = thread_steps(lines, known, session.thread_ts, tries)
         if not steps:
             return last
         mark = f"lines:{lines[0].seq}"
@@ -51,7 +56,8 @@ class Thread:
         if before is not None:
             told = await self._told(session, before.at)
             steps = [step for step in steps if step.seq > told]
-        for index, message in enumerate(story(session.key, steps) if steps else ()):
+        names = await self._names.of(Workspace(session.team, session.enterprise), unmentioned(steps))
+        for index, message in enumerate(story(session.key, steps, names) if steps else ()):
             await self._post(lease, session, message, mark, first=before is None and index == 0)
         return last
 
@@ -86,12 +92,17 @@ class Thread:
             posted.append(ts or await self._post(lease, session, message, mark, first=first))
         return posted[0]
 
+    async def tidy(self, lease: Lease, session: Session) -> None:
+        """Ends what an earlier run was saying when it was cut."""
+        if self._voice is not None:
+            await self._voice.tidy(lease, session)
+
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """The agent was told something, and has said nothing yet; whether that is shown."""
+        """Shows that the agent is at work; whether Slack shows it."""
         return self._voice is not None and await self._voice.thinking(lease, session)
 
     async def quiet(self, session: Session) -> None:
-        """It is not at work any more."""
+        """Takes that back."""
         if self._voice is not None:
             await self._voice.quiet(session)
 

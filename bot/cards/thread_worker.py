@@ -1,6 +1,6 @@
-"""A session's thread, brought up to date: ledger lines in their order, and what the agent said, where it belongs.
+"""Keeps a session's thread up to date: ledger lines in their order, and what the agent said, where it belongs.
 
-One writer a session, under a lease of its own: while Slack is slow or away, the session's agent runs all the same.
+Each thread has one writer at a time, under a lease of its own. The session's agent runs on while Slack is slow.
 """
 
 from __future__ import annotations
@@ -8,27 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from bot.audit.ledger import LedgerLine
-from bot.confirmation.model import Confirmation
+from bot.audit.ledger import LedgerLine, LineKind
+from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import Said
 from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import read_session
 from bot.store.outbox import Telling, all_told, is_stale, next_telling, spoke, told_up_to
-from bot.store.repository import Session, session_confirmations
+from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.lease import Lease
 
 CARDS_FIRST = 0.5
-"""A card that is on its way is waited for so long at a time: people decide on it, and lines only tell of it."""
+"""While a card waits to be posted, lines wait so long at a time: people decide on the card."""
+SOON = 1.0
+"""A call that ends within so many seconds of its approval gets one line for both."""
 
 
 class Thread(Protocol):
-    """The thread as the teller writes to it."""
+    """The thread as this worker writes to it."""
 
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> int:
-        """Ledger lines as one message; the number of the last one told."""
+        """Posts ledger lines as one message; the number of the last one. Some lines are only for the card."""
         ...
 
     async def say(
@@ -38,7 +40,7 @@ class Thread(Protocol):
         ...
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """What the agent was saying when its run was cut."""
+        """Ends a reply whose run was cut while the agent was writing it."""
         ...
 
 
@@ -49,18 +51,37 @@ class Teller:
     async def attend(self, key: str, lease: Lease) -> None:
         session = await lease.read(read_session, key)
         while (telling := await lease.read(next_telling, key)) is not None:
-            if await lease.read(cards_under_way, key):
-                raise NotNow(CARDS_FIRST, "A card of the session is on its way.")
-            await self._tell(lease, session, telling)
+            rows = await lease.read(session_confirmations, session.key)
+            if any(map(_has_no_card, rows)) and await lease.read(cards_under_way, key):
+                raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
+            await self._tell(lease, session, telling, rows)
         if await lease.read(is_stale, key):
             await self._thread.close_left(lease, session)
         await lease.run(all_told, key)
 
-    async def _tell(self, lease: Lease, session: Session, telling: Telling) -> None:
-        rows = await lease.read(session_confirmations, session.key)
+    async def _tell(self, lease: Lease, session: Session, telling: Telling, rows: Sequence[Confirmation]) -> None:
         if telling.said is None:
+            wait = ends_soon(telling.lines, rows, (await lease.read(now)).timestamp())
+            if wait > 0:
+                raise NotNow(wait, "A call was approved just now, and may end in a moment.")
             seq = await self._thread.tell(lease, session, telling.lines, rows)
             await lease.run(told_up_to, session.key, seq)
         else:
             ts = await self._thread.say(lease, session, telling.said, rows=rows, retry=telling.retry)
             await lease.run(spoke, session.key, telling.said.event, ts)
+
+
+def _has_no_card(row: Confirmation) -> bool:
+    return row.state is State.WAITING and not row.quiet and not row.card_channels
+
+
+def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: float) -> float:
+    """How long to wait for the end of a call that was just approved, so that one line says both."""
+    approved = {line.confirmation for line in lines if line.kind is LineKind.APPROVED}
+    still = [row for row in rows if row.id in approved and runs(row)]
+    return max((row.decision.at.timestamp() + SOON - at for row in still if row.decision), default=0.0)
+
+
+def runs(row: Confirmation) -> bool:
+    """Approved, and its end is not known yet."""
+    return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)

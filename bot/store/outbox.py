@@ -1,31 +1,35 @@
-"""What is still to be told in a session's thread, as transaction functions: ledger lines and an agent's words.
+"""What still has to be posted in a session's thread: ledger lines and an agent's words. Transaction functions.
 
-Words are put here by the session's run and posted by its teller. They come after the line that was the last one when
-they were put here, and their text is kept until it stands in the thread. An agent's words on their way, which are
-posted as they come, have a row of their own.
+The session's run puts words here, and the thread worker posts them. They are posted after the line that was the last
+one when they were put here, and their text is kept until it has been posted. A reply that is shown while the agent
+still writes it has a row of its own.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
-from bot.audit.ledger import LedgerLine
+from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
 from bot.store.repository import lock_session, read_lines
 from bot.store.slack_lanes import owe_thread, thread_done
-from bot.store.tables import chains, sessions, spoken
+from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
 LIVE = "live"
 _LOOK_AGAIN = 2.0
-"""While words are on their way in a thread it is looked this often whether their run was cut."""
+"""While a reply is shown as it is written, so often the worker checks that its run still goes on."""
+
+TRIES = 3
+"""The thread says once that somebody's votes on a card do not count: after so many of them."""
 
 _VERSION = 1
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
@@ -34,7 +38,7 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 
 @dataclass(frozen=True)
 class Telling:
-    """What is told next: lines, as one message, or words. `retry`: the letter that failed, to be tried again."""
+    """What is posted next: lines, as one message, or words. `retry`: the letter that failed, to be tried again."""
 
     lines: Sequence[LedgerLine] = ()
     said: Said | None = None
@@ -43,7 +47,7 @@ class Telling:
 
 @dataclass(frozen=True)
 class Left:
-    """Words on their way: where they stand, or since when they may, and which invocation's they are."""
+    """A reply that is still written: its message, or since when there may be one, and whose invocation it is."""
 
     ts: str
     invocation: str
@@ -86,7 +90,7 @@ def next_telling(tx: Tx, key: str) -> Telling | None:
 
 
 def all_told(tx: Tx, key: str) -> None:
-    """Nothing is owed to the thread, unless something came meanwhile."""
+    """Nothing is left to post, unless something came in the meantime."""
     lock_session(tx, key)
     if next_telling(tx, key) is not None:
         due_at: float | None = tx.now()
@@ -96,7 +100,7 @@ def all_told(tx: Tx, key: str) -> None:
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
-    """Whether it stands in the thread, or will."""
+    """Whether it was posted in the thread, or will be."""
     found = select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == event)
     return tx.execute(found).first() is not None
 
@@ -113,6 +117,28 @@ def last_told(tx: Tx, key: str) -> int:
 
 def told_up_to(tx: Tx, key: str, seq: int) -> None:
     tx.execute(update(sessions).where(sessions.c.key == key, sessions.c.told_seq < seq).values(told_seq=seq))
+
+
+def thread_is_behind(tx: Tx, key: str) -> bool:
+    """Whether lines or words wait to be posted: what the agent is writing now comes after them."""
+    return last_told(tx, key) < _head(tx, key) or not _nothing_to_say(tx, key)
+
+
+def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
+    """Those of the lines that are the third refused vote of one person on one card."""
+    refused = [line for line in lines if line.kind is LineKind.VOTE_REFUSED and line.confirmation is not None]
+    thirds: set[int] = set()
+    for confirmation in {line.confirmation for line in refused}:
+        found = select(ledger.c.seq, ledger.c.content).where(
+            ledger.c.confirmation == confirmation, ledger.c.kind == str(LineKind.VOTE_REFUSED)
+        )
+        tries: Counter[str] = Counter()
+        for seq, content in tx.execute(found.order_by(ledger.c.seq)):
+            who = canonical(json.loads(content or "{}").get("who"))
+            tries[who] += 1
+            if tries[who] == TRIES:
+                thirds.add(seq)
+    return frozenset(thirds & {line.seq for line in refused})
 
 
 def _head(tx: Tx, key: str) -> int:
@@ -143,7 +169,7 @@ def _telling(event: str, stored: object) -> Telling:
     return Telling(said=said, retry=None if part["retry"] is None else str(part["retry"]))
 
 
-# Words on their way
+# A reply that is shown while the agent still writes it
 
 _ON_THEIR_WAY = or_(spoken.c.event == LIVE, spoken.c.event.startswith(f"{LIVE}:"))
 
@@ -166,7 +192,7 @@ def read_left(tx: Tx, key: str) -> Left | None:
 
 
 def is_stale(tx: Tx, key: str) -> bool:
-    """Whether words were on their way whose run has ended without the whole of them, or has died."""
+    """Whether a reply is shown whose run died, or ended without the whole reply."""
     if read_left(tx, key) is None or not _nothing_to_say(tx, key):
         return False
     # Whoever comes after a run that died gives its lease back as well.
@@ -175,7 +201,7 @@ def is_stale(tx: Tx, key: str) -> bool:
 
 
 def is_left_from_before(tx: Tx, key: str) -> bool:
-    """The same for the run that begins."""
+    """Whether a run that begins finds such a reply of an earlier run."""
     return read_left(tx, key) is not None and _nothing_to_say(tx, key)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import delete, select, update
 from blocks.view import Paused
 from bot.agents.session_worker import Mailroom
 from bot.cards.draw import Around
-from bot.cards.thread_worker import Teller
+from bot.cards.thread_worker import SOON, Teller, runs
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, Place, State, Vote
@@ -163,8 +163,12 @@ class Worker:
             await lease.run(keep_time, row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
-        """Draws until every card shows the row as it is."""
+        """Draws until every card shows the row as it is. Of a call that was approved just now, only its end is drawn,
+        if that comes within a second: Slack takes few updates a minute."""
         while to_draw(row := await lease.read(read_known, confirmation_id)):
+            wait = await lease.read(until_drawn, row)
+            if wait > 0:
+                raise NotNow(wait, "The call was approved just now, and may end in a moment.")
             if not self._is_sound(row):
                 await lease.run(put_right, confirmation_id, self._rules)
                 continue
@@ -221,6 +225,13 @@ def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
 def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
     row = read_known(tx, confirmation_id)
     return row, owed(row, now(tx))
+
+
+def until_drawn(tx: Tx, row: Confirmation) -> float:
+    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not."""
+    if row.decision is None or not runs(row) or not row.card_channels or row.unreached or paused(tx):
+        return 0.0
+    return row.decision.at.timestamp() + SOON - now(tx).timestamp()
 
 
 def age(tx: Tx, vote: Vote) -> float:

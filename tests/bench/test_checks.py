@@ -91,20 +91,12 @@ HONEST = History(
         message("card", "k-pay", "✅ pay is done\nIt ran.", "2.1"),
         message("card", "k-deploy", "✅ deploy is done\nIt ran.", "2.2"),
         message("card", "k-ship", "🚫 ship is denied\nDenied by @dan. It did not run.", "2.3"),
-        message("lines", SESSION, "⏳ pay needs approval.\n⏳ deploy needs approval.\n⏳ ship needs approval.", "2.4"),
+        message("lines", SESSION, "🚫 ship · denied by dan · asked by @ann\nnot t0x2", "2.5"),
         message(
             "lines",
             SESSION,
-            "👍 @bob approved pay: 1 of 1 approval.\n👍 pay is approved by @bob.\n"
-            "✋ The word of @cyd on pay did not count: it came too late.\n"
-            "✏️ @bob edited deploy. This is revision 2; earlier approvals fell.\namount 7 → 1007",
-            "2.5",
-        ),
-        message(
-            "lines",
-            SESSION,
-            "👍 @cyd approved deploy: 2 of 2 approvals.\n👍 deploy is approved by @bob and @cyd.\n"
-            "🚫 @dan denied ship.\nnot t0x2\n✅ pay ran in 1 s.\n▶️ deploy started.\n✅ deploy ran in 1 s.",
+            "✅ pay · approved by bob · ran in 1.0 s · asked by @ann\n"
+            "✅ deploy · approved by bob and cyd · edited by bob · ran in 1.0 s · asked by @ann",
             "2.6",
         ),
         message("said", "e1 0", "You said c0x0.", "2.7"),
@@ -185,8 +177,8 @@ FORGED: list[tuple[str, str, History]] = [
     ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("done", "running"))),
     ("cards_show_the_end", "buttons stay", buttons_stay()),
     ("threads_tell_it_once", "a line stands twice", with_messages(replace(HONEST.messages[3], ts="3.1"))),
-    ("threads_tell_it_once", "a line is missing", reworded("2.6", lambda text: text.replace("🚫 @dan", ""))),
-    ("threads_tell_it_once", "a line names somebody else", reworded("2.6", lambda text: text.replace("@dan", "@bob"))),
+    ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ship", ""))),
+    ("threads_tell_it_once", "a line names another", reworded("2.5", lambda text: text.replace("by dan", "by bob"))),
     ("threads_tell_it_once", "lines in another order", replace(HONEST, messages=HONEST.messages[:3] + tuple(
         replace(one, ts={"2.5": "2.6", "2.6": "2.5"}.get(one.ts, one.ts)) for one in HONEST.messages[3:]))),
     ("words_stand_once", "a pointer stands twice", with_messages(replace(HONEST.messages[-1], ts="3.1"))),

@@ -296,6 +296,24 @@ OTHER_STEPS = (
     StepView(seq=30, told=StepKind.PAUSED, at=NOON),
     StepView(seq=31, told=StepKind.RESUMED, at=NOON),
 )
+THREAD = (
+    *STEPS[1:3],
+    StepView(
+        seq=5,
+        told=StepKind.DONE,
+        at=NOON + 1363,
+        tool="deploy",
+        people=(LEAD, OPS),
+        editor=LEAD,
+        asker=DANA,
+        seconds=0.84,
+        text='{"status": "deployed"}',
+        carded=True,
+    ),
+    StepView(
+        seq=6, told=StepKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
+    ),
+)
 HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, tool="deploy", steps=STEPS)
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
 EMPTY = HomeView(version=1)

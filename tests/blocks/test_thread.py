@@ -8,10 +8,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from blocks.card import card
 from blocks.history import history
 from blocks.ids import LineMark, Ref, parse_mark
+from blocks.kit import drawn
+from blocks.mentions import mentions, with_names
+from blocks.rich import rich
 from blocks.step_views import Counted, HistoryView, StepKind, StepView, VerdictView, Why
-from blocks.thread import story
+from blocks.thread import mentioned, story, told, unmentioned
 from blocks.verdict import (
     agent_failed,
     counting,
@@ -27,20 +31,6 @@ from tests.blocks import inert, limits, samples, strategies
 some = settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
-SENTENCES = [
-    "⏳ deploy needs approval in C0DEPLOYS · Card",
-    "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
-    "⏫ deploy still waits. From now on S0LEADS may decide as well.",
-    "👍 U0OPS approved deploy: 1 of 2 approvals.",
-    "✋ The word of U0DANA on deploy did not count: they spoke to the agent here.",
-    "✏️ U0LEAD edited deploy. This is revision 2; earlier approvals fell.",
-    "version 2.14.0 → 2.14.1",
-    "replicas 6 → 4",
-    "👍 deploy is approved by U0LEAD and U0OPS.",
-    "▶️ deploy started.",
-    "✅ deploy ran in 42 s.",
-    '{"status": "deployed"}',
-]
 
 
 @some
@@ -54,19 +44,79 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepVie
     inert.check(payload, strategies.OURS)
 
 
-def told(*steps: StepView) -> str:
-    return "".join(inert.shown(message.payload()) for message in story("s", steps))
+def in_history(step: StepView) -> str:
+    return inert.shown({"blocks": list(drawn([rich(told(step), "step")]))})
 
 
-def test_a_story_is_told_in_order_and_as_one_message() -> None:
-    messages = story("slack-T1-C1-1.2", samples.STEPS)
+def in_thread(*steps: StepView) -> str:
+    return "".join(inert.shown(message.payload()) for message in story("s", steps)).strip()
+
+
+def test_a_thread_is_one_message_with_a_line_for_each_decision() -> None:
+    messages = story("slack-T1-C1-1.2", samples.THREAD)
     assert len(messages) == 1
-    text = inert.shown(messages[0].payload()).replace("C0DEPLOYS", "")
-    at = [text.index(sentence.replace("C0DEPLOYS", "")) for sentence in SENTENCES]
-    assert at == sorted(at)
-    assert parse_mark(messages[0].metadata) == LineMark("slack-T1-C1-1.2", 9)
-    for sentence in ("<@U0OPS> approved deploy", "version 2.14.0 → 2.14.1", "deploy ran in 42 s"):
-        assert sentence in messages[0].text
+    assert inert.shown(messages[0].payload()).strip().split("\n") == [
+        "⏰ deploy still waits, with 0 of 2 approvals. S0ONCALL or U0LEAD may decide until 2026-11-21 13:00 UTC.",
+        "⏫ deploy still waits. From now on S0LEADS may decide as well.",
+        "✅ Approved by U0LEAD and U0OPS · edited by U0LEAD · ran in 0.8 s · asked by U0DANA",
+        "🚫 deploy · denied by U0LEAD · asked by U0DANA",
+        "Not during the sale. Try 2.14.1 with the hotfix after 20:00.",
+    ]
+    assert parse_mark(messages[0].metadata) == LineMark("slack-T1-C1-1.2", 6)
+    assert "Approved by <@U0LEAD> and <@U0OPS>" in messages[0].text
+
+
+def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> None:
+    reminded, escalated, done, denied = samples.THREAD
+    assert mentioned(reminded) == {samples.LEAD}
+    assert mentioned(escalated) == frozenset()  # a group is mentioned as a group
+    assert mentioned(done) == mentioned(denied) == {samples.DANA}
+    own = replace(denied, told=StepKind.WITHDRAWN, who=samples.DANA)
+    assert mentioned(own) == frozenset()
+    assert unmentioned(samples.THREAD) == {samples.OPS, samples.LEAD}
+    (message,) = story("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
+    assert mentions(message) == {samples.LEAD, samples.DANA}
+    assert "Approved by lea and Olga ∗‹!channel›∗ ˋOˋ ·" in message.text
+    assert "Approved by lea and Olga *<!channel>* `O` ·" in inert.shown(message.payload())
+
+
+def test_a_message_names_those_whom_it_does_not_notify() -> None:
+    message = card(samples.APPROVED)
+    assert mentions(message) >= {samples.LEAD, samples.DANA}
+    named = with_names(message, {samples.LEAD: "*lea* <!here>"})
+    assert mentions(named) == mentions(message) - {samples.LEAD}
+    assert "∗lea∗ ‹!here›" in named.text
+    limits.check(named.payload(), "message")
+    inert.check(named.payload(), {*strategies.OURS, "*lea* <!here>"})
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        (StepView(seq=1, told=StepKind.DONE, at=0, seconds=42.3, text="{}"), "✅ Ran in 42 s\n{}"),
+        (StepView(seq=1, told=StepKind.DONE, at=0, people=("U1",), attempt=2), "✅ Approved by U1 · ran again"),
+        (
+            StepView(seq=1, told=StepKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
+            "❌ Approved by U1 · failed after 1 min 15 s",
+        ),
+        (StepView(seq=1, told=StepKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
+        (StepView(seq=1, told=StepKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
+        (StepView(seq=1, told=StepKind.LAPSED, at=0, people=("U1",)), "⌛ Approved by U1 · did not start in time"),
+        (StepView(seq=1, told=StepKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
+        (StepView(seq=1, told=StepKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
+        (StepView(seq=1, told=StepKind.DENIED, at=0), "🚫 Denied by the policy"),
+        (
+            StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Why.NOT_APPROVER),
+            "✋ U1 tried three times to decide on pay, which did not count: the policy names others.",
+        ),
+        (
+            StepView(seq=1, told=StepKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
+            "↘️ The approval of U1 no longer counts, because U2 edited the call.",
+        ),
+    ],
+)
+def test_a_line_says_who_decided_and_how_it_ended(step: StepView, line: str) -> None:
+    assert in_thread(step) == line
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
@@ -77,7 +127,7 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
     seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark)]
     assert seqs == sorted(seqs)
     assert seqs[-1] == 40
-    assert sum(message.text.count("denied deploy") for message in messages) == 40
+    assert sum(message.text.count("Denied by") for message in messages) == 40
 
 
 @pytest.mark.parametrize(
@@ -115,12 +165,13 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
     ids=lambda value: value.told.value if isinstance(value, StepView) else None,
 )
 def test_every_step_has_its_sentence(step: StepView, sentence: str) -> None:
-    assert told(step).replace("\n\n", "\n").startswith(sentence)
+    assert in_history(step).replace("\n\n", "\n").startswith(sentence)
 
 
 def test_every_step_of_the_ledger_can_be_told_however_little_is_known_of_it() -> None:
     for kind in StepKind:
-        assert told(StepView(seq=1, told=kind, at=0)) != ""
+        assert in_history(StepView(seq=1, told=kind, at=0)) != ""
+        assert in_thread(StepView(seq=1, told=kind, at=0)) != ""
 
 
 def test_a_history_has_every_step_with_its_time() -> None:
@@ -178,7 +229,9 @@ def test_every_refusal_has_its_sentence(why: Why) -> None:
     text = verdict_message(view).text
     assert text.endswith(".")
     assert "{" not in text
-    assert told(StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
+    assert (
+        in_history(StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
+    )
 
 
 def test_a_verdict_can_lead_to_the_card() -> None:

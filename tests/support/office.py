@@ -19,6 +19,7 @@ import pytest
 from sqlalchemy import or_, select
 
 from bot.app import Bot, running
+from bot.cards.thread_worker import SOON
 from bot.config.settings import Settings, parse_settings
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
@@ -208,13 +209,14 @@ def wake(tx: Tx) -> None:
 
 
 def busy(tx: Tx) -> bool:
-    """Whether something is due now, or attended."""
+    """Whether something is attended, or due. Cards and threads may wait a second for the end of a call."""
     now = tx.now()
+    due = {confirmations: now, sessions: now, cards: now + SOON, threads: now + SOON, replies: now}
     return any(
         tx.execute(
             select(table.c.due_at).where(
-                table.c.parked_at.is_(None), or_(table.c.due_at <= now, table.c.lease_until > now)
+                table.c.parked_at.is_(None), or_(table.c.due_at <= soon, table.c.lease_until > now)
             )
         ).first()
-        for table in (confirmations, sessions, cards, threads, replies)
+        for table, soon in due.items()
     )

@@ -21,6 +21,7 @@ from bot.policy.python_approvers import Rota
 from bot.slack.answers import obj, objects, text, texts
 from bot.slack.cache import Lookups
 from bot.slack.directory.channels import Channels
+from bot.slack.directory.names import Names
 from bot.slack.directory.questions import PATIENCE, Pause, Questions
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
@@ -55,7 +56,7 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        self._sender, self._rota = sender, rota or Rota()
+        self._sender, self._rota, self.names = sender, rota or Rota(), Names(sender, clock)
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self._channels = Channels(self._questions, KNOWN_FOR, clock)
         self._accounts: Lookups[tuple[Workspace, str], Account] = Lookups(KNOWN_FOR, clock=clock)
@@ -125,6 +126,7 @@ class Directory:
 
     def forget(self, user: str) -> None:
         """Slack told that something about a person has changed."""
+        self.names.forget(user)
         self._accounts.forget(lambda key: key[1] == user)
         self._members.forget(lambda key: key[0].kind is ApproverKind.EMAIL)
 
@@ -179,6 +181,7 @@ class Directory:
             answer = await self._questions.ask(at, USERS_INFO, lambda client: client.users_info(user=person.user))
         except Gone:
             return Account(person, stranger=True)  # nobody whom this workspace can see decides in it
+        self.names.note(at, person.user, answer)
         return _account(person, answer)
 
     async def _ask_members(self, entry: Approver, at: Workspace, call: CallFacts) -> Members:

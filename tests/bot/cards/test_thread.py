@@ -21,7 +21,7 @@ from tests.support.outgoing import Outgoing, outgoing
 async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
     quick = "hang" in request.node.name or "late" in request.node.name
     async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
-        ready.open(make_policy(quorum=2))
+        ready.open(make_policy(quorum=2, remind_after="10m"))
         yield ready
 
 
@@ -39,20 +39,23 @@ async def tell(out: Outgoing, tries: int = 4) -> int:
     raise AssertionError("It could not be told.")
 
 
-async def test_lines_owed_together_are_one_message_in_the_ledgers_order(out: Outgoing) -> None:
+async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> None:
+    out.desk.wait(minutes=15)
     out.desk.approve(ANNA)
-    out.desk.approve(BEN)
+    out.desk.edit(BEN, replicas=2)
+    out.desk.approve(ANNA)
+    out.desk.begin()
+    out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
 
-    assert await tell(out) == 4
+    assert await tell(out) == 8
 
     (told,) = out.told()
-    assert told == (
-        "⏳ deploy needs approval.\n"
-        "👍 @anna approved deploy: 1 of 2 approvals.\n"
-        "👍 @ben approved deploy: 2 of 2 approvals.\n"
-        "👍 deploy is approved by @anna and @ben."
-    )
-    assert await out.cards.tell(out.lease, out.session, [], []) == 4
+    assert told.split("\n") == [
+        "⏰ deploy still waits, with 2 of 2 approvals. @anna or @ben may decide until Jan 2, 2030 at 13:00.",
+        "↘️ The approval of anna no longer counts, because ben edited the call.",
+        "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
+    ]
+    assert await out.cards.tell(out.lease, out.session, [], []) == 8
     assert len(out.told()) == 1
 
 
@@ -63,31 +66,44 @@ async def test_a_message_that_goes_wrong_is_told_once(out: Outgoing, fault: str)
 
     await tell(out)
 
-    assert out.told() == ["⏳ deploy needs approval.\n🚫 @anna denied deploy.\nnot today"]
+    assert out.told() == ["🚫 Denied by anna · asked by @dana\nnot today"]
 
 
 async def test_what_came_while_an_answer_was_lost_is_told_after_it(out: Outgoing) -> None:
     out.slack.faults.cuts("chat.postMessage", acted=True)
+    out.desk.wait(minutes=15)
     with pytest.raises(Unsure):
         await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
     out.desk.deny(ANNA)
 
     await tell(out)
 
-    assert out.told() == ["⏳ deploy needs approval.", "🚫 @anna denied deploy."]
+    reminded, denied = out.told()
+    assert reminded.startswith("⏰ deploy still waits")
+    assert denied == "🚫 Denied by anna · asked by @dana"
 
 
 async def test_a_story_too_long_for_a_message_goes_on_where_it_broke_off(out: Outgoing) -> None:
+    out.open(make_policy(quorum=3))
     for _ in range(40):
-        out.desk.approve(BEN, revision=7)  # each is refused: there is no such revision
-    out.slack.faults.cuts("chat.postMessage", where=lambda args: '"told_seq": 41' in str(args).replace("'", '"'))
+        out.desk.approve(BEN)
+        out.desk.edit(ANNA, replicas=len(out.desk.steps))  # each edit undoes an approval
+    out.slack.faults.cuts("chat.postMessage", times=1, where=lambda args: f'"told_seq": {last(out)}' in marks(args))
 
     await tell(out)
 
     told = "\n".join(out.told()).split("\n")
-    assert len(out.told()) == 3
-    assert len(told) == 41
-    assert len(out.slack.calls_of("chat.postMessage")) == 4
+    assert len(out.told()) == 2
+    assert told == ["↘️ The approval of ben no longer counts, because anna edited the call."] * 40
+    assert len(out.slack.calls_of("chat.postMessage")) == 3
+
+
+def last(out: Outgoing) -> int:
+    return out.lines()[-1].seq
+
+
+def marks(args: object) -> str:
+    return str(args).replace("'", '"')
 
 
 async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
@@ -96,7 +112,7 @@ async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgo
     assert out.told() == []
 
 
-async def test_the_run_is_told_with_its_result_and_how_long_it_took(out: Outgoing) -> None:
+async def test_a_run_is_told_with_how_long_it_took_and_the_card_has_its_result(out: Outgoing) -> None:
     out.desk.approve(ANNA)
     out.desk.approve(BEN)
     out.desk.begin()
@@ -104,7 +120,7 @@ async def test_the_run_is_told_with_its_result_and_how_long_it_took(out: Outgoin
     out.desk.now = out.desk.now.replace(second=42)
     out.desk.host_says(OutcomeKind.DONE, '{"status": "deployed"}')
     await tell(out)
-    assert out.told()[-1].endswith('▶️ deploy started.\n✅ deploy ran in 42 s.\n{"status": "deployed"}')
+    assert out.told() == ["✅ Approved by anna and ben · ran in 42 s · asked by @dana"]
 
 
 # The agent's words

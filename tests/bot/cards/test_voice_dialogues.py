@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bot.cards.streaming import Voice
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import Office, office
+from tests.support.outgoing import outgoing
 from tests.support.talking import FAILURE, Mouth
 from tests.support.talking import mouth as the_mouth
 
@@ -55,16 +57,13 @@ async def test_the_thread_shows_that_the_agent_thinks(at: Office, mouth: Mouth) 
     assert at.deploys.statuses == {}
 
 
-async def test_where_no_status_may_be_shown_it_is_asked_once(at: Office, mouth: Mouth) -> None:
-    at.slack.faults.refuses("assistant.threads.setStatus", "channel_type_not_supported", times=None)
-    mouth.say("One.", None, "Two.", None)
-
-    said = await at.ann.says("@adk-confirm hello", at.deploys)
-    await at.ann.finds("One.", at.deploys, thread=said)
-    await at.ann.says("@adk-confirm hello", at.deploys, thread=said)
-    await at.ann.finds("Two.", at.deploys, thread=said)
-
-    assert len(at.slack.calls_of("assistant.threads.setStatus")) == 1
+async def test_where_no_status_may_be_shown_it_is_asked_once() -> None:
+    async with outgoing() as out:
+        out.slack.faults.refuses("assistant.threads.setStatus", "channel_type_not_supported", times=None)
+        voice = Voice(out.sender)
+        assert not await voice.thinking(out.lease, out.session)
+        assert not await voice.thinking(out.lease, out.session)
+        assert len(out.slack.calls_of("assistant.threads.setStatus")) == 1
 
 
 async def test_a_reply_is_seen_while_it_comes_and_stands_once(at: Office, mouth: Mouth) -> None:

@@ -121,7 +121,7 @@ async def test_a_call_that_was_refused_is_put_to_nobody_once_slack_answers_again
         await at.ann.finds("nothing may be approved in it for now", at.deploys, thread=said)
         await at.rests()
 
-        assert "pay needs approval" not in at.ann.sees(at.deploys)
+        assert "Approve pay?" not in at.ann.sees(at.deploys)
         assert at.ann.sees(at.deploys).count("pay was refused without asking anybody") == 1
         assert at.ran() == []
 
@@ -255,7 +255,6 @@ async def test_a_function_that_names_nobody_is_not_blamed_on_slack(open_office: 
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
         await at.bob.finds(f"{entry} could not be looked up", at.deploys, thread=card)
-        await at.ann.finds("did not count: it could not be found out who may decide", at.deploys, thread=card)
         assert at.ran() == []
 
 
@@ -303,7 +302,7 @@ async def test_who_asked_may_deny(open_office: Opens) -> None:
         card = await at.ask(DINNER)
         await at.ann.clicks(card, "Deny")
         await (await at.ann.gets_modal("Deny")).submits({"Reason": "I found the receipt"})
-        await at.ann.finds("@ann denied reimburse", at.deploys, thread=card)
+        await at.ann.finds("🚫 Denied by ann", at.deploys, thread=card)
         assert at.ran() == []
 
 
@@ -311,15 +310,15 @@ async def test_who_is_barred_is_barred_at_once_also_for_what_waits(open_office: 
     async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
         await at.rests()
 
         await at.stops()
         await at.starts(policy("group:S0ONCALL", "user:U0LEAD", more='quorum = 2\nbarred = ["user:U0BOB"]'))
         await at.cyd.clicks(at.cyd.now(card), "Approve")
 
-        await at.ann.finds("The approval of reimburse by @bob no longer counts", at.deploys, thread=card)
-        await at.ann.finds("1 of 2 approvals: @cyd", at.deploys, thread=card)
+        await at.ann.finds("The approval of reimburse by bob no longer counts", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: cyd", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.finds("Your account is barred", at.deploys, thread=card)
         assert at.ran() == []
@@ -329,16 +328,16 @@ async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) 
     async with open_office(policy("group:S0ONCALL", "user:U0LEAD", more="quorum = 2")) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: @bob", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
         at.slack.workspace.directory.change_user(at.bob.id, deleted=True)
         await at.later(minutes=1)
 
         await at.lead.clicks(at.lead.now(card), "Approve")
 
         await at.ann.finds(
-            "The approval of reimburse by @bob no longer counts: the account is deactivated", at.deploys, thread=card
+            "The approval of reimburse by bob no longer counts: the account is deactivated", at.deploys, thread=card
         )
-        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: lead", at.deploys, thread=card)
         assert at.ran() == []
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)

@@ -34,7 +34,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     assert done.ts == card.ts
     assert done.buttons == ()
     await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-    await at.ann.finds("approved reimburse: 1 of 1", at.deploys, thread=card)
+    await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
     assert [line["amount"] for line in at.ran()] == [1500]
 
 
@@ -71,7 +71,7 @@ async def test_somebody_who_may_not_gets_a_sentence_and_changes_nothing(at: Offi
     refused = await at.oscar.finds("the policy names others. The card says who", at.deploys, thread=card)
     assert refused.ephemeral
     await at.ann.clicks(card, "Approve")
-    await at.ann.finds("asked for it", at.deploys, thread=card)
+    await at.ann.finds("so somebody else has to decide", at.deploys, thread=card)
 
     assert "Approve" in at.ann.now(card).buttons
     assert at.ran() == []
@@ -84,7 +84,7 @@ async def test_the_asker_withdraws(at: Office) -> None:
     await at.bob.finds("Only", at.deploys, thread=card)
     await at.ann.clicks(at.ann.now(card), "Withdraw", sure=True)
 
-    withdrawn = await at.bob.finds("withdrew", at.deploys, thread=card)
+    withdrawn = await at.bob.finds("is withdrawn", at.deploys, thread=card)
     assert withdrawn.buttons == ()
     assert at.ran() == []
 
@@ -134,7 +134,7 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
 
     await at.ann.clicks(led, "Withdraw", sure=True)
 
-    await at.ann.finds("@ann withdrew reimburse", thread=said)
+    await at.ann.finds("Withdrawn by ann", thread=said)
     assert (await at.bob.finds("reimburse is withdrawn")).buttons == ()
     await at.slack.until(lambda: not at.ann.now(led).buttons or None, what="nothing to be left to withdraw")
     assert at.ran() == []

@@ -104,9 +104,8 @@ async def paid(at: Staff, *amounts: int) -> None:
     """Just these, each once, and each by one vote."""
     for amount in amounts:
         await at.slack.until(lambda amount=amount: [one for one in at.ran() if one["amount"] == amount] or None)  # type: ignore[misc]
-    told = "👍 @bob approved pay: 1 of 1"
+    told = "✅ pay · approved by bob · ran"
     await at.slack.until(lambda: at.ann.sees(at.deploys).count(told) >= len(amounts) or None, timeout=PATIENCE)
-    await at.slack.until(lambda: at.ann.sees(at.deploys).count("✅ pay ran") >= len(amounts) or None, timeout=PATIENCE)
     await at.slack.settled()
     assert at.ann.sees(at.deploys).count(told) == len(amounts)
     assert sorted(int(str(one["amount"])) for one in at.ran()) == sorted(amounts)

@@ -62,7 +62,7 @@ async def test_slack_asks_whether_somebody_is_sure(open_office: Opens) -> None:
             await at.bob.clicks(card, "Approve")
         assert "0 of 1 approval" in at.ann.now(card)
         await at.bob.clicks(card, "Approve", sure=True)
-        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
 
 
 async def test_who_is_denied_again_and_again_is_not_asked_about_any_more(open_office: Opens) -> None:
@@ -116,7 +116,7 @@ async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_o
         await form.submits()
         assert form.errors == {"x": "Nothing is changed yet. Change a field, or cancel."}
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
         assert list(map(repr, taken)) == [repr(json.loads(value))]
 
 
@@ -135,7 +135,7 @@ async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Open
             await form.submits({"x": written})
             assert form.errors == {"x": why}
         await form.submits({"x": "[" * 60 + "]" * 60})
-        await at.ann.finds("✅ take ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
 
 
 async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None:
@@ -149,7 +149,7 @@ async def test_an_address_and_a_function_say_who_may(open_office: Opens) -> None
         await at.bob.finds("the policy names others", at.deploys, thread=card)
         for person in (rita, ben):
             await person.clicks(at.ann.now(card), "Approve")
-        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
 
 
 async def test_a_function_that_fails_names_nobody_and_is_said(open_office: Opens) -> None:
@@ -173,7 +173,7 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
             "amount": "With this value another policy applies. Deny the call, and ask the agent anew."
         }
         await form.submits({"amount": "500"})
-        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
         assert [line["amount"] for line in at.ran()] == [500]
 
 
@@ -195,7 +195,7 @@ async def test_a_value_too_long_for_a_field_is_shown_and_stays_as_it_is(open_off
         assert "to" not in form.fields
         assert "Too long to edit here: to" in re.sub(r"[`*]", "", form.text)
         await form.submits({"amount": "30"})
-        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
         assert [(line["to"], line["amount"]) for line in at.ran()] == [(name, 30)]
 
 
@@ -208,7 +208,7 @@ async def test_what_is_redacted_is_on_no_message_and_in_no_form(open_office: Ope
         assert "token" not in form.fields
         assert "s3cr3t" not in str(form)
         await form.submits({"amount": "30"})
-        await at.ann.finds("✅ pay ran", at.deploys, thread=card)
+        await at.ann.finds(" · ran", at.deploys, thread=card)
         await at.rests()
         bots = [one for one in at.ann.messages(at.deploys, thread=card) if not one.text.startswith("@adk-confirm")]
         assert "s3cr3t" not in "\n".join(map(str, bots))

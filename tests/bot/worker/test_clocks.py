@@ -90,7 +90,7 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open
         expired = await at.ann.finds("It had 1 of 2 approvals by", at.deploys, thread=card)
         assert expired.ts == card.ts
         assert expired.buttons == ()
-        await at.ann.finds("reimburse has expired with 1 of 2 approvals. It did not run.", at.deploys, thread=card)
+        await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
         await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
         await at.cyd.clicks(card, "Approve", stale=True)
         await at.cyd.finds("You are too late: it is expired already", at.deploys, thread=card)
@@ -110,7 +110,7 @@ async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_aft
         await at.cyd.clicks(card, "Approve")  # too late, though nobody has said so yet
         slow.release()
 
-        await at.ann.finds("pay is approved by @bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
         await at.ann.finds("pay is done", at.deploys, thread=card)
         await at.cyd.finds("You are too late", at.deploys, thread=card)
         assert len(at.ran()) == 1
@@ -130,7 +130,7 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(open_office: Opens)
         assert lapsed.buttons == ()
         await resume(at.bot.database)
         await at.later(minutes=1)
-        await at.ann.finds("could not begin in time. It did not run.", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
         await at.ann.finds("could not begin within 15m", at.deploys, thread=card)
         await at.rests()
         assert at.ran() == []

@@ -1,0 +1,82 @@
+"""What a thread says about a call: little, in order, and once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from bot.sandbox.people.seen import Seen
+from tests.support.office import Office, Opens
+
+LAB = "tests.support.lab:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+CYCLES = 4
+
+
+def lines(at: Office, thread: Seen) -> list[str]:
+    """What the app says in a thread for everybody, but for what stands below the first line of a message."""
+    seen = at.ann.messages(at.deploys, thread=thread)
+    return [one.text.split("\n")[0] for one in seen if one.author == "adk-confirm" and not one.ephemeral]
+
+
+async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(open_office: Opens) -> None:
+    async with open_office() as at:
+
+        async def cycle() -> Seen:
+            card = await at.ask("deploy checkout 2.4.1 to prod")
+            await at.bob.clicks(card, "Approve")
+            await at.ann.finds("is on prod now", at.deploys, thread=card)
+            await at.rests()
+            return card
+
+        await cycle()  # who people are is known from here on
+        before = len(at.slack.calls)
+        cards = [await cycle() for _ in range(CYCLES)]
+
+        calls = Counter(made.method for made in at.slack.calls[before:])
+        assert calls.total() <= 4.5 * CYCLES, calls
+        for card in cards:
+            done, decided, said = lines(at, card)
+            assert "done" in done
+            assert decided.startswith("✅ Approved by bob · ran in")
+            assert decided.endswith("asked by @ann")
+            assert said == "checkout 2.4.1 is on prod now."
+
+
+async def test_what_did_not_count_is_said_to_that_person_and_after_three_tries_once_to_all(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        for told in range(1, 6):
+            await at.oscar.clicks(at.oscar.now(card), "Approve")
+            await at.slack.until(lambda told=told: whispers(at) >= told or None)  # type: ignore[misc]  # a lambda's default
+            await at.rests()
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.rests()
+
+        assert lines(at, card)[1:] == [
+            "✋ oscar tried three times to decide on pay, which did not count: the policy names others."
+        ]
+
+
+def whispers(at: Office) -> int:
+    return sum(one.ephemeral for one in at.oscar.messages(at.deploys))
+
+
+async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        said = await at.ann.says(f'@adk-confirm {PAY}\npay {{"to": "Bea", "amount": 30}}', at.deploys)
+        ada, bea = await asyncio.gather(
+            *(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea"))
+        )
+        await at.bob.clicks(ada, "Approve")
+        await at.ann.finds("pay is done", at.deploys, thread=said)
+        await at.cyd.clicks(bea, "Deny")
+        await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
+        await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)
+        await at.rests()
+
+        approved, denied, answer = lines(at, said)[2:]
+        assert approved.startswith("✅ pay · approved by bob · ran in")
+        assert denied == "🚫 pay · denied by cyd · asked by @ann"
+        assert answer.startswith("pay: ")
