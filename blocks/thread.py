@@ -6,6 +6,7 @@ A thread gets one line for each decision: the card shows the rest. A history sho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from blocks import words
 from blocks.card_text import approvers, by
@@ -114,8 +115,7 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
     if step.question:
         return told(step)
     if step.told in _ENDS:
-        said = _said(step) if step.told is StepKind.DENIED or not step.carded else ()
-        return (Line(_end(step)), *said)
+        return (Line(_end(step)), *_said(replace(step, text=None) if step.carded else step))
     match step.told:
         case StepKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)

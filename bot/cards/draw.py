@@ -171,7 +171,8 @@ class Drawing:
             link = await self._sender.permalink(self._at, public.channel, public.ts)
         view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
-        return replace(await self._named(message, view), metadata=PointerMark(view.id).metadata())
+        message = with_names(message, await self._names.of(self._at, mentions(message)))
+        return replace(message, metadata=PointerMark(view.id).metadata())
 
     # The file with all of it
 

@@ -278,7 +278,8 @@ async def test_whether_those_who_spoke_to_the_agent_may_decide(
         for person, may in ((at.bob, speaker_may), (at.ann, asker_may)):
             await person.clicks(at.ann.now(card), "Approve")
             if may:
-                await at.ann.finds(f"@{person.name} approved reimburse", at.deploys, thread=said)
+                voted = f"of 3 approvals: {'@bob and ' if speaker_may and person is at.ann else ''}@{person.name}"
+                await at.ann.finds(voted, at.deploys, thread=said)
             else:
                 await person.finds("so somebody else has to decide", at.deploys, thread=said)
         assert at.ran() == []
@@ -337,7 +338,7 @@ async def test_a_vote_of_who_left_meanwhile_makes_no_quorum(open_office: Opens) 
         await at.ann.finds(
             "The approval of reimburse by bob no longer counts: the account is deactivated", at.deploys, thread=card
         )
-        await at.ann.finds("1 of 2 approvals: lead", at.deploys, thread=card)
+        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
         assert at.ran() == []
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)

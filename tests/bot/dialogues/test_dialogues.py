@@ -130,7 +130,7 @@ async def test_a_direct_message_asks_each_approver_in_theirs(at: Office) -> None
 async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Office) -> None:
     """The cards are in the direct messages of others."""
     said = await at.ann.says("reimburse 1500 for the team dinner")
-    led = await at.ann.finds("went to @bob, @cyd and @lead as a direct message")
+    led = await at.ann.finds("went to bob, cyd and lead as a direct message")
 
     await at.ann.clicks(led, "Withdraw", sure=True)
 

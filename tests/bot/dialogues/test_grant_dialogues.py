@@ -180,7 +180,7 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 
 
 async def told_it_ended(at: Office, card: Seen, why: str) -> None:
-    await at.ann.finds(f"ended: @bob could not approve such a call any more ({why}", at.deploys, thread=card)
+    await at.ann.finds(f"ended: bob could not approve such a call any more ({why}", at.deploys, thread=card)
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     assert "run without asking" not in at.ann.now(card)
     await at.bob.opens_home("Nothing waits for you.")

@@ -238,7 +238,7 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: S
     await at.ann.finds(told, at.deploys)
     (card,) = cards(at)
     assert card.buttons == ()
-    assert at.ann.sees(at.deploys).count("nobody knows how it ended. The card asks") == 1
+    assert at.ann.sees(at.deploys).count("it is not known how it ended: the card asks") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
 
 
@@ -253,7 +253,7 @@ async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Servi
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = cards(at)
     assert card.buttons == ()
-    await at.ann.finds("work runs again, attempt 2, decided by @cyd", at.deploys)
+    await at.ann.finds("Approved by cyd · ran again", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
 

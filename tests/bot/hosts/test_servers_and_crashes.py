@@ -61,7 +61,7 @@ async def test_killed_between_two_answers_of_one_turn_both_go_together(
     said, cards = await asked_for_two(at)
     first, second = reversed(cards) if turned else cards
     await at.bob.clicks(first, "Approve")
-    await at.ann.finds("1 of 1", at.deploys, thread=said)
+    await at.ann.finds("Approved by bob", at.deploys, thread=said)
     await bot.killed()
     await bot.starts()
     assert server.ran() == []
@@ -77,7 +77,7 @@ async def test_killed_right_before_the_answers_are_sent_they_are_sent_once_they_
     await bot.starts("hand_over", nth)
     said, (first, second) = await asked_for_two(at)
     await at.bob.clicks(first, "Approve")
-    await at.ann.finds("1 of 1", at.deploys, thread=said)
+    await at.ann.finds("Approved by bob", at.deploys, thread=said)
     await at.bob.clicks(at.bob.now(second), "Approve")
     assert await bot.reached() == "hand_over"
     await bot.killed()

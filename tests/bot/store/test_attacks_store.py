@@ -193,7 +193,7 @@ async def test_i_rewrite_the_bot_s_own_row(open_office: Opens, caplog: pytest.Lo
         card = await at.ask("reimburse 1500 for the team dinner")
         await pause(at.bot.database)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Approved by @bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob", at.deploys, thread=card)
 
         def rewrites(tx: Tx) -> None:
             rewrites_calls(tx, pays_99999)
