@@ -140,10 +140,10 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         modal = await at.ann.gets_modal("Answer")
         assert "Nights do not count." in modal
         await modal.submits({"days": "3", "hotel": "true", "note": "by the sea"})
-        await at.ann.finds("Answered by @ann", at.deploys, thread=said)
+        await at.ann.finds("Answered by ann", at.deploys, thread=said)
         await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
-        await at.ann.finds("@ann answered about_trip", at.deploys, thread=said)
+        await at.ann.finds("ann answered about_trip", at.deploys, thread=said)
         assert at.ann.now(card).buttons == ()
 
 
@@ -157,8 +157,8 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
 
         await at.bob.clicks(card, "Answer…")
         await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "false", "note": "my secret wish"})
-        await at.ann.finds("Answered by @bob", at.deploys, thread=said)
-        await at.ann.finds("@bob answered about_trip", at.deploys, thread=said)
+        await at.ann.finds("Answered by bob", at.deploys, thread=said)
+        await at.ann.finds("bob answered about_trip", at.deploys, thread=said)
         assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}
         assert "my secret wish" not in at.ann.sees(at.deploys)
         assert "my secret wish" not in await ledger_of(at)
@@ -191,7 +191,7 @@ async def test_an_answer_without_fields_keeps_its_type(opens: Opens, agent: str,
         card = await at.ann.finds("A question from flow", at.deploys, thread=said)
         await at.ann.clicks(card, "Answer…")
         await (await at.ann.gets_modal("Answer")).submits({"answer": typed})
-        await at.ann.finds("Answered by @ann", at.deploys, thread=said)
+        await at.ann.finds("Answered by ann", at.deploys, thread=said)
         await at.ann.finds("booked", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": answer, "kind": type(answer).__name__}]
 
