@@ -6,31 +6,34 @@ import hashlib
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
-import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ["hypothesis", "pytest", "pytest-asyncio", "pytest-timeout"]
 
 
-def environment(*instead: str, alone: bool = False) -> Path:
-    """The Python of an environment with our dependencies, these ones instead of the usual versions; `alone`, with these
-    and nothing of ours. Made once, and kept outside the tree."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    replaced = tuple(wanted.split(">")[0] for wanted in instead)
-    ours = [needed for needed in project["dependencies"] if not needed.startswith(replaced)]
-    wanted = [*instead] if alone else [*instead, *ours, *TOOLS]
+def environment(*instead: str) -> Path:
+    """The Python of an environment that has these versions, and everything else as it is here.
+
+    Made once and kept outside the tree. Only what differs is installed: the rest is found in the environment below.
+    """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or tempfile.gettempdir()) / "adk-confirm-tests"
-    name = hashlib.sha256("\n".join([sys.version, *wanted]).encode()).hexdigest()[:16]
+    name = hashlib.sha256("\n".join([sys.version, sys.prefix, *instead]).encode()).hexdigest()[:16]
     python = caches / name / "bin" / "python"
     if not python.exists():
         caches.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=caches) as making:
             fresh = Path(making) / "environment"
-            run(sys.executable, "-m", "venv", str(fresh))
-            run(str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", *wanted)
-            fresh.rename(caches / name)  # whoever finds it finds it complete
+            run(sys.executable, "-m", "venv", "--without-pip", str(fresh))
+            (own,) = fresh.glob("lib/python*/site-packages")
+            (own / "_below.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+            run(str(fresh / "bin" / "python"), "-m", "pip", "install", "--quiet", *instead)
+            try:
+                fresh.rename(caches / name)  # whoever finds it finds it complete
+            except OSError:
+                if not python.exists():  # else another worker was quicker
+                    raise
     return python
 
 

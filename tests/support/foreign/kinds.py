@@ -41,9 +41,9 @@ class Kind:
         if self.quick:
             return replay(self.name.removeprefix("adk-"))
         if self.name == "adk-1.14":
-            return google_adk(str(environment("google-adk==1.14.1", alone=True)))  # wants another google-genai than we
+            return google_adk(str(environment("google-adk==1.14.1")))
         if self.name.startswith("adk-1"):
-            return google_adk(str(environment("google-adk[mcp]>=1.39,<1.40")))
+            return google_adk(str(environment("google-adk>=1.39,<1.40", "mcp<2")))
         if self.name != "js":
             return google_adk()
         found = google_adk_js()
