@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from bot.config.environment import Environment
 from bot.config.settings import load_settings
 from bot.config.token_cipher import KEY
 from runtime import Agent, FunctionTool
+from tests.support.browser import chromium
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -87,15 +87,21 @@ def test_a_second_run_finds_what_the_first_has_made(checkout: Path) -> None:
     )
 
 
-@pytest.mark.slow
-def test_browser_tests_are_skipped_with_a_word_and_never_in_ci() -> None:
-    def without_a_browser(**env: str) -> str:
-        alone = {**{name: value for name, value in os.environ.items() if name != "CI"}, "PATH": "", **env}
-        command = (sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider", "tests/sandbox/page/test_panel.py")
-        return subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False).stdout
-
-    assert "need Chromium or Chrome, which is not here; on Debian: apt-get install chromium" in without_a_browser()
-    assert "CI needs a Chromium" in without_a_browser(CI="true")
+@pytest.mark.parametrize(
+    ("ci", "ends", "words"),
+    [
+        ("", pytest.skip.Exception, "need Chromium or Chrome, which is not here; on Debian: apt-get install chromium"),
+        ("true", AssertionError, "CI needs a Chromium"),
+    ],
+)
+async def test_browser_tests_are_skipped_with_a_word_and_never_in_ci(
+    monkeypatch: pytest.MonkeyPatch, ci: str, ends: type[BaseException], words: str
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(ends, match=words):
+        async with chromium():
+            pass
 
 
 # Containers
