@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import ConfirmError
+from runtime.mcp.bounded_http import bounded_transport
 
 if TYPE_CHECKING:
     from mcp import ClientSession
@@ -99,7 +100,9 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
     httpx = getattr(sdk, "httpx2", None) or sdk.httpx  # what the SDK's major talks HTTP with
     patience = httpx.Timeout(_CONNECTING, read=connection.timeout)
     async with (
-        httpx.AsyncClient(headers=dict(connection.headers), timeout=patience) as client,
+        httpx.AsyncClient(
+            headers=dict(connection.headers), timeout=patience, transport=bounded_transport(httpx)
+        ) as client,
         sdk.streamable_http_client(connection.url, http_client=client) as streams,
     ):
         yield streams
