@@ -183,8 +183,11 @@ class Settings:
     def secret(self) -> SecretStr | None:
         """What fingerprints and checkpoints are sealed with: its own secret, else one that Slack gave and all replicas
         share. Without any, nothing can be sealed."""
-        env = self.environment
-        return env.secret or env.signing_secret or env.bot_token
+        return sealing_secret(self.environment)
+
+
+def sealing_secret(env: Environment) -> SecretStr | None:
+    return env.secret or env.signing_secret or env.bot_token
 
 
 def load_settings(path: Path, env: Mapping[str, str]) -> Settings:

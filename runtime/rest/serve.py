@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from runtime.agent import Agent
+from runtime.calls.seal import CallGuard, Sealer
 from runtime.rest.api import make_app
 from runtime.rest.guard import Guard
 from runtime.rest.listening import listen, server_for
@@ -22,6 +23,11 @@ from runtime.tool import end_threads
 from runtime.wire import Dialect
 
 _LAST_ANSWERS = 1.0  # for answers on their way out when everything else has stopped
+
+_NOT_SEALED = (
+    "ADK_CONFIRM_SECRET is not set, so stored calls are not sealed: whoever can write to the database can change what "
+    "runs."
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Serving:
     store: str
     dialect: Dialect = "call"
     shares_state: bool = False  # whether clients may write `app:` state of an app that Slack uses too
+    sealer: Sealer | None = None  # for stored calls
 
 
 def serve_until_stopped(serving: Serving) -> int:
@@ -56,6 +63,8 @@ async def _until_stopped(serving: Serving) -> None:
     async with serving_at(serving) as (url, store):
         names = ", ".join(agent.name for agent in serving.agents)
         print(f"Serving {names} at {url}, with the store {store}.", flush=True)
+        if serving.sealer is None:
+            print(_NOT_SEALED, flush=True)
         await stop.wait()
         print("Stopping: what runs now has a few seconds to end; what is left goes on at the next start.", flush=True)
 
@@ -66,7 +75,13 @@ async def serving_at(serving: Serving) -> AsyncIterator[tuple[str, str]]:
     database = await open_store(serving.store)
     try:
         runners = [
-            Runner(agent, database, dialect=serving.dialect, shares_state=serving.shares_state)
+            Runner(
+                agent,
+                database,
+                dialect=serving.dialect,
+                shares_state=serving.shares_state,
+                guard=CallGuard(serving.sealer),
+            )
             for agent in serving.agents
         ]
         served = server_for(make_app(runners, serving.guard), shutdown_timeout=_LAST_ANSWERS)

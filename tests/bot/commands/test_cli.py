@@ -9,9 +9,11 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -256,6 +258,25 @@ async def test_what_waits_survives_a_restart(here: Path) -> None:
         after = Client(http, "mine")
         events = await after.answer((before.request_id(), {"confirmed": True}))
         assert (responses(events), texts(events)) == ([{"result": "paid"}], ["It is paid."])
+
+
+@pytest.mark.parametrize("secret", ["not a secret, but long enough", ""])
+async def test_with_a_secret_a_call_that_is_changed_in_the_database_does_not_run(here: Path, secret: str) -> None:
+    (here / "agents.py").write_text(AGENT)
+    started_here = partial(started, "--agent", "agents:agent", cwd=here, env={"ADK_CONFIRM_SECRET": secret})
+    async with started_here() as (url, process), browsing(url) as http:
+        before = Client(http, "mine")
+        await before.create()
+        await before.send({"role": "user", "parts": [{"text": "pay"}]})
+        if not secret:
+            assert process.stdout is not None
+            assert b"stored calls are not sealed" in await process.stdout.readline()
+    with contextlib.closing(sqlite3.connect(here / "adk-confirm.db")) as database, database:
+        changed = """UPDATE runtime_calls SET body = replace(body, '"place":0', '"place":1')"""
+        assert database.execute(changed).rowcount == 1
+    async with started_here() as (url, _), browsing(url) as http:
+        events = await Client(http, "mine").answer((before.request_id(), {"confirmed": True}))
+        assert ("somebody changed the database" in str(responses(events))) == bool(secret)
 
 
 @pytest.mark.slow
