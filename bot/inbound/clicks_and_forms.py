@@ -6,6 +6,7 @@ before its ack answers 500, and whoever clicked sees that it did not go through.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -177,7 +178,8 @@ class Listeners:
         if ref is None or row is None:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
-        submitted = _read(Callback(view["callback_id"]), ref, row, view["state"]["values"], self._rules.policies)
+        callback, values = Callback(view["callback_id"]), view["state"]["values"]
+        submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.policies)
         if isinstance(submitted, Wrong):
             await ack(response_action="errors", errors=submitted.errors)
             return

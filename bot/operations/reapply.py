@@ -109,7 +109,7 @@ async def _reapply_one(
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
-        if not _concerned(row, rules.policies):
+        if not await asyncio.to_thread(_concerned, row, rules.policies):
             return None
         for _ in range(_TIMES):
             facts = await _facts_in_turn(people, row, rules.policies)

@@ -136,7 +136,7 @@ async def would_withhold(
 ) -> Withheld | None:
     """What would keep the call that a grant came with from being let through, if the same person asked for it again."""
     asked = row.asked.again(row.revision.arguments, speakers)
-    found = rules.policies.resolve(asked.facts())
+    found = await asyncio.to_thread(rules.policies.resolve, asked.facts())
     if not grant.is_sealed(rules.seal):
         return Withheld(Refusal(reason=Reason.UNSEALED))
     if grant.used_up:

@@ -27,6 +27,9 @@ class McpTool:
     hint: str | None = None
     idempotent = False  # a server's own word for it is not enough
 
+    checks_elsewhere = True
+    """Its schema is the server's, so `check` asks another process and blocks until that has answered."""
+
     def __init__(self, described: JsonObject, *, prefix: str, held: bool, call: Caller) -> None:
         self.server_name = str(described["name"])
         self.name = prefix + self.server_name

@@ -87,7 +87,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     try:
         if wrong := not_finite(call.args):
             raise BadArguments(call.tool, wrong)
-        tool.check(call.args)
+        await _check(tool, call.args)
         async with asyncio.timeout(patience):
             gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))
     except BadArguments as error:
@@ -106,7 +106,15 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     return step(call, Ask(asked, GateKind.STATIC), now)
 
 
-def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
+async def _check(tool: Tool, args: JsonObject) -> None:
+    """In a thread where a stranger decides how long it takes, so that nothing else waits for it."""
+    if getattr(tool, "checks_elsewhere", False):
+        await asyncio.to_thread(tool.check, args)
+    else:
+        tool.check(args)
+
+
+async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
     """Hours may have passed since the request: the tool may be gone or out of reach, or take other arguments now."""
     if tools is None:
         return Refuse(f"The tools of {call.agent} can't be reached now, so {call.tool} did not run. Try again later.")
@@ -114,7 +122,7 @@ def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:
     if tool is None:
         return Refuse(f"The tool {call.tool} is not there any more; nothing ran.")
     try:
-        tool.check(call.run_args)
+        await _check(tool, call.run_args)
     except Exception as error:  # noqa: BLE001  (a validator of the tool's own may raise anything)
         return Refuse(f"{_words(error)} Nothing ran.")
     return tool

@@ -229,7 +229,10 @@ class Runner(AppSessions):
     ) -> CallDecision | None:
         owner = self.agent.find(call.agent) if answer.payload is not None else None
         tools = await _checking_tools(owner) if owner else {}
-        return decide(answer, call, tools.get(call.tool), incoming.content_of(answer), approved)
+        tool, part = tools.get(call.tool), incoming.content_of(answer)
+        if getattr(tool, "checks_elsewhere", False):
+            return await asyncio.to_thread(decide, answer, call, tool, part, approved)
+        return decide(answer, call, tool, part, approved)
 
     async def _find_owed(self) -> list[tuple[SessionId, TakeUp]]:
         database = await self.open()

@@ -121,7 +121,7 @@ class Work:
         """Runs these at once: the intent is written before the first, each result as soon as it is there."""
         running: list[tuple[Call, Tool]] = []
         for call in ready:
-            tool = runnable(call, await self._tools_for(call))
+            tool = await runnable(call, await self._tools_for(call))
             refusal = tool if isinstance(tool, Refuse) else None
             self._took(turn, step(call, refusal or Begin(), self._setting.clock()))
             if not isinstance(tool, Refuse):

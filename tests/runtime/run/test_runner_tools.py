@@ -585,3 +585,26 @@ async def test_a_tool_may_take_longer_than_the_lease(store: str, app: str) -> No
         await other.close()
     finally:
         await database.close()
+
+
+async def test_a_check_in_another_process_holds_up_nobody_else(run: MakeRunner) -> None:
+    """Its answer comes only after something else was done on the event loop."""
+    asked, answered = threading.Event(), threading.Event()
+
+    class Checked(FunctionTool):
+        checks_elsewhere = True
+
+        def check(self, args: JsonObject, *, amended: bool = False) -> None:  # noqa: ARG002  (the protocol's)
+            asked.set()
+            assert answered.wait(30)
+
+    def pay(amount: int) -> str:
+        return f"paid {amount}"
+
+    model = ScriptedModel(call("pay", amount=1), "I see.")
+    chat = Chat(run(Agent("worker", model, tools=[Checked(pay, require_confirmation=True)])))
+    saying = asyncio.ensure_future(chat.say("Go"))
+    await until(asked.is_set)
+    answered.set()
+    heard = await chat.approve((await saying).request, {"amount": 2})
+    assert heard.result("pay") == {"result": "paid 2"}
