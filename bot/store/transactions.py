@@ -32,6 +32,7 @@ from bot.hosts.host import HostRequest
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
 from bot.store.grants_in_force import grant_for
+from bot.store.refused_clicks import without_repeats
 from bot.store.repository import (
     REPLIES,
     Session,
@@ -221,7 +222,10 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
     _tell_the_lost(tx, row, sound)
     if settled and not _tell_voter(tx, vote, change):  # likewise, of a vote that was refused
         return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
-    save(tx, session, sound.then(change))
+    news = without_repeats(tx, change)
+    if settled and news is not change and not news.steps:  # refused, as often before
+        return Cast(_put_right(tx, session, row, sound), settled, _refusal(change))
+    save(tx, session, sound.then(news))
     return Cast(change.row, settled, _refusal(change))
 
 
@@ -231,7 +235,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
     if not row.pending or row.pending[0].id != vote_id:
         return row
     change = count(row, vote_id, facts, now(tx), rules)
-    save(tx, session, change)
+    save(tx, session, without_repeats(tx, change))
     _tell_the_lost(tx, row, change)
     return change.row
 

@@ -20,6 +20,7 @@ from prometheus_client.registry import Collector
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.states import Transition
 from bot.store.outbox import Unanswered
+from bot.store.refused_clicks import RefusedAgain
 from bot.store.transactions import Shown
 from bot.telemetry.gauges import Gauges, read_gauges
 from bot.telemetry.tallies import Tally, take, tallies
@@ -76,6 +77,9 @@ class Metrics:
         self._unsealed = self._counter(
             "unsealed", "Times that something in the database did not count, because it did not come through this app."
         )
+        self._refused_again = self._counter(
+            "refused_again", "Clicks that were refused for a reason that the ledger had already of that person."
+        )
         self._unanswered = self._counter(
             "unanswered_pauses", "Times that an agent waited for something that this app does not answer.", "kind"
         )
@@ -111,6 +115,8 @@ class Metrics:
                 self._changed(fact)
             case LedgerLine():
                 self._unsealed.inc(fact.kind is LineKind.UNSEALED)
+            case RefusedAgain(clicks):
+                self._refused_again.inc(clicks)
             case Tally():
                 self._count(fact)
             case Unanswered(kind):

@@ -7,14 +7,16 @@ import asyncio
 import pytest
 from sqlalchemy import func, select
 
+from bot.audit.ledger import LineKind
 from bot.confirmation.model import Edit, VoteKind
 from bot.sandbox.methods.call import Made
 from bot.sandbox.people.seen import Seen
 from bot.slack.outbound.client import WHISPERS
-from bot.store.tables import replies
+from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import Office, Opens
+from tests.support.scraping import scrape
 
 CLICKS = 400
 
@@ -37,6 +39,11 @@ def whispers_owed(tx: Tx) -> int:
     return max(tx.execute(owed).scalars(), default=0)
 
 
+def lines_of_refusals(tx: Tx) -> int:
+    refused = select(func.count()).where(ledger.c.kind == str(LineKind.VOTE_REFUSED))
+    return tx.execute(refused).scalar_one()
+
+
 @pytest.mark.parametrize("many", [1, 10])
 async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_trouble(
     open_office: Opens, many: int
@@ -53,6 +60,8 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
         await at.bob.clicks(at.bob.now(cards[0]), "Approve")
         await at.ann.finds("reimburse is done", at.deploys, thread=cards[0])
         assert len(told(at, at.oscar.id)) <= WHISPERS
+        assert await at.bot.database.read(lines_of_refusals) == many + 1, "oscar once a card, and ann"
+        assert (await scrape(at.bot.url)).value("adk_confirm_refused_again_total") > 0
 
         for _ in range(5):
             await at.later(minutes=2)

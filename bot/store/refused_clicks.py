@@ -1,0 +1,53 @@
+"""Clicks that are refused again for the same reason: the ledger has a line of the first, and a metric counts the rest.
+
+So somebody who clicks on and on makes neither the ledger nor the thread any longer.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+from sqlalchemy import select
+
+from bot.audit.ledger import LineKind
+from bot.confirmation.effects import Step
+from bot.confirmation.states import Transition
+from bot.confirmation.stored_json import step_content
+from bot.store.tables import ledger
+from runtime.jsontypes import Json, JsonObject
+from runtime.store.database import Tx
+
+_TOLD_BY = ("who", "revision", "text", "refusal")
+
+
+@dataclass(frozen=True)
+class RefusedAgain:
+    """For counting: so many clicks were refused of which the ledger has a line already."""
+
+    clicks: int
+
+
+def without_repeats(tx: Tx, change: Transition) -> Transition:
+    """The change without the refusals that the ledger has already of the same person and revision. The caller has
+    locked the confirmation."""
+    refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
+    if not refused:
+        return change
+    lines = select(ledger.c.content).where(
+        ledger.c.confirmation == change.row.id, ledger.c.kind == str(LineKind.VOTE_REFUSED)
+    )
+    known = [_told(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
+    repeats = [step for step in refused if _of(step) in known]
+    if not repeats:
+        return change
+    tx.report(RefusedAgain(len(repeats)))
+    return replace(change, steps=tuple(step for step in change.steps if step not in repeats))
+
+
+def _of(step: Step) -> list[Json]:
+    return _told(step_content(step))
+
+
+def _told(content: JsonObject) -> list[Json]:
+    return [content.get(name) for name in _TOLD_BY]
