@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup dev demo check test test-slow bench chaos mutants wheel lock clean
+.PHONY: setup dev demo check test test-slow bench chaos mutants picture wheel lock clean
 
 setup: $(VENV)/.installed  ## the environment, with the command in it
 dev: $(VENV)/.developing   ## … and what the tests and checks need
@@ -40,6 +40,9 @@ test-slow: dev
 
 bench: dev
 	@$(BIN)/python -m bench.approvals
+
+picture: dev ## the README's animated picture, made again from the demo's page
+	@$(BIN)/python -m tests.pictures
 
 wheel: ## builds the wheel and tries it in an empty environment, outside the checkout
 	@rm -rf dist

@@ -1,24 +1,18 @@
-"""The whole story in a real browser, on the demo as `make demo` shows it. The README's pictures are taken on the way,
-so that they never lie: `UPDATE_PICTURES=1` writes them anew.
-"""
+"""The whole story in a real browser, on the demo as `make demo` shows it."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, FloatRect, Locator, expect
+from playwright.async_api import Browser, Locator, expect
 
 from bot.demo.stage import Demo, staged
 from tests.sandbox.page.visitor import Visitor
 from tests.support.browser import complaints_of
-
-PICTURES = Path(__file__).resolve().parent.parent / "docs" / "images"
-ABOVE, BELOW = 10, 4
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
 
@@ -35,9 +29,9 @@ def ran(log: Path) -> list[dict[str, object]]:
 
 @asynccontextmanager
 async def visited(demo: Demo, browser: Browser) -> AsyncIterator[Visitor]:
-    """The demo in a window as large as a laptop's, drawn as finely. It has nothing to complain about."""
+    """The demo in a window as large as a laptop's. The page has nothing to complain about."""
     context = await browser.new_context(
-        viewport={"width": 1440, "height": 1000}, device_scale_factor=2, color_scheme="light", reduced_motion="reduce"
+        viewport={"width": 1440, "height": 1000}, color_scheme="light", reduced_motion="reduce"
     )
     page = await context.new_page()
     complaints = complaints_of(page, expected="/sandbox/do/")
@@ -47,38 +41,12 @@ async def visited(demo: Demo, browser: Browser) -> AsyncIterator[Visitor]:
     assert complaints == []
 
 
-async def take(name: str, first: Locator, last: Locator, *, beside: float) -> None:
-    """A picture from one thing to another below it, for the README if it is wanted; taken all the same, since it must
-    be possible."""
-    page = first.page
-    await page.mouse.move(0, 0)  # no menu that only a pointer brings
-    await page.evaluate("document.activeElement.blur()")
-    await last.scroll_into_view_if_needed()
-    above, below = await first.bounding_box(), await last.bounding_box()
-    assert above is not None
-    assert below is not None
-    assert above["y"] > ABOVE
-    around: FloatRect = {
-        "x": above["x"] - beside,
-        "y": above["y"] - ABOVE,
-        "width": max(above["width"], below["width"]) + 2 * beside,
-        "height": below["y"] + below["height"] - above["y"] + ABOVE + BELOW,
-    }
-    taken = await page.screenshot(clip=around, animations="disabled", caret="hide")
-    if os.environ.get("UPDATE_PICTURES"):
-        PICTURES.mkdir(exist_ok=True)
-        (PICTURES / f"{name}.png").write_bytes(taken)
-    assert (PICTURES / f"{name}.png").is_file()
-
-
 async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: Browser) -> None:
     async with staged(port=0) as demo, visited(demo, browser) as me:
         await me.clicks("Close the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
         await me.opens_thread()
         await me.sees("0 of 2 approvals", within=me.thread)
-        asked = me.thread.locator("li.message").first
-        await take("waiting", asked, me.message("Approve deploy?", me.thread), beside=-4)
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
@@ -93,12 +61,10 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await me.sees("1 of 2 approvals", within=me.thread)
         edited = me.message("1 of 2 approvals", me.thread).locator(".content")
         await expect(edited).to_contain_text("version 2.4.1 → 2.4.2")
-        await take("edited", edited, edited, beside=12)
 
         await me.becomes(demo.people["chris"])
         await me.clicks("Approve: deploy")
         done = me.message("deploy is done", me.thread).first
-        await take("done", done.locator(".content"), done.locator(".content"), beside=12)
         await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
 
         await me.becomes(demo.people["ana"])
