@@ -51,8 +51,8 @@ class Film:
         self.frames.append((shot, milliseconds))
 
     async def clicks(self, what: Locator) -> None:
-        """Shows where the click goes, then clicks; first everything comes to rest, since a redrawn card is another one."""
-        await self.page.wait_for_timeout(1000)
+        """Shows where the click goes, then clicks."""
+        await self.page.wait_for_timeout(1000)  # a card that is redrawn in between would be another element
         await what.scroll_into_view_if_needed()
         box = await what.bounding_box()
         assert box is not None
