@@ -108,7 +108,7 @@ def _about_question(view: CardView) -> tuple[Span, ...]:
 def _sentence(view: CardView) -> tuple[Span, ...]:
     if view.asked_anew:
         return say(words.ASKED_ANEW)
-    if view.question:
+    if view.question and view.face in words.TITLES_QUESTION:
         return _about_question(view)
     people = by(view.decided_by)
     approved = say(" " + words.APPROVED_BY, people=people) if view.decided_by else ()

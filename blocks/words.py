@@ -34,7 +34,6 @@ TITLES_QUESTION = {
     Face.WAITING: "💬 A question from {agent}",
     Face.APPROVED: "💬 The question is answered",
     Face.DONE: "✅ The question is answered",
-    Face.FAILED: "❌ The answer was not taken",
     Face.DENIED: "🚫 The question has no answer",
     Face.REFUSED: "⛔ The answer was not taken",
     Face.EXPIRED: "⌛ Nobody answered",

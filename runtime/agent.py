@@ -13,14 +13,14 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.models.model import Model
 from runtime.tool import FunctionTool, Tool, Toolset, as_tool
-from runtime.wire import REQUEST_CONFIRMATION, TRANSFER_TO_AGENT, USER
+from runtime.wire import ASKING, TRANSFER_TO_AGENT, USER
 
 Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
 ToolLike = Tool | Toolset | Callable[..., object]
 
 _LONGEST_NAME = 256  # it is its app's name too, and so part of every session's
 _NAME = re.compile(rf"[^\W\d][\w-]{{0,{_LONGEST_NAME - 1}}}")
-_OURS = (REQUEST_CONFIRMATION, TRANSFER_TO_AGENT)
+_OURS = (*ASKING, TRANSFER_TO_AGENT)
 _PLACE = re.compile(r"\{([A-Za-z_][\w:]*)(\?)?\}")
 
 

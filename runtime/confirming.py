@@ -16,6 +16,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, same
 from runtime.wire import (
     REQUEST_CONFIRMATION,
+    REQUEST_INPUT,
     ConfirmationRequest,
     Content,
     Dialect,
@@ -25,6 +26,7 @@ from runtime.wire import (
     Part,
 )
 
+NO_ANSWER = "nobody answered"
 _ANSWER_KEYS = {"confirmed", "payload", "hint", "reason"}
 
 
@@ -49,9 +51,10 @@ class Answer:
     confirmed: bool
     payload: Json = None
     reason: str | None = None
+    question: bool = False  # it answers a question: `payload` is the answer, and not confirmed means that there is none
 
     def says_the_same(self, other: Answer) -> bool:
-        mine, others = ([one.id, one.confirmed, one.payload, one.reason] for one in (self, other))
+        mine, others = ([one.id, one.confirmed, one.payload, one.reason, one.question] for one in (self, other))
         return same(mine, others)
 
     def as_content(self) -> Content:
@@ -60,6 +63,9 @@ class Answer:
     def as_part(self) -> Part:
         """The bare form, which every ADK implementation takes. A reason travels in the payload, since Python ADK
         refuses keys it does not know."""
+        if self.question:
+            given = answer_to_question(self.payload) if self.confirmed else {"error": self.reason or NO_ANSWER}
+            return Part(function_response=FunctionResponse(id=self.id, name=REQUEST_INPUT, response=given))
         response: JsonObject = {"confirmed": self.confirmed}
         payload = self.payload
         if not self.confirmed and self.reason and (payload is None or isinstance(payload, dict)):
@@ -121,6 +127,27 @@ def requests_in(event: Event) -> Iterator[Request]:
             invocation_id=event.invocation_id,
             dialect="call" if isinstance(asking, FunctionCall) else "response",
         )
+
+
+_RESULT = "result"
+
+
+def answer_to_question(value: Json) -> JsonObject:
+    """An object as it is; another value, and an object that could be taken for the wrapping, as `{"result": …}`."""
+    return value if isinstance(value, dict) and list(value) != [_RESULT] else {_RESULT: value}
+
+
+def read_input(part: FunctionResponse) -> Answer:
+    """An answer to a question. `{"error": "…"}` says that nobody answered."""
+    if not part.id:
+        raise Invalid("The answer has no id: send the id of the adk_request_input part that asked.")
+    if part.response is None:
+        raise Invalid('The answer has no response: send an object, or {"result": …}.')
+    if list(part.response) == ["error"]:
+        why = part.response["error"]
+        return Answer(part.id, False, reason=why if isinstance(why, str) else None, question=True)
+    value = part.response[_RESULT] if list(part.response) == [_RESULT] else part.response
+    return Answer(part.id, True, value, question=True)
 
 
 def read_answer(part: FunctionResponse) -> Answer:

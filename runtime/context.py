@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping
+from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 from pydantic_core import from_json, to_json
 
 from runtime.calls.call import HeldRequest
@@ -99,6 +100,7 @@ class ToolContext(ReadonlyContext):
         idempotency_key: str,
         attempt: int = 0,
         tool_confirmation: ToolConfirmation | None = None,
+        answer: Json = None,
         request_id: str | None = None,
         written: JsonObject | None = None,
     ) -> None:
@@ -111,7 +113,10 @@ class ToolContext(ReadonlyContext):
         self.idempotency_key = idempotency_key
         self.attempt = attempt
         self.tool_confirmation = tool_confirmation
+        self.answer = answer
+        """What somebody answered to `request_input`; None before that."""
         self.asked: HeldRequest | None = None
+        self.asks_input = False
         self._request_id = request_id
 
     def request_confirmation(self, *, hint: str | None = None, payload: object = None) -> None:
@@ -126,9 +131,34 @@ class ToolContext(ReadonlyContext):
             schema, payload = payload.model_json_schema(), None
         elif isinstance(payload, BaseModel):
             schema = type(payload).model_json_schema()
+        self.asks_input = False
         self.asked = HeldRequest(
             request_id=self._request_id,
             hint=str(as_json(str(hint or ""))),
             payload=None if payload is None else as_json(payload),
             payload_schema=schema,
         )
+
+    def request_input(self, message: str, *, schema: object = None) -> None:
+        """Asks people a question. The tool should then return; it is called again with the answer in `answer`.
+
+        `schema` says what an answer looks like: a JSON schema, a pydantic model, or a type such as `int` or
+        `list[str]`. Without one the answer is a text.
+        """
+        if self._request_id is None:
+            raise Invalid("A predicate or an instruction cannot ask people; only a tool's body can.")
+        self.asks_input = True
+        self.asked = HeldRequest(
+            request_id=self._request_id, hint=str(as_json(str(message))), payload_schema=_schema_of(schema)
+        )
+
+
+def _schema_of(schema: object) -> JsonObject | None:
+    if schema is None:
+        return None
+    try:
+        kind: Any = schema  # pydantic says whether it is a type
+        found = as_json(schema) if isinstance(schema, dict) else TypeAdapter(kind).json_schema()
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        raise Invalid(f"{schema!r} is no schema: give a JSON schema, a pydantic model or a type.") from error
+    return found if isinstance(found, dict) else None

@@ -18,6 +18,9 @@ from pydantic.alias_generators import to_camel
 from runtime.jsontypes import Json, JsonObject
 
 REQUEST_CONFIRMATION = "adk_request_confirmation"
+REQUEST_INPUT = "adk_request_input"
+ASKING = (REQUEST_CONFIRMATION, REQUEST_INPUT)
+"""What ADK calls the parts that ask people, and those that answer."""
 TRANSFER_TO_AGENT = "transfer_to_agent"
 USER = "user"
 

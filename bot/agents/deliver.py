@@ -11,7 +11,7 @@ from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.edits import amended
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
@@ -93,6 +93,7 @@ class Deliveries:
                 invocation_id=str(letter.body["invocation"]),
                 confirmed=False,
                 reason=str(letter.body["reason"]),
+                ask=Ask(str(letter.body.get("ask") or Ask.CONFIRMATION)),
                 mark=letter.mark,
                 since=await self._begun_before(session, letter),
             )
@@ -115,6 +116,7 @@ class Deliveries:
             since=handed if delivery.confirmed else await self._begun_before(session, letter),
             tool=row.asked.tool,
             arguments=row.asked.arguments,
+            ask=row.asked.ask,
             approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 
 from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SLACK, SessionKey
+from bot.confirmation.model import SLACK, Ask, SessionKey
 from bot.hosts.host import (
     Became,
     Capabilities,
@@ -19,8 +19,9 @@ from bot.hosts.host import (
     Said,
     UserWords,
 )
+from bot.hosts.pauses import answered, form_of
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
-from runtime.calls.call import ALTERED, Call, CallState, GateKind
+from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
 from runtime.run.runner import Run
@@ -66,7 +67,8 @@ class EmbeddedHost:
             yield said
 
     async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
-        contents = [Answer(a.request_id, a.confirmed, a.payload, a.reason).as_content() for a in answers]
+        schemas = await self._questions(session) if any(a.ask is Ask.INPUT for a in answers) else {}
+        contents = [_answer(a, schemas.get(a.request_id)).as_content() for a in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
         try:
             run = await self.runner.start(
@@ -84,6 +86,11 @@ class EmbeddedHost:
             return  # it was answered otherwise before; `look` tells what became of it
         async for said in _heard(run):
             yield said
+
+    async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
+        """The schemas of what was asked, by the requests' ids."""
+        calls = await self.runner.calls(user_id=session.user, session_id=session.id)
+        return {asked.request_id: asked.payload_schema for call in calls for asked in call.asked}
 
     async def settle(
         self,
@@ -149,9 +156,35 @@ def _said(event: Event) -> Said | None:
     return Said(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
 
 
+def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:
+    if given.ask is Ask.CONFIRMATION:
+        return Answer(given.request_id, given.confirmed, given.payload, given.reason)
+    value = answered(schema, given.payload) if given.confirmed else None
+    return Answer(given.request_id, given.confirmed, value, given.reason, question=True)
+
+
+def _question(call: Call, asked: HeldRequest) -> HostRequest:
+    schema, payload = form_of(asked.payload_schema)
+    return HostRequest(
+        request_id=asked.request_id,
+        call_id=call.id,
+        tool=call.tool,
+        arguments=call.run_args,
+        agent=call.agent,
+        invocation_id=call.invocation_id,
+        hint=asked.hint,
+        wants_payload=True,
+        payload=payload,
+        payload_schema=schema,
+        ask=Ask.INPUT,
+    )
+
+
 def _request(call: Call) -> HostRequest:
     asked = call.request
     assert asked is not None
+    if call.asks_input:
+        return _question(call, asked)
     return HostRequest(
         request_id=asked.request_id,
         call_id=call.id,

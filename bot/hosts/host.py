@@ -102,6 +102,7 @@ class HostAnswer:
     since: float | None = None
     tool: str = ""
     arguments: JsonObject | None = None  # of the call as it was asked; the tool's, for an approval
+    ask: Ask = Ask.CONFIRMATION
     approved: Approved | None = None  # the call as it shall run, edits included: a host runs no other
 
 

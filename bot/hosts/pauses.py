@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from bot.confirmation.model import Ask
 from bot.hosts.host import Said, Waits
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
-from runtime.confirming import Answer, Request, read_answer
+from runtime.confirming import Answer, Request, answer_to_question, read_answer
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
@@ -111,7 +111,8 @@ def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> As
 def _question(event: Event, call: FunctionCall, named: str, node: str) -> Asked:
     args = call.args or {}
     by_node = "interruptId" in args or "interrupt_id" in args
-    name = _node_name(node) if by_node and node else event.author if by_node else QUESTION_TOOL
+    of_node = (_node_name(node) or event.author) if by_node else QUESTION_TOOL
+    name = _text(args.get("toolName")) or of_node
     payload = args.get("payload")
     told: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
     about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=told)
@@ -175,13 +176,17 @@ NO_ANSWER = "nobody answered"
 
 def _response(asked: Asked, payload: Json) -> JsonObject:
     """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON where it is some."""
+    value = answered(asked.schema, payload)
     if has_fields(asked.schema):
-        fields = _object(payload)
-        return {_RESULT: fields} if list(fields) == [_RESULT] else fields
-    value = _object(payload).get(ANSWER)
+        return answer_to_question(value)
     if asked.by_node and isinstance(value, str) and _is_json(value):
         value = json.dumps(value, ensure_ascii=False)
     return {_RESULT: value}
+
+
+def answered(schema: JsonObject | None, payload: Json) -> Json:
+    """The answer, out of what a form came to (`form_of`)."""
+    return _object(payload) if has_fields(schema) else _object(payload).get(ANSWER)
 
 
 def _is_json(text: str) -> bool:

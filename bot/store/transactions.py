@@ -144,6 +144,7 @@ def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> No
         "call": asked.call_id,
         "invocation": asked.invocation_id,
         "turn": asked.turn,
+        "ask": str(asked.ask),
         "reason": reason,
         "trace": asked.trace,
     }

@@ -32,6 +32,27 @@ def refuse_unfit(amended: JsonObject, schema: JsonObject | None, call: str) -> N
             raise Invalid(f"{name!r} of the call {call} must be of type {' or '.join(kinds)}. Nothing was stored.")
 
 
+def refuse_unfit_answer(value: Json, schema: JsonObject | None, request: str) -> None:
+    """Raises `Invalid`, which names the field, for an answer to a question that is of another kind than was asked for.
+    Without a schema it is a text."""
+    rules = schema or {"type": "string"}
+    kinds = _kinds(rules)
+    if kinds and not any(_is(value, kind) for kind in kinds):
+        raise Invalid(f"The answer to {request} must be of type {' or '.join(kinds)}. Nothing was stored.")
+    properties, required = rules.get("properties"), rules.get("required")
+    if not isinstance(value, dict) or not isinstance(properties, dict):
+        return
+    for name in required if isinstance(required, list) else ():
+        if name not in value:
+            raise Invalid(f"The answer to {request} lacks {name!r}. Nothing was stored.")
+    for name, item in value.items():
+        kinds = _kinds(properties.get(name))
+        if kinds and not any(_is(item, kind) for kind in kinds):
+            raise Invalid(
+                f"{name!r} of the answer to {request} must be of type {' or '.join(kinds)}. Nothing was stored."
+            )
+
+
 def _kinds(declared: Json) -> list[str]:
     kind = declared.get("type") if isinstance(declared, dict) else None
     kinds = [kind] if isinstance(kind, str) else kind if isinstance(kind, list) else []

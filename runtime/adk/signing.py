@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.wire import REQUEST_INPUT as REQUEST_INPUT
 
 OUR_API = "adk-confirm"
 """The title of our own API in its `/openapi.json`: by that a bot knows what it may count on."""
@@ -70,7 +71,6 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     )
 
 
-REQUEST_INPUT = "adk_request_input"
 REQUEST_CREDENTIAL = "adk_request_credential"
 WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
 """With this the id begins of a request for a workflow node's confirmation. A node uses its id again and again."""

@@ -17,6 +17,7 @@ from runtime.errors import Conflict
 from runtime.jsontypes import Json, JsonObject, canonical, same
 
 REJECTED = "tool call was rejected by the user"
+NO_ANSWER = "nobody answered"
 NOBODY_KNOWS = (
     "The process stopped while this tool ran. Nobody knows whether it took effect: do not simply call it again."
 )
@@ -37,6 +38,7 @@ class GateKind(StrEnum):
     NONE = "none"
     STATIC = "static"  # the tool's declaration asks
     DYNAMIC = "dynamic"  # the tool's body asks
+    INPUT = "input"  # the tool's body wants an answer, not an approval
 
 
 SETTLED = frozenset({CallState.DONE, CallState.REFUSED})
@@ -81,6 +83,11 @@ class Call:
     told: bool = field(default=False)  # its result stands in the session's events
     actions: JsonObject | None = None  # what it does to the session, until that is told
     seal: str | None = None  # a keyed digest of all the rest, where the runner has a key
+
+    @property
+    def asks_input(self) -> bool:
+        """Its current request is a question."""
+        return self.gate is GateKind.INPUT
 
     @property
     def request(self) -> HeldRequest | None:
@@ -242,7 +249,9 @@ def _approved(call: Call, event: Approve) -> Call:
 
 def _denied(call: Call, event: Deny) -> Call:
     result: JsonObject = {"error": REJECTED}
-    if event.reason is not None:
+    if call.asks_input:
+        result = {"error": event.reason or NO_ANSWER}
+    elif event.reason is not None:
         result["reason"] = event.reason
     return replace(
         call, state=CallState.REFUSED, asked=_answered(call, False, None), reason=event.reason, result=result

@@ -11,6 +11,7 @@ from runtime.calls.call import SETTLED, Call, CallState, GateKind
 from runtime.jsontypes import JsonObject
 from runtime.tool import default_hint
 from runtime.wire import (
+    REQUEST_INPUT,
     ConfirmationRequest,
     Content,
     Dialect,
@@ -70,7 +71,10 @@ def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Di
     if speaking:
         held = [call for call in speaking if call.state is CallState.HELD]
         responses = _responses(speaking, event, actions, dialect)
-        if not held or dialect == "response":
+        questions = [call for call in held if call.asks_input]
+        if dialect == "response" and questions:  # it has no form of its own for a question
+            told += [_requests(questions, event), responses]
+        elif not held or dialect == "response":
             told.append(responses)
         else:
             request = _requests(held, event)
@@ -80,7 +84,7 @@ def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Di
 
 
 def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
-    held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD}
+    held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD and not call.asks_input}
     static = any(call.state is CallState.HELD and call.gate is GateKind.STATIC for call in calls)
     # With requests and results in one event there is something left to be said about the results.
     enough = (static or actions.skip_summarization) and len(held) in (0, len(calls))
@@ -93,15 +97,31 @@ def _responses(calls: Sequence[Call], event: Event, actions: EventActions, diale
 
 
 def _response(call: Call, dialect: Dialect) -> Part:
-    if call.state is CallState.HELD and dialect == "response":
+    if call.state is CallState.HELD and dialect == "response" and not call.asks_input:
         return _request(call).as_part(_request_id(call), dialect)
     result = call.result if call.result is not None else PLACEHOLDER
     return Part(function_response=FunctionResponse(id=call.id, name=call.tool, response=result))
 
 
 def _requests(calls: Sequence[Call], event: Event) -> Event:
-    parts = [_request(call).as_part(_request_id(call), "call") for call in calls]
+    parts = [_asking(call) for call in calls]
     return _new(event, Content(role="model", parts=parts), EventActions(), calls)
+
+
+def _asking(call: Call) -> Part:
+    return _question(call) if call.asks_input else _request(call).as_part(_request_id(call), "call")
+
+
+def _question(call: Call) -> Part:
+    """As ADK's own tool asks; `payload`, which is what the question is about, and `toolName` are ours."""
+    assert call.request is not None
+    args: JsonObject = {
+        "message": call.request.hint,
+        "payload": call.run_args,
+        "response_schema": call.request.payload_schema,
+        "toolName": call.tool,
+    }
+    return Part(function_call=FunctionCall(id=call.request.request_id, name=REQUEST_INPUT, args=args))
 
 
 def _request_id(call: Call) -> str:

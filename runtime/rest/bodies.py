@@ -17,7 +17,7 @@ from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.rest.strict_json import BadBody, detail, parse
 from runtime.wire import (
-    REQUEST_CONFIRMATION,
+    ASKING,
     Blob,
     Content,
     Event,
@@ -128,7 +128,7 @@ def check_history(events: list[Event]) -> None:
             wrong = "long-running tool IDs"
         elif event.actions != EventActions():
             wrong = "event actions"
-        elif REQUEST_CONFIRMATION in names:
+        elif names.intersection(ASKING):
             wrong = "ADK protocol function calls"
         else:
             continue

@@ -18,7 +18,16 @@ from runtime.store.lookup import active_invocations, call_asked_by, read_call, r
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
 from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
 from runtime.store.shared_state import split_temporary
-from runtime.wire import USER, Content, Event, EventActions, Part, new_invocation_id
+from runtime.wire import (
+    REQUEST_CONFIRMATION,
+    REQUEST_INPUT,
+    USER,
+    Content,
+    Event,
+    EventActions,
+    Part,
+    new_invocation_id,
+)
 
 
 @dataclass(frozen=True)
@@ -86,8 +95,17 @@ def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Sender) -> list[tu
         call = call_asked_by(tx, stored.key, answer.id)
         if call is None or call.request is None:
             raise NotFound(f"No request {answer.id} waits in this session: nothing was stored.")
+        _check_name(answer, call)
         found.append((answer, call))
     return found
+
+
+def _check_name(answer: Answer, call: Call) -> None:
+    """An answer to a question approves nothing, and an approval answers no question."""
+    earlier = any(asked.request_id == answer.id for asked in call.asked[:-1])
+    if not earlier and answer.question is not call.asks_input:
+        right = REQUEST_INPUT if call.asks_input else REQUEST_CONFIRMATION
+        raise Invalid(f"The request {answer.id} is answered under the name {right}: nothing was stored.")
 
 
 def enter(tx: Tx, entry: Entry) -> Begun | None:

@@ -10,7 +10,7 @@ from runtime.context import as_json
 from runtime.errors import ConfirmError, words_of
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.store.records import is_storable_id
-from runtime.wire import REQUEST_CONFIRMATION, Content, Part, new_call_id
+from runtime.wire import ASKING, Content, Part, new_call_id
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +142,4 @@ def _says_something(part: Part) -> bool:
 
 
 def _pretends(part: Part) -> bool:
-    return part.function_response is not None or (
-        part.function_call is not None and part.function_call.name == REQUEST_CONFIRMATION
-    )
+    return part.function_response is not None or (part.function_call is not None and part.function_call.name in ASKING)

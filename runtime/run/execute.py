@@ -49,7 +49,7 @@ class Scene:
     def context(self, call: Call) -> ToolContext:
         asked = call.request
         confirmation = None
-        if asked is not None and asked.confirmed is not None:
+        if asked is not None and asked.confirmed is not None and not call.asks_input:
             confirmation = ToolConfirmation(hint=asked.hint, confirmed=asked.confirmed, payload=asked.answer)
         return ToolContext(
             agent_name=call.agent,
@@ -61,6 +61,7 @@ class Scene:
             idempotency_key=f"{self.app}/{self.user_id}/{self.session_id}/{call.id}",
             attempt=call.attempt,
             tool_confirmation=confirmation,
+            answer=asked.answer if asked is not None and call.asks_input else None,
             request_id=self.request_id(call),
             written=self.written,
         )
@@ -150,7 +151,8 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
         log.info("tool %s raised %s", call.tool, type(error).__name__)
         return Outcome(Finish({"error": _words(error)}))
     if context.asked is not None:
-        return Outcome(Ask(context.asked, GateKind.DYNAMIC, _as_result(value)), actions)
+        gate = GateKind.INPUT if context.asks_input else GateKind.DYNAMIC
+        return Outcome(Ask(context.asked, gate, _as_result(value)), actions)
     return Outcome(Finish(_as_result(value)), actions)
 
 

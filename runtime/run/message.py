@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from runtime.confirming import Answer, read_answer
+from runtime.confirming import Answer, read_answer, read_input
 from runtime.context import as_json
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
-from runtime.wire import REQUEST_CONFIRMATION, Content, FunctionResponse, Part
+from runtime.wire import ASKING, REQUEST_CONFIRMATION, Content, FunctionResponse, Part
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +50,16 @@ def read_message(message: Message | None, state_delta: JsonObject | None = None)
     answers: dict[str, Answer] = {}
     kept: list[Part] = []
     for response in responses:
-        if response.name != REQUEST_CONFIRMATION or not response.id:
+        if response.name not in ASKING or not response.id:
             _warn(response)
             continue
-        answer = read_answer(response)
+        answer = read_answer(response) if response.name == REQUEST_CONFIRMATION else read_input(response)
         if answer.id in answers and not answers[answer.id].says_the_same(answer):
             raise Invalid(f"The message answers {answer.id} twice, and differently: send one answer.")
         if answer.id not in answers:
             kept.append(Part(function_response=response))
         answers[answer.id] = answer
-    foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, REQUEST_CONFIRMATION))
+    foreign = tuple(str(r.id) for r in responses if r.id and r.name not in (None, *ASKING))
     return Incoming(Content(role="user", parts=kept), tuple(answers.values()), not kept, foreign, state_delta)
 
 

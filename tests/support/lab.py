@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from runtime import (
     Agent,
@@ -92,6 +92,28 @@ def loses(what: str) -> JsonObject:
 def note(text: str, tool_context: ToolContext) -> JsonObject:
     """Needs nobody's word."""
     return _log("note", tool_context, text=text)
+
+
+class Wish(BaseModel):
+    colour: Literal["red", "blue"]
+    size: int
+    why: str = ""
+
+
+def survey(topic: str, tool_context: ToolContext) -> JsonObject:
+    """Asks people, then notes what they said."""
+    if tool_context.answer is None:
+        tool_context.request_input(f"What about {topic}?", schema=Wish)
+        return {"status": "waits for an answer"}
+    return _log("survey", tool_context, topic=topic, answer=tool_context.answer)
+
+
+def name_it(tool_context: ToolContext) -> JsonObject:
+    """Asks for a text."""
+    if tool_context.answer is None:
+        tool_context.request_input("What shall it be called?")
+        return {"status": "waits for a name"}
+    return _log("name_it", tool_context, name=tool_context.answer)
 
 
 def agree(terms: str, tool_context: ToolContext) -> JsonObject:
@@ -188,5 +210,7 @@ agent = Agent(
         FunctionTool(order, require_confirmation=True),
         note,
         agree,
+        survey,
+        name_it,
     ],
 )

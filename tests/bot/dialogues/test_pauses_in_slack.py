@@ -220,3 +220,24 @@ async def ledger_of(at: Office) -> str:
         return "\n".join(tx.execute(select(ledger.c.content)).scalars())
 
     return await at.bot.database.read(read)
+
+
+async def test_a_tool_of_our_own_runtime_asks(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(database_url, tmp_path / "log", monkeypatch, target="tests.support.lab:agent") as at:
+        said = await at.ann.says('@adk-confirm survey {"topic": "bikes"}', at.deploys)
+        card = await at.ann.finds("What about bikes?", at.deploys, thread=said)
+        await at.ann.clicks(card, "Answer…")
+        await (await at.ann.gets_modal("Answer")).submits({"colour": "blue", "size": "3"})
+        await at.ann.finds("Answered by @ann", at.deploys, thread=said)
+        await at.rests()
+        (done,) = at.ran()
+        assert (done["tool"], done["answer"]) == ("survey", {"colour": "blue", "size": 3})
+
+        said = await at.ann.says("@adk-confirm name_it {}", at.deploys)
+        card = await at.ann.finds("What shall it be called?", at.deploys, thread=said)
+        await at.ann.clicks(card, "Withdraw", sure=True)
+        await at.ann.finds("withdrew the question of name_it", at.deploys, thread=said)
+        await at.rests()
+        assert len(at.ran()) == 1
