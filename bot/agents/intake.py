@@ -86,7 +86,7 @@ class Openings:
         if channel is None and session.channel.startswith("D"):
             return await self._dms(session, found, call)
         place, at = (
-            Place(channel=session.channel, thread_ts=session.thread_ts),
+            Place(channel=session.channel, thread_ts=None if found.policy.card == "channel" else session.thread_ts),
             Workspace(session.team, session.enterprise),
         )
         if channel is not None and channel != session.channel:

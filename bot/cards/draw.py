@@ -124,11 +124,18 @@ class Drawing:
                 await self._sender.update(self._at, place.channel, found, message)
                 return found
         try:
-            return await self._sender.post(self._at, place.channel, message, thread_ts=place.thread_ts)
+            broadcast = not place.pointer and place.thread_ts is not None and self._in_channel_too(place)
+            return await self._sender.post(
+                self._at, place.channel, message, thread_ts=place.thread_ts, broadcast=broadcast
+            )
         except SlackTrouble as trouble:
             if before is None and not isinstance(trouble, Unsure):
                 await self._attempts.over(self._row.id, _mark(place))
             raise
+
+    def _in_channel_too(self, place: Place) -> bool:
+        """Whether a card in a thread is shown in its channel as well. A direct message has one reader, who sees it."""
+        return self._row.policy.card == "both" and not place.channel.startswith("D")
 
     async def _sweep(self, place: Place, message: Message) -> None:
         """A place that was posted to more than once may have got more than one: the others go."""

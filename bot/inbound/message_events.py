@@ -30,8 +30,8 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
         return None
     at = told_at(body)
     channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
-    if not (at.team and channel and ts and user):
-        return None
+    if not (at.team and channel and ts and user) or user == bot_user:
+        return None  # a card of ours that its channel shows comes back as a message
     text = _text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
     direct = event.get("channel_type") == "im" or channel.startswith("D")

@@ -121,6 +121,13 @@ _HOW = {
 }
 
 
+_HERE = {
+    "both": "the thread of the session, and its channel shows it",
+    "thread": "the thread of the session",
+    "channel": "the channel of the session",
+}
+
+
 def _requester(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
     asker = f", {names.of(call.asker)} included" if call.asker else ""
     match policy.allow_requester:
@@ -158,7 +165,7 @@ def _what(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
         length += f", {terms.uses} at most" if terms.uses else ""
         on = "all arguments" if policy.grant_on is None else ", ".join(policy.grant_on) or "no argument"
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
-    yield f"The card goes to {names.of(policy.channel) if policy.channel else 'the thread of the session'}."
+    yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
     if policy.shared_channels:
         yield "It may be posted in a channel that is shared with another company."
 

@@ -50,6 +50,15 @@ def _allow_requester(value: object) -> bool | Literal["speakers"]:
     raise ValueError(f'must be true, false, or "speakers", not {value!r}')
 
 
+Where = Literal["both", "thread", "channel"]
+
+
+def _card(value: object) -> Where:
+    if value == "both" or value == "thread" or value == "channel":
+        return value
+    raise ValueError(f'must be "both", "thread" or "channel", not {value!r}')
+
+
 def _deny_reason(value: object) -> Literal["optional", "required"]:
     if value == "required":
         return "required"
@@ -85,6 +94,7 @@ class Policy(BaseModel):
     shared_channels: StrictBool = False
     grant: Grant | None = None
     grant_on: tuple[StrictStr, ...] | None = None
+    card: Annotated[Where, PlainValidator(_card)] = "both"
     title: Title | None = None
     format: Format = ()
 

@@ -56,12 +56,16 @@ class Person:
     # Seeing
 
     def messages(self, place: Place | None = None, *, thread: Seen | str | None = None) -> list[Seen]:
-        """A conversation as it stands for this person; None is the direct one with the app."""
+        """A conversation as it stands for this person; None is the direct one with the app. With a thread open, what
+        only they were told in the channel beside it is seen as well."""
         channel = self.place(place)
         root = thread.thread if isinstance(thread, Seen) else thread
         mine = [each for each in channel.ephemerals if each.only_for == self.id]
         shown = sorted([*channel.messages.values(), *mine], key=lambda each: each.ts)
-        return [self._seen(each) for each in shown if root is None or root in (each.ts, each.thread_ts)]
+        beside = [each.ts for each in mine if not each.thread_ts and root is not None and each.ts > root]
+        return [
+            self._seen(each) for each in shown if root is None or root in (each.ts, each.thread_ts) or each.ts in beside
+        ]
 
     def sees(self, place: Place | None = None, *, thread: Seen | str | None = None) -> str:
         """The same as one text."""

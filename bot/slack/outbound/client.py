@@ -110,10 +110,12 @@ class Sender:
         message: Message,
         *,
         thread_ts: str | None = None,
+        broadcast: bool = False,
         sure: bool = True,
         since: float | None = None,
     ) -> str:
-        """The message's ts. Not `sure`: an earlier attempt, made at `since` or later, may have come through."""
+        """The message's ts. `broadcast`: the channel shows it too, beside the thread. Not `sure`: an earlier attempt,
+        made at `since` or later, may have come through."""
         wanted = identity(message.metadata)
         if not sure and wanted is not None:
             found = await self.history.find(at, channel, wanted, thread_ts=thread_ts, since=since)
@@ -130,6 +132,7 @@ class Sender:
                     blocks=_blocks(content),
                     metadata=content.metadata or None,
                     thread_ts=thread_ts,
+                    reply_broadcast=broadcast or None,
                     unfurl_links=False,
                     unfurl_media=False,
                 ),

@@ -209,7 +209,7 @@ async def test_approvers_in_direct_messages(out: Outgoing) -> None:
     (card,) = out.cards_in(out.ann.place(None))
     assert "Approve deploy?" in card
     (told,) = out.told()
-    assert told == "The card for deploy went to @anna as a direct message.\n[Withdraw]"
+    assert told == "The card for deploy went to anna as a direct message.\n[Withdraw]"
 
 
 async def test_whoever_cannot_see_the_channel_gets_the_escalated_card_as_a_direct_message(out: Outgoing) -> None:

@@ -15,7 +15,7 @@ from bot.slack.outbound.client import WHISPERS
 from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import Office, Opens
+from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import scrape
 
 CLICKS = 400
@@ -49,7 +49,7 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
     open_office: Opens, many: int
 ) -> None:
     """They used up Slack's hundred a minute, which is for all: everybody else was told a minute later."""
-    async with open_office() as at:
+    async with open_office(f'{POLICY}card = "thread"\n') as at:
         cards = [await at.ask(f"reimburse {1500 + number} for the team dinner") for number in range(many)]
         other = await at.ask("reimburse 1700 for lunch")
         await clicks_on(at, cards)

@@ -1,0 +1,54 @@
+"""Where a card can be found, and who is told of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from tests.support.office import Office, Opens
+
+LAB = "tests.support.lab:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+
+
+def in_channel(at: Office) -> list[Seen]:
+    """What the channel shows outside its threads."""
+    seen = at.ann.messages(at.deploys)
+    return [one for one in seen if not one.message.is_reply or one.message.subtype == "thread_broadcast"]
+
+
+async def test_a_card_stands_in_the_thread_and_its_channel_shows_it_too(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        assert [one.ts for one in in_channel(at)] == [card.thread, card.ts]
+        await at.rests()
+        (told,) = [made for made in at.slack.deliveries if "thread_broadcast" in str(made.body)]
+        assert (await at.slack.repeats(told)).acked
+
+        await at.oscar.clicks(card, "Approve")
+        refused = await at.oscar.finds("the policy names others", at.deploys)
+        assert refused.ephemeral
+        assert not refused.message.thread_ts, "who clicks in the channel need not have the thread open"
+        await at.bob.clicks(card, "Approve")
+        done = await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.rests()
+
+        assert in_channel(at)[-1].ts == done.ts == card.ts
+        assert at.ann.sees(at.deploys).count('pay: {"did":"pay"}') == 1
+        assert "You said" not in at.ann.sees(at.deploys), "the card is nobody's words"
+
+
+@pytest.mark.parametrize("where", ["thread", "channel"])
+async def test_a_policy_says_where_its_cards_stand(open_office: Opens, where: str) -> None:
+    async with open_office(f'{ONE}card = "{where}"\n', target=LAB) as at:
+        said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
+        card = await at.ann.finds("Approve pay?", at.deploys)
+        assert (card.thread == said.ts) == (where == "thread")
+        assert [one.ts for one in in_channel(at)] == ([said.ts] if where == "thread" else [said.ts, card.ts])
+        if where == "channel":
+            await at.ann.finds("The card for pay is in #deploys", at.deploys, thread=said)
+
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("Approved by bob · ran", at.deploys, thread=said)
+        await at.slack.until(lambda: "pay is done" in at.ann.now(card) or None)
