@@ -13,7 +13,7 @@ from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
 from blocks.step_views import StepKind
-from bot.store.outbox import TRIES
+from bot.store.refused_clicks import TRIES
 
 _ENDS = {
     StepKind.DONE: "✅",

@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
+from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session, read_lines
 from bot.store.slack_lanes import owe_thread, thread_done
 from bot.store.tables import chains, ledger, sessions, spoken
@@ -27,9 +28,6 @@ from runtime.store.prepared import Prepared
 LIVE = "live"
 _LOOK_AGAIN = 2.0
 """While a reply is shown as it is written, so often the worker checks that its run still goes on."""
-
-TRIES = 3
-"""The thread says once that somebody's votes on a card do not count: after so many of them."""
 
 _VERSION = 1
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))

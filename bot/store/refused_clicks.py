@@ -1,6 +1,7 @@
-"""Clicks that are refused again for the same reason: the ledger has a line of the first, and a metric counts the rest.
+"""Clicks that are refused again for the same reason: the ledger has a line of the first three, and a metric counts the
+rest.
 
-So somebody who clicks on and on makes neither the ledger nor the thread any longer.
+So somebody who clicks on and on makes neither the ledger nor the thread any longer. At the third the thread says so.
 """
 
 from __future__ import annotations
@@ -18,18 +19,21 @@ from bot.store.tables import ledger
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 
+TRIES = 3
+"""After so many refused votes of one person on one card the thread says once that they do not count."""
+
 _TOLD_BY = ("who", "revision", "text", "refusal")
 
 
 @dataclass(frozen=True)
 class RefusedAgain:
-    """For counting: so many clicks were refused of which the ledger has a line already."""
+    """For counting: so many clicks were refused of which the ledger has lines enough."""
 
     clicks: int
 
 
 def without_repeats(tx: Tx, change: Transition) -> Transition:
-    """The change without the refusals that the ledger has already of the same person and revision. The caller has
+    """The change without the refusals of which the ledger has enough of the same person and revision. The caller has
     locked the confirmation."""
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:
@@ -38,7 +42,7 @@ def without_repeats(tx: Tx, change: Transition) -> Transition:
         ledger.c.confirmation == change.row.id, ledger.c.kind == str(LineKind.VOTE_REFUSED)
     )
     known = [_told(json.loads(content)) for content in tx.execute(lines).scalars() if content is not None]
-    repeats = [step for step in refused if _of(step) in known]
+    repeats = [step for step in refused if known.count(_of(step)) >= TRIES]
     if not repeats:
         return change
     tx.report(RefusedAgain(len(repeats)))
