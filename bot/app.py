@@ -43,7 +43,6 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Limits
 from bot.slack.outbound.client import Sender
 from bot.slack.workspaces.identity import CannotServe
-from bot.slack.workspaces.oauth import Installing
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
 from bot.store.replicas import Replicas
@@ -196,6 +195,8 @@ async def _doors_opened(
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)
     if isinstance(parts.workspaces, SeveralWorkspaces):
+        from bot.slack.workspaces.oauth import Installing  # a service for one workspace need not load it
+
         Installing(settings.environment, parts.database, parts.workspaces, parts.rules).register(site)
     url = await listen(stack, settings, site, stop)
     if settings.environment.app_token is not None:

@@ -26,7 +26,7 @@ from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.identity import slack_client
-from bot.slack.workspaces.installations import Installations, Installed, installed
+from bot.slack.workspaces.installed import Installed, installed
 from bot.store.open import HISTORY
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
@@ -236,6 +236,8 @@ async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]
     env: Environment = settings.environment
     if env.client_id is None or env.token_key is None:
         return []  # the settings' own problems say so
+    from bot.slack.workspaces.installations import Installations
+
     vault = Vault(env.token_key.get_secret_value())
     database = await Database.open(settings.store_url, read_only=True)
     try:

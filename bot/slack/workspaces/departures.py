@@ -19,7 +19,7 @@ from bot.confirmation.model import State
 from bot.leasing.put_off import PutAside
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
-from bot.slack.workspaces.installations import WITHHELD, Installed, bots, forget, serving
+from bot.slack.workspaces.installed import WITHHELD, Installed, bots, forget, serving
 from bot.store.attempts import begin
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, now, write_step
 from bot.store.slack_lanes import CARDS, THREADS

@@ -13,35 +13,32 @@ import copy
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging import Logger
-from typing import Any, cast
+from typing import cast
 
 from slack_sdk.oauth.installation_store import Bot, Installation
 from slack_sdk.oauth.installation_store.async_installation_store import AsyncInstallationStore
 from slack_sdk.oauth.installation_store.sqlalchemy import SQLAlchemyInstallationStore
 from slack_sdk.oauth.state_store.async_state_store import AsyncOAuthStateStore
 from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
-from sqlalchemy import Connection, Dialect, Engine, Row, Table, Text, and_, delete, func, or_, select, update
+from sqlalchemy import Connection, Dialect, Engine, Table, Text, delete, func, or_, select, update
 from sqlalchemy.types import TypeDecorator
 
 from bot.config.token_cipher import Vault
 from bot.slack.outbound.calls import Workspace
-from bot.store.tables import metadata, switches
+from bot.slack.workspaces.installed import BOTS, INSTALLATIONS, Installed, forget, serving
+from bot.store.tables import metadata
 from runtime.store.database import Database, Tx, for_update
 
 log = logging.getLogger(__name__)
 
-BOTS, INSTALLATIONS, STATES = "bot_installed", "bot_installations", "bot_oauth_states"
+STATES = "bot_oauth_states"
 STATE_LIVES = 600
 """So many seconds may pass between "install" and Slack's answer."""
 
 MOST_STATES = 10_000
 """So many may be open: whoever calls `/slack/install` again and again pushes out the oldest, and fills no disk."""
-
-WITHHELD = "withheld:"
-"""A mark in `bot_switches`: in this workspace its organisation may not use its token any more."""
 
 _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
 
@@ -73,28 +70,6 @@ def _with_secrets(table: Table, secret: Text | Sealed) -> Table:
 bots = _with_secrets(SQLAlchemyInstallationStore.build_bots_table(metadata, BOTS), Text())
 installations = _with_secrets(SQLAlchemyInstallationStore.build_installations_table(metadata, INSTALLATIONS), Text())
 states = SQLAlchemyOAuthStateStore.build_oauth_states_table(metadata, STATES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Installed:
-    """One installation, without its token: a workspace, or an organisation as a whole (`team` is None)."""
-
-    team: str | None
-    enterprise: str | None
-    name: str
-    at: float
-
-    @property
-    def id(self) -> str:
-        """Slack's id of what it is installed in; a policy's `team` may name it."""
-        return self.team or self.enterprise or ""
-
-    @property
-    def workspace(self) -> Workspace:
-        return Workspace(self.team or "", self.enterprise)
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.id})" if self.name else self.id
 
 
 class _Within:
@@ -207,37 +182,6 @@ def _consume(tx: Tx, state: str) -> bool:
 
 # Transactions
 
-_ONE = (bots.c.team_id, bots.c.enterprise_id, bots.c.team_name, bots.c.enterprise_name, bots.c.installed_at)
-
-
-def installed(tx: Tx, client_id: str) -> list[Installed]:
-    """Where this app is installed, oldest first."""
-    found = select(*_ONE).where(bots.c.client_id == client_id).order_by(bots.c.installed_at, bots.c.id)
-    return [_read(row) for row in tx.execute(found)]
-
-
-def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
-    """The installation whose token is good for a workspace: its own, else its organisation's, unless that may not be
-    used there. `besides`: another than this one."""
-    withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
-    org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""), ~withheld)
-    found = select(*_ONE).where(or_(bots.c.team_id == at.team, org)).order_by(bots.c.team_id.is_(None))
-    if client_id is not None:
-        found = found.where(bots.c.client_id == client_id)
-    if besides is not None:
-        found = found.where(func.coalesce(bots.c.team_id, bots.c.enterprise_id) != besides)
-    row = tx.execute(found.limit(1)).one_or_none()
-    return None if row is None else _read(row)
-
-
-def forget(tx: Tx, one: Installed) -> None:
-    """Its tokens go; a workspace is known by its own id, whichever organisation it has joined meanwhile."""
-    for table in (bots, installations):
-        here = table.c.team_id == one.team
-        if one.team is None:
-            here = and_(table.c.team_id.is_(None), table.c.enterprise_id == one.enterprise)
-        tx.execute(delete(table).where(here))
-
 
 def seal_anew(tx: Tx, vault: Vault) -> int:
     """All that an older key sealed, under the newest one; how many. Raises `Unopenable` when one opens nothing."""
@@ -254,12 +198,6 @@ def seal_anew(tx: Tx, vault: Vault) -> int:
                 tx.execute(update(table).where(table.c.id == row["id"]).values(fresh))
                 count += 1
     return count
-
-
-def _read(row: Row[*tuple[Any, ...]]) -> Installed:
-    team, enterprise, team_name, enterprise_name, at = row
-    name = (team_name if team else enterprise_name) or ""
-    return Installed(team=team, enterprise=enterprise, name=name, at=at.replace(tzinfo=UTC).timestamp())
 
 
 def _installed(installation: Installation, at: float) -> Installed:

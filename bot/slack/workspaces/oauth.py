@@ -34,7 +34,8 @@ from bot.config.rules import Rules
 from bot.slack.outbound.errors import trouble_from
 from bot.slack.scopes import SCOPES
 from bot.slack.workspaces import oauth_pages as words
-from bot.slack.workspaces.installations import STATE_LIVES, States, installed
+from bot.slack.workspaces.installations import STATE_LIVES, States
+from bot.slack.workspaces.installed import installed
 from bot.slack.workspaces.tokens import SeveralWorkspaces
 from runtime.errors import ConfirmError, StoreError
 from runtime.rest.listening import headers_of

@@ -10,12 +10,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import aiohttp
 from slack_bolt.authorization import AuthorizeResult
 from slack_sdk.errors import SlackApiError
-from slack_sdk.oauth.installation_store import Bot, Installation
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
@@ -28,9 +27,12 @@ from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
 from bot.slack.workspaces.closing import Closing
 from bot.slack.workspaces.departures import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
 from bot.slack.workspaces.identity import CannotServe, Identity, identify, slack_client
-from bot.slack.workspaces.installations import Installations, Installed, installed, seal_anew, serving
+from bot.slack.workspaces.installed import Installed, installed, serving
 from runtime.errors import Invalid
 from runtime.store.database import Database, Tx
+
+if TYPE_CHECKING:
+    from slack_sdk.oauth.installation_store import Bot, Installation
 
 log = logging.getLogger(__name__)
 
@@ -136,6 +138,8 @@ class SeveralWorkspaces:
 
     def __init__(self, database: Database, client_id: str, vault: Vault, api_url: str) -> None:
         self._database, self._client_id, self._api_url = database, client_id, api_url
+        from bot.slack.workspaces.installations import Installations  # the SDK's stores, which take a while to load
+
         self.installations = Installations(database, client_id, vault, saved=_arrived)
         self._closing = Closing(database)
 
@@ -235,6 +239,8 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
         return OneWorkspace(database, client, await identify(client))
     if environment.client_id is None or environment.token_key is None:
         raise CannotServe("SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and ADK_CONFIRM_TOKEN_KEY have to be set.")
+    from bot.slack.workspaces.installations import seal_anew
+
     vault = Vault(environment.token_key.get_secret_value())
     anew = await database.run(seal_anew, vault)
     if anew:

@@ -101,6 +101,20 @@ async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
     assert len(loaded) <= 100
 
 
+async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
+    """Nor other models, servers and stores than it uses. What grows the number makes each start slower."""
+    loaded = await imported("import bot.commands.serve, bot.app")
+    stores = {
+        "sqlalchemy.orm",
+        "sqlalchemy.ext.asyncio",
+        "asyncpg",
+        "slack_bolt.oauth.async_oauth_flow",
+        "cryptography",
+    }
+    assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox"} == set()
+    assert len(loaded) <= 1100
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [

@@ -28,7 +28,8 @@ from bot.slack.workspaces.departures import (
     removed,
     withhold,
 )
-from bot.slack.workspaces.installations import Installed, bots
+from bot.slack.workspaces.installations import bots
+from bot.slack.workspaces.installed import Installed
 from bot.slack.workspaces.tokens import unfit
 from bot.store.incoming_words import Heard, hear
 from bot.store.tables import homes, mail, sessions
