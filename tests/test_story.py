@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Locator, expect
 
 from bot.demo.stage import Demo, staged
 from tests.sandbox.page.visitor import Visitor
+from tests.support.audit import audit
 from tests.support.browser import complaints_of
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(180)]
@@ -141,3 +142,39 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
     told = [(call["tool"], call.get("amount") or call.get("version")) for call in ran(log)]
     assert sorted(told[:2]) == [("reimburse", 1500), ("reimburse", 2000)]
     assert told[2:] == [("deploy", "2.0"), ("deploy", "2.1")]
+
+
+async def test_on_a_phone_hints_lead_time_moves_and_the_bot_crashes_and_comes_back(log: Path, browser: Browser) -> None:
+    async with staged(port=0) as demo:
+        context = await browser.new_context(
+            viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True, reduced_motion="reduce"
+        )
+        me = Visitor(await context.new_page())
+        complaints = complaints_of(me.page, expected="/sandbox/do/")
+        await me.page.goto(demo.url)
+        for role in ("asks", "on call", "lead", "outsider"):
+            await expect(me.page.locator(".face-role", has_text=role).first).to_be_in_viewport()
+
+        await me.clicks("Hide hints")
+        await expect(me.page.get_by_role("complementary", name="Next step")).to_be_hidden()
+        await me.clicks("Show hints")
+        await me.clicks("Write it for me")
+        await me.chat.get_by_role("combobox").press("Enter")
+        await me.clicks("Be ben")
+        await me.clicks("Open the card")
+        await expect(me.thread.get_by_role("button", name="Approve").last).to_be_visible()
+
+        await me.clicks("Let 10 minutes pass")
+        await expect(me.page.locator(".control-clock")).to_have_attribute("title", "10 minutes ahead of the real time")
+        await me.clicks("Bot runs")
+        await me.page.get_by_role("menuitem", name="Crash now").click()
+        await expect(me.page.get_by_role("button", name="Bot is down")).to_be_visible()
+        await me.thread.get_by_role("button", name="Edit…").last.click()
+        await expect(me.page.get_by_role("alert")).to_be_visible()  # as in Slack: the click did not get through
+        assert await audit(me.page) == []
+        await me.clicks("Start the bot")
+        await expect(me.page.get_by_role("button", name="Bot runs")).to_be_visible(timeout=60_000)
+        await me.thread.get_by_role("button", name="Edit…").last.click()
+        await expect(me.dialog).to_be_visible()
+        await context.close()
+        assert complaints == []
