@@ -108,7 +108,6 @@ async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
         "sqlalchemy.orm",
         "sqlalchemy.ext.asyncio",
         "asyncpg",
-        "slack_bolt.oauth.async_oauth_flow",
         "cryptography",
     }
     assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox"} == set()
