@@ -31,6 +31,7 @@ COMMANDS: dict[str, Entry] = {
     "demo": Entry("demo", "try it in a local workspace: no Slack, no API key, no database"),
     "init": Entry("init", "write a commented adk-confirm.toml"),
     "manifest": Entry("manifest", "print the manifest to create the Slack app from"),
+    "ids": Entry("ids", "find the ids of people, groups and channels for the settings"),
     "check": Entry("check", "check settings, Slack, store and agent before starting"),
     "serve": Entry("serve", "run the Slack app in front of your agent"),
     "api": Entry("api", "serve agents over ADK's HTTP API"),

@@ -1,0 +1,87 @@
+"""`adk-confirm ids`: the ids of the people, groups and channels that the settings may name, found by their names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import aiohttp
+from slack_sdk.errors import SlackApiError
+from slack_sdk.web.async_client import AsyncWebClient
+
+from bot.operations.names import person_name
+from bot.slack.answers import obj, objects, text
+from runtime.errors import ConfirmError
+from runtime.jsontypes import JsonObject
+
+PAGE = 200
+PAGES = 50
+"""So many pages are read of a very large workspace."""
+
+
+class SlackSaysNo(ConfirmError):
+    """Slack did not answer the question; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """`entry` is what the settings take: `user:…` or `group:…` among approvers, or a channel's bare id."""
+
+    entry: str
+    name: str
+    note: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"entry": self.entry, "name": self.name, "note": self.note}
+
+
+async def ids(token: str, api_url: str, wanted: str) -> list[Known]:
+    """Those whose name, address or id holds `wanted`, in any case: groups, then channels, then people."""
+    client = AsyncWebClient(token, base_url=api_url, retry_handlers=[])
+    try:
+        found = [one async for one in _groups(client)]
+        found += [one async for one in _channels(client)]
+        found += [one async for one in _people(client)]
+    except SlackApiError as error:
+        code = str(error.response["error"])
+        raise SlackSaysNo(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise SlackSaysNo(f"Slack could not be reached ({type(error).__name__}). Check the network.") from error
+    text_ = wanted.lower().lstrip("@#")
+    return [one for one in found if text_ in f"{one.entry} {one.name} {one.note}".lower()]
+
+
+async def _groups(client: AsyncWebClient) -> AsyncIterator[Known]:
+    answer = await client.usergroups_list(include_count=True)
+    for group in objects(answer.get("usergroups")):
+        yield Known(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
+
+
+async def _channels(client: AsyncWebClient) -> AsyncIterator[Known]:
+    """Those that the app sees: all public ones, and the private ones that it is in."""
+    cursor = ""
+    for _ in range(PAGES):
+        answer = await client.conversations_list(
+            types="public_channel,private_channel", exclude_archived=True, limit=PAGE, cursor=cursor or None
+        )
+        for channel in objects(answer.get("channels")):
+            inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
+            yield Known(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
+        cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
+        if not cursor:
+            return
+
+
+async def _people(client: AsyncWebClient) -> AsyncIterator[Known]:
+    """Those who may decide: no bots, guests or deactivated accounts."""
+    cursor = ""
+    for _ in range(PAGES):
+        answer = await client.users_list(limit=PAGE, cursor=cursor or None)
+        for user in objects(answer.get("members")):
+            other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
+            if not any(user.get(flag) for flag in other) and text(user.get("id")) != "USLACKBOT":
+                address = text(obj(user.get("profile")).get("email"))
+                yield Known(f"user:{text(user.get('id'))}", person_name(user), address)
+        cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
+        if not cursor:
+            return
