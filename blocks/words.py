@@ -487,6 +487,16 @@ TRIED_AGAIN = "🔁 It is tried again."
 THINKING = "is thinking…"
 INTERRUPTED = "(interrupted)"
 
+# -- to somebody who wrote in a thread
+
+REPLY_HINT = (
+    "The agent did not read this, because others write here too. To reach it, mention {bot}. "
+    "To stop a call that waits, press Withdraw or Deny on its card."
+)
+REPLY_QUEUED = "The agent is still at work. It reads your message next."
+REPLY_STOP = "Your message alone does not stop what waits for approval. Do you want to stop it?"
+REPLY_STOP_ONE = "{verb}: {tool}"
+
 # -- Home and lists
 
 COUNTED = "{title} ({count})"

@@ -27,12 +27,13 @@ from bot.inbound.after_ack import Addressee, Errands
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, at_of, beside, once, person_of, read_click
+from bot.inbound.signs import Signs
 from bot.leasing.backpressure import Precedence
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.incoming_words import hear, overheard
+from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import read_confirmation
 from bot.store.transactions import Ballot, Known, nothing_known
 from bot.telemetry.tracing import followed_cast, following
@@ -85,7 +86,7 @@ class Listeners:
         self._clicks = clicks
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._errands = Errands(sender)
+        self._errands, self._signs = Errands(sender), Signs(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
         """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
@@ -105,9 +106,11 @@ class Listeners:
         if found is not None:
             with following("mention", session=found.heard.session) as span:
                 heard = replace(found.heard, trace=tracing.carried())
-                new = await self._database.run(hear if found.by_name else overheard, heard)
-                span.forgotten = not new  # one mention arrives as two events
+                listened = await self._database.run(addressed if found.by_name else overheard, heard, found.stops)
+                span.forgotten = not listened.new  # one mention arrives as two events
         await ack()
+        if found is not None and listened.sign is not None:
+            self._errands.begin("a sign", self._signs.give(listened, heard, str(context.get("bot_user_id") or "")))
 
     # Clicks
 

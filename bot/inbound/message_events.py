@@ -1,4 +1,4 @@
-"""Which of Slack's messages are words to the agent. Pure: from an event's body to what was heard, or nothing."""
+"""Which of Slack's messages are words to the agent. Pure: from an event's body to what was said, or nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,19 @@ _FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
 
 @dataclass(frozen=True)
 class Overheard:
-    """A message, and how it reached the agent: by name (a mention, a direct message), or as a plain reply."""
+    """A message, and how it came: by name (a mention, a direct message), or as a plain reply. `stops`: it asks to stop
+    something."""
 
     heard: Heard
     by_name: bool
+    stops: bool = False
+
+
+_STOPS = re.compile(
+    r"(?:(?:no|please|oh|hey|ok)\W+)*(?:wait|stop|cancel|halt|abort|hold on|don['’]t|do not)"
+    r"(?:\W+(?:it|that|this|please|now|a|minute|moment|sec|second|do|run))*\W*",
+    re.IGNORECASE,
+)
 
 
 def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | None:
@@ -49,7 +58,7 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
         text=without_mention(text, bot_user),
         files=tuple(_files(event.get("files"))),
     )
-    return Overheard(heard, by_name=mentioned or direct)
+    return Overheard(heard, by_name=mentioned or direct, stops=_STOPS.fullmatch(heard.text) is not None)
 
 
 def _workspace_of(event: Mapping[str, Json]) -> str:

@@ -1,16 +1,18 @@
-"""Words in: what somebody says in Slack goes into a session's mailbox, or nowhere. Transaction functions."""
+"""What somebody says in Slack: it goes into a session's mailbox, or they are told why not. Transaction functions."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 
 from sqlalchemy import select, update
 
 from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
+from bot.store.attempts import begin
 from bot.store.repository import chain_of, lock_session, put_mail
-from bot.store.tables import confirmations, sessions
+from bot.store.tables import confirmations, mail, sessions
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.upsert import insert_if_absent
@@ -38,6 +40,71 @@ class Heard:
     @property
     def id(self) -> str:
         return f"{SLACK}{self.team}-{self.channel}-{self.thread_ts}"
+
+
+class Sign(StrEnum):
+    """What whoever said something is told at once."""
+
+    STOP = "stop"  # how to stop the calls that wait
+    HINT = "hint"  # how to reach the agent
+    QUEUED = "queued"  # the agent is at work, and reads this next
+
+
+@dataclass(frozen=True)
+class Listened:
+    """What became of somebody's words. `new`: the agent gets them. `waiting`: the calls that could be stopped."""
+
+    new: bool = False
+    sign: Sign | None = None
+    session: str = ""
+    waiting: tuple[str, ...] = ()
+
+
+def addressed(tx: Tx, heard: Heard, stops: bool) -> Listened:
+    """Words that name the agent, or that nobody else is there to read."""
+    if not hear(tx, heard):
+        return Listened()
+    key = _session_at(tx, heard)
+    assert key is not None
+    waiting = _waiting(tx, key) if stops else ()
+    if waiting:
+        return Listened(new=True, sign=Sign.STOP, session=key, waiting=waiting)
+    return Listened(new=True, sign=Sign.QUEUED if is_queued(tx, key, heard.ts) else None, session=key)
+
+
+def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
+    """A plain reply in a session's thread. It is for the agent while nobody else wrote there, unless it is meant to
+    stop a call that waits."""
+    key = _session_at(tx, heard)
+    if key is None:
+        return Listened()
+    session = lock_session(tx, key)
+    present = session.present | {heard.person}
+    if present != session.present:
+        tx.execute(update(sessions).where(sessions.c.key == key).values(present=_people(present)))
+    waiting = _waiting(tx, key)
+    if len(present) == 1 and not (stops and waiting):
+        return addressed(tx, heard, stops)
+    if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
+        return Listened()  # people talk among themselves; or Slack delivered it again
+    if stops:
+        return Listened(sign=Sign.STOP, session=key, waiting=waiting)
+    first = begin(tx, key, "reply hint") is None
+    return Listened(sign=Sign.HINT if first else None, session=key)
+
+
+def is_queued(tx: Tx, key: str, mark: str) -> bool:
+    """Whether somebody's words wait for the agent to be done with what came before."""
+    found = select(mail.c.mark).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id)
+    waiting = list(tx.execute(found).scalars())
+    return mark in waiting[1:]
+
+
+def _waiting(tx: Tx, key: str) -> tuple[str, ...]:
+    found = select(confirmations.c.id).where(
+        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
+    )
+    return tuple(tx.execute(found.order_by(confirmations.c.created)).scalars())
 
 
 def hear(tx: Tx, heard: Heard) -> bool:
@@ -71,23 +138,6 @@ def hear(tx: Tx, heard: Heard) -> bool:
         people = update(sessions).where(sessions.c.key == key)
         tx.execute(people.values(speakers=_people(speakers), present=_people(present)))
     return True
-
-
-def overheard(tx: Tx, heard: Heard) -> bool:
-    """A plain reply in a session's thread: for the agent only while nobody else wrote there and no card waits."""
-    key = _session_at(tx, heard)
-    if key is None:
-        return False
-    session = lock_session(tx, key)
-    present = session.present | {heard.person}
-    if present != session.present:
-        tx.execute(update(sessions).where(sessions.c.key == key).values(present=_people(present)))
-    waiting = select(confirmations.c.id).where(
-        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
-    )
-    if len(present) > 1 or tx.execute(waiting).first() is not None:
-        return False
-    return hear(tx, heard)
 
 
 def _session_at(tx: Tx, heard: Heard) -> str | None:

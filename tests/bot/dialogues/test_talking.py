@@ -74,14 +74,15 @@ async def test_alone_in_a_thread_one_need_not_name_it(open_office: Opens) -> Non
 async def test_while_a_card_waits_people_talk_about_it_among_themselves(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
-        await at.ann.says("is that too much?", at.deploys, thread=card)
+        await at.oscar.says("is that too much?", at.deploys, thread=card)
+        await at.ann.says("I hope not", at.deploys, thread=card)
         await at.ann.says("@adk-confirm is it?", at.deploys, thread=card)
         await at.ann.finds("You said: is it?", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=card)
         await at.rests()
 
-        await at.ann.says("thank you", at.deploys, thread=card)
+        await at.ann.says("@adk-confirm thank you", at.deploys, thread=card)
         await at.ann.finds("You said: thank you", at.deploys, thread=card)
         assert said(at, card) == ["is it?", "thank you"]
 

@@ -1,0 +1,48 @@
+"""What somebody is told, alone, about something that they wrote in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blocks import words
+from blocks.ids import Action, Ref
+from blocks.kit import Message, actions, button, confirm, drawn
+from blocks.rich import User, line, rich, text
+from blocks.text import BUTTON, MESSAGE_TEXT, fit, plain
+
+_MOST = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Stoppable:
+    """A call that waits. Its asker may withdraw it; whoever may decide can deny it."""
+
+    ref: Ref
+    tool: str
+    withdraws: bool
+
+
+def hint(bot: str) -> Message:
+    said = line(words.REPLY_HINT, bot=User(bot))
+    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.hint")]))
+
+
+def queued() -> Message:
+    said = line(words.REPLY_QUEUED)
+    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.queued")]))
+
+
+def stop(calls: Sequence[Stoppable]) -> Message:
+    """A button for each call that this person can stop."""
+    said = line(words.REPLY_STOP)
+    row = []
+    for call in calls[:_MOST]:
+        verb = words.WITHDRAW if call.withdraws else words.DENY
+        label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, tool=plain(call.tool, 40))
+        sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
+        action = Action.WITHDRAW if call.withdraws else Action.DENY
+        row.append(button(action, fit(label, BUTTON).text, call.ref.encode(), about=call.tool, sure=sure))
+    # Two buttons of one action can't stand in one block.
+    blocks = [block for number, one in enumerate(row) for block in actions([one], f"reply.stop.{number}")]
+    return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply"), *blocks]))

@@ -1,0 +1,67 @@
+"""Signs to people who wrote in a thread: that the agent reads it later, or not at all, and how to stop a call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from blocks import replies
+from blocks.ids import Ref
+from blocks.replies import Stoppable
+from bot.confirmation.model import Confirmation, State
+from bot.policy.approvers import Unresolved
+from bot.policy.model import may_decide
+from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.store.incoming_words import Heard, Listened, Sign, is_queued
+from bot.store.repository import read_confirmation
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
+
+PATIENCE = 2.0
+"""Words that the agent reads within so many seconds need no sign: its answer is one."""
+
+
+class Signs:
+    def __init__(self, database: Database, sender: Sender, directory: Directory) -> None:
+        self._database, self._sender, self._directory = database, sender, directory
+
+    async def give(self, listened: Listened, heard: Heard, bot: str) -> None:
+        """Tells whoever said it, alone, where they said it."""
+        target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
+        target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
+        match listened.sign:
+            case Sign.QUEUED:
+                await asyncio.sleep(PATIENCE)
+                if await self._database.read(is_queued, listened.session, heard.ts):
+                    await self._sender.whisper(target, replies.queued())
+            case Sign.HINT:
+                await self._sender.whisper(target, replies.hint(bot))
+            case Sign.STOP:
+                calls = await self._stoppable(listened.waiting, heard)
+                if calls:
+                    await self._sender.whisper(target, replies.stop(calls))
+                elif not listened.new:
+                    await self._sender.whisper(target, replies.hint(bot))
+
+    async def _stoppable(self, waiting: Sequence[str], heard: Heard) -> list[Stoppable]:
+        calls: list[Stoppable] = []
+        for confirmation in waiting:
+            row = await self._database.read(read_confirmation, confirmation)
+            if row is None or row.state is not State.WAITING:
+                continue
+            asked = row.asked.asked_by.is_also(heard.person)
+            if asked or await self._may_deny(row, heard):
+                tool = row.redactor.mask_text(row.asked.tool)
+                calls.append(Stoppable(Ref(row.id, row.revision.number), tool, withdraws=asked))
+        return calls
+
+    async def _may_deny(self, row: Confirmation, heard: Heard) -> bool:
+        """As far as it is known: who may is decided when they press the button."""
+        at, call = Workspace(heard.team, heard.enterprise), row.asked.facts(row.revision.arguments)
+        for entry in may_decide(row.policy, row.escalated):
+            members = await self._directory.members(entry, at, call)
+            if not isinstance(members, Unresolved) and any(heard.person.is_also(one) for one in members):
+                return True
+        return False

@@ -1,0 +1,104 @@
+"""Words in a thread are never swallowed: the agent gets them, or whoever wrote them is told what to do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bot.inbound.message_events import overhear
+from bot.sandbox.people.people import Person
+from tests.support.office import Office, Opens
+from tests.support.talking import mouth
+
+LAB = "tests.support.lab:agent"
+TALKER = "tests.support.talking:agent"
+PAY = 'pay {"to": "Ada", "amount": 20}'
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+
+
+def told(at: Office, person: Person) -> list[str]:
+    """What only this person was told."""
+    return [one.text for one in person.messages(at.deploys) if one.ephemeral]
+
+
+async def test_alone_with_the_agent_one_is_heard_while_a_card_waits(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.ann.says("is that too much?", at.deploys, thread=card)
+        await at.ann.finds("You said: is that too much?", at.deploys, thread=card)
+        assert "Approve" in at.ann.now(card).buttons
+
+
+async def test_where_others_write_the_first_plain_reply_is_told_how_to_reach_the_agent(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.oscar.says("who is Ada?", at.deploys, thread=card)
+        hint = await at.oscar.finds("The agent did not read this", at.deploys, thread=card)
+        assert hint.ephemeral
+        assert "mention @adk-confirm" in hint
+        await at.ann.says("a colleague", at.deploys, thread=card)
+        await at.oscar.says("ah", at.deploys, thread=card)
+        await at.rests()
+        assert (len(told(at, at.oscar)), told(at, at.ann)) == (1, [])
+        assert "You said" not in at.ann.sees(at.deploys)
+
+
+async def test_stop_offers_whoever_asked_to_withdraw(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        card = await at.ask(PAY)
+        await at.ann.says("wait!", at.deploys, thread=card)
+        offer = await at.ann.finds("does not stop what waits", at.deploys, thread=card)
+        assert offer.ephemeral
+        assert offer.buttons == ("Withdraw",)
+        await at.ann.clicks(offer, "Withdraw", sure=True)
+        await at.ann.finds("pay is withdrawn", at.deploys, thread=card)
+        assert at.ran() == []
+
+
+async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        said = await at.ann.says(
+            f'@adk-confirm {PAY}\nnote {{"text": "x"}}\npay {{"to": "Bea", "amount": 30}}', at.deploys
+        )
+        await at.ann.finds("to Bea", at.deploys, thread=said)
+        await at.ann.finds("to Ada", at.deploys, thread=said)
+        await at.bob.says("@adk-confirm stop", at.deploys, thread=said)  # the agent hears it as well
+        offer = await at.bob.finds("does not stop what waits", at.deploys, thread=said)
+        deny = offer.buttons[0]
+        assert [button.startswith("Deny") for button in offer.buttons] == [True, True]
+        await at.bob.clicks(offer, deny)
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "not now"})
+        await at.ann.finds("denied by bob", at.deploys, thread=said)
+        await at.oscar.says("cancel", at.deploys, thread=said)
+        await at.oscar.finds("To stop a call that waits", at.deploys, thread=said)
+
+
+async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -> None:
+    mouth.words, mouth.heard = asyncio.Queue(), []
+    async with open_office(ONE, target=TALKER) as at:
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.slack.until(lambda: mouth.heard or None)
+        await at.ann.says("and what runs as checkout?", at.deploys, thread=said)
+        sign = await at.ann.finds("It reads your message next", at.deploys, thread=said)
+        assert sign.ephemeral
+        mouth.say("Hi.", None, "2.4.0.", None)
+        await at.ann.finds("2.4.0.", at.deploys, thread=said)
+        assert len(told(at, at.ann)) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"),
+    [
+        *(
+            (text, True)
+            for text in ("stop", "Wait!", "please cancel it", "no, wait a minute", "STOP THIS NOW!!", "don't")
+        ),
+        *((text, False) for text in ("what runs as checkout?", "stop by tomorrow", "wait for the deploy", "go on", "")),
+    ],
+)
+def test_what_asks_to_stop(text: str, stops: bool) -> None:
+    event = {"type": "message", "channel": "C1", "ts": "2.2", "thread_ts": "1.1", "user": "U0ANN", "text": text}
+    found = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
+    assert found is not None
+    assert found.stops is stops
