@@ -8,6 +8,7 @@ import pytest
 
 from bot.inbound.message_events import overhear
 from bot.sandbox.people.people import Person
+from runtime.jsontypes import JsonObject
 from tests.support.office import Office, Opens
 from tests.support.talking import mouth
 
@@ -98,7 +99,14 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -
     ],
 )
 def test_what_asks_to_stop(text: str, stops: bool) -> None:
-    event = {"type": "message", "channel": "C1", "ts": "2.2", "thread_ts": "1.1", "user": "U0ANN", "text": text}
+    event: JsonObject = {
+        "type": "message",
+        "channel": "C1",
+        "ts": "2.2",
+        "thread_ts": "1.1",
+        "user": "U0ANN",
+        "text": text,
+    }
     found = overhear({"team_id": "T0ACME", "event": event}, "oncall", "U0BOT")
     assert found is not None
     assert found.stops is stops
