@@ -26,7 +26,7 @@ from blocks.view import (
 )
 from tests.blocks import inert, limits, samples, strategies
 
-thorough = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
 def drawn(view: CardView) -> JsonObject:

@@ -22,7 +22,7 @@ from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm, text_of
 
 Schema = dict[str, JsonValue]
-thorough = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
 def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[CardView, Schema | None]:

@@ -17,7 +17,9 @@ from blocks.view import Argument, Face, HomeView
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
 
-few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+few = settings(
+    max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 some_cards = st.lists(strategies.cards, max_size=2, unique_by=lambda view: view.id).map(tuple)
 homes = st.builds(
     HomeView,

@@ -16,7 +16,7 @@ from blocks.view import Argument, CardView, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 from tests.blocks.slack import OpenForm
 
-thorough = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 LINK = "https://example.slack.com/files/F1"
 
 

@@ -84,7 +84,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("method", sorted(METHODS))
-@settings(max_examples=20)
+@settings(max_examples=settings().max_examples // 4)
 @given(values=st.dictionaries(st.sampled_from(NAMES), ANY_JSON | st.just("C1"), max_size=6))
 def test_any_arguments_are_answered(method: str, values: JsonObject) -> None:
     workspace = Workspace()
