@@ -1,4 +1,4 @@
-"""A model without a network: it understands the plain sentences that the on-call agent is for, and no others."""
+"""A model without a network. It understands the plain sentences that the on-call agent is for, and no others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 
 
 def model() -> str | Model:
-    """Gemini if there is a key for it, else one that needs none."""
+    """Gemini if there is a key for it, or else the offline model."""
     return "gemini-2.5-flash" if any(os.environ.get(key) for key in _KEYS) else offline()
 
 
@@ -21,7 +21,7 @@ def offline() -> ScriptedModel:
 
 
 def reply(request: ModelRequest) -> str | list[str | FunctionCall]:
-    """The next thing to say: calls for what somebody wants, a sentence for what came of them."""
+    """The model's next turn: calls for what somebody wants, or a sentence about their results."""
     last = request.contents[-1] if request.contents else Content()
     results = list(last.responses())
     if results:
@@ -43,7 +43,7 @@ def _help(examples: list[str]) -> str:
     return f"I can do this: {can}, and several at once with “and”."
 
 
-# What came of it
+# Results
 
 
 def _outcome(asked: FunctionCall | None, result: FunctionResponse) -> str:

@@ -1,10 +1,10 @@
-"""An on-call assistant: pays small expenses by itself, and asks people before it does anything that costs more.
+"""An on-call assistant. It pays small expenses by itself, and asks people before anything that costs more.
 
     adk-confirm api --agent examples.oncall:agent
 
-With GOOGLE_API_KEY or GEMINI_API_KEY set it thinks with Gemini; without, with the plain sentences of
-`examples.offline`. It remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, the file holds that, one line an
-effect, and it is still known after a restart.
+With GOOGLE_API_KEY or GEMINI_API_KEY set it uses Gemini, otherwise the plain sentences of `examples.offline`. It
+remembers what it did. If ADK_CONFIRM_DEMO_LOG names a file, the file has one line for each effect, and the agent still
+knows them after a restart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from runtime import Agent, FunctionTool, ToolContext
 
 _SERVICES = {"checkout": "2.4.0", "search": "1.9.3", "billing": "5.0.1"}
 _effects: list[dict[str, object]] = []
-"""What was done, where no file holds it."""
+"""The effects so far, if no file holds them."""
 
 
 class Line(BaseModel):
@@ -62,7 +62,7 @@ def reimburse(purpose: str, amount: float, tool_context: ToolContext) -> dict[st
 
 
 def over_1000(amount: float) -> bool:
-    """Small sums are not worth anybody's time."""
+    """Whether the amount is so large that people are asked."""
     return amount > 1000
 
 

@@ -1,4 +1,4 @@
-"""Plain sentences as calls: what the on-call agent understands when no model is there to understand more.
+"""Turns plain sentences into calls, for the on-call agent without a model.
 
 >>> [asked.name for asked in understand("reimburse 1500 for the team dinner and deploy checkout 2.4.1")]
 ['reimburse', 'deploy']
@@ -39,7 +39,7 @@ _PLACE = re.compile(
 
 
 def _deploy(found: re.Match[str]) -> list[FunctionCall]:
-    """Each release goes where the words after it say, which may be several places, or else where the next one goes."""
+    """Each release goes to the places named after it, or else to the places of the next release."""
     text, calls, places = found["releases"], list[FunctionCall](), ["prod"]
     end = len(text)
     for release in reversed([*_RELEASE.finditer(text)]):
@@ -78,7 +78,7 @@ def _lookup(found: re.Match[str]) -> list[FunctionCall]:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One thing that can be asked for: its tool, an example, how a wish for it begins, and the ways to say it."""
+    """One kind of request: its tool, an example, how such a request begins, and its forms."""
 
     tool: str
     example: str
@@ -151,7 +151,7 @@ def understand(text: str) -> list[FunctionCall]:
 
 
 def puzzles(text: str) -> list[Kind]:
-    """What somebody seems to want, and says in a way that is not understood."""
+    """Kinds of request that the text seems to contain in a form that is not understood."""
     wishes = (_meant(clause) for clause in _clauses(text) if not _calls(clause))
     return [*dict.fromkeys(kind for kind in wishes if kind is not None)]
 
@@ -170,7 +170,7 @@ def _calls(clause: str) -> list[FunctionCall]:
 
 
 def _meant(clause: str) -> Kind | None:
-    """By how a wish begins, or by a word that is spelled much like the one that an example begins with."""
+    """Finds the kind by how the text begins, or by a first word that is spelled like an example's."""
     words = re.findall(r"[a-z]{5,}", clause.lower())
     for kind in KINDS:
         alike = difflib.get_close_matches(kind.example.split()[0], words, n=1, cutoff=0.75)

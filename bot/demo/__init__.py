@@ -1,1 +1,1 @@
-"""The whole thing without Slack: the real bot and its agent against a local workspace with a web page."""
+"""The product without Slack: the real bot and its agent, with a local workspace in the browser."""

@@ -79,7 +79,7 @@ async def serve(settings: Settings, ahead: float) -> None:
 
 
 def wake(tx: Tx) -> None:
-    """Everybody who waits for a time looks at the clock again."""
+    """Wakes everybody who waits for a time, so that they look at the clock again."""
     for topic in (CONFIRMATIONS, SESSIONS, REPLIES, CARDS, THREADS):
         tx.notify(topic)
 

@@ -20,7 +20,7 @@ from runtime.store.database import Database, Tx
 _FOLDER = Path(__file__).parents[2]
 _LOOK_AGAIN = 0.05
 _REST = 5.0
-"""Seconds that work on its way gets before the clock is moved."""
+"""Seconds that unfinished work gets before the clock moves."""
 _END = 5.0
 """Seconds that the bot gets to end."""
 
@@ -41,7 +41,7 @@ class DemoBot:
         self.state = BotState.DOWN
         self.crashes_in_call = False
         self.database: Database | None = None
-        """The bot's store, for reading. Opened by whoever builds the demo, once the bot has made it."""
+        """The bot's store, for reading. `staged` opens it once the bot has created it."""
 
     @property
     def minutes_ahead(self) -> int:
@@ -81,7 +81,7 @@ class DemoBot:
         self._now(self.state)
 
     async def pass_time(self, minutes: int) -> None:
-        """What is on its way arrives first: otherwise the jump would take the lease from whoever works on it."""
+        """Unfinished work ends first: otherwise the jump would take the lease from whoever works on it."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_REST):
                 await self._slack.settled()

@@ -1,4 +1,4 @@
-"""The demo's tour: what to do next, derived from the confirmations that there are. Nothing here is stored.
+"""The demo's tour: what to do next. It follows from the confirmations so far; nothing is stored.
 
 Three chapters: two people approve a deployment; nobody decides about the next one; the bot crashes during a refund.
 """

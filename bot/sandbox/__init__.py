@@ -1,4 +1,4 @@
-"""A local workspace: what Slack does, on loopback, as strict as Slack and able to misbehave on demand.
+"""A local Slack on loopback: as strict as Slack, and able to misbehave on demand.
 
-The test-suite drives the real app against it, and a page shows it to newcomers. It is not for production.
+The tests run the real app against it, and its page shows newcomers how the app works. It is not for production.
 """

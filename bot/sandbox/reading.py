@@ -1,4 +1,4 @@
-"""Reading JSON that somebody else wrote: the wrong type reads as nothing, never as an exception."""
+"""Reads JSON from somebody else. A value of the wrong type reads as empty; nothing raises."""
 
 from __future__ import annotations
 
@@ -22,5 +22,5 @@ def texts(value: Json) -> list[str]:
 
 
 def label(value: Json) -> str:
-    """The text of a text object, which is how Block Kit spells every label."""
+    """The text of a text object. All labels in Block Kit are text objects."""
     return as_text(as_object(value).get("text"))

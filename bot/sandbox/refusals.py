@@ -1,4 +1,4 @@
-"""Slack's way of saying no: `ok: false` with a code, and sometimes with what is wrong where."""
+"""Slack's refusals: `ok: false` with a code, and sometimes the place of the error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Block Kit's blocks: what each may hold, on which surface, and the rules that look at all of them together."""
+"""Block Kit's blocks: what each may contain, on which surface, and the rules about all blocks together."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ IMAGE = kinds(ELEMENTS, "image")
 
 
 def interactive(block: JsonObject) -> Iterator[JsonObject]:
-    """Every element of a block that a person can use, cards in carousels and children of containers included."""
+    """Every element of a block that a person can use, including cards in carousels and children of containers."""
     for name in ("elements", "actions"):
         for element in objects(block.get(name)):
             if element.get("type") == "card":

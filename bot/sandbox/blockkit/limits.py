@@ -35,7 +35,7 @@ _HOME = Shape({"type": choice("home"), "blocks": anything}, _VIEW)
 
 
 def check_text(message: str, *, updating: bool) -> str:
-    """The text as Slack keeps it: a post is cut, an update that is too long is refused."""
+    """The text as Slack keeps it. A post that is too long is cut, an update is refused."""
     if updating and len(message) > LONGEST_UPDATE:
         raise ApiRefusal("msg_too_long")
     return message[:LONGEST_TEXT]
@@ -71,7 +71,7 @@ def check_metadata(metadata: Json) -> JsonObject:
 
 
 def check_view(view: Json, surface: Surface) -> JsonObject:
-    """A view that Slack would take; the state that a person entered is not part of it."""
+    """A view that Slack would accept. What a person entered is not part of it."""
     found = as_object(view)
     if len(json.dumps(found, ensure_ascii=False).encode()) > LARGEST_VIEW:
         raise ApiRefusal("view_too_large")

@@ -1,4 +1,4 @@
-"""A few words to write Slack's limits down with: each check yields Slack's own complaints, with their place."""
+"""Functions to write Slack's limits with. Each check yields Slack's own error messages, with the place."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Shape:
 
 
 def kinds(shapes: Mapping[str, Shape], *allowed: str) -> Check:
-    """An object told apart by its `type`."""
+    """One of several objects, distinguished by `type`."""
     chosen = allowed or tuple(shapes)
 
     def check(value: Json, place: str) -> Complaints:

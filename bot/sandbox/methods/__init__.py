@@ -1,1 +1,1 @@
-"""The Web API's methods, by family; each module maps Slack's method names to functions of one call."""
+"""The Web API's methods, by family. Each module maps Slack's method names to functions of one call."""

@@ -1,4 +1,4 @@
-"""Tokens and installations: who am I, OAuth, leaving."""
+"""Tokens and installations: auth.test, OAuth, uninstalling."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def uninstall(call: Call) -> JsonObject:
 
 
 def leave(workspace: Workspace, install: Install, emit: Emit, *, revoke_only: bool) -> None:
-    """The token is dead from here on; the app is told, as far as it listens."""
+    """The token stops working. The app gets an event, if it subscribed to it."""
     install.revoked = True
     emit(install, {"type": "tokens_revoked", "tokens": {"oauth": [], "bot": [install.bot_user_id]}})
     if not revoke_only:
@@ -47,7 +47,7 @@ def leave(workspace: Workspace, install: Install, emit: Emit, *, revoke_only: bo
 
 
 def change(workspace: Workspace, install: Install, teams: Sequence[str], emit: Emit, *, granted: bool) -> None:
-    """Where an organisation's token is good."""
+    """The workspaces in which an organisation's token works."""
     if granted:
         install.withheld.difference_update(teams)
     else:
@@ -64,7 +64,7 @@ def check_client(workspace: Workspace, client_id: str, client_secret: str) -> No
 
 
 def oauth_access(workspace: Workspace, code: str, redirect_uri: str = "") -> JsonObject:
-    """A code becomes an installation: once, within ten minutes, for the address that people were sent back to."""
+    """Exchanges a code for an installation: once, within ten minutes, with the same redirect address."""
     kept = workspace.codes.get(code)
     if kept is None or workspace.clock.now() > kept.issued_at + CODE_LIVES:
         raise ApiRefusal("invalid_code")

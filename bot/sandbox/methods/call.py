@@ -1,4 +1,4 @@
-"""One call of the Web API, as its method sees it: its arguments, whose token it came with, what that may touch."""
+"""One call of the Web API, as its method sees it: the arguments, the token, and what the token may change."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READ = {"public": "channels", "private": "groups", "im": "im", "mpim": "mpim"}
 
 
 class Args:
-    """Arguments as they come: typed in a JSON body, all text in a form, where objects are JSON texts."""
+    """The arguments. In a JSON body they have types; in a form all are text, and objects are JSON texts."""
 
     def __init__(self, values: JsonObject) -> None:
         self.values = values
@@ -57,7 +57,7 @@ class Args:
         return int(value)
 
     def moment(self, name: str, default: str) -> str:
-        """A timestamp, as messages carry them."""
+        """A message's timestamp."""
         value = self.text(name) or default
         if not _MOMENT.fullmatch(value):
             raise ApiRefusal("invalid_ts_" + name)
@@ -80,9 +80,9 @@ class Call:
     args: Args
     install: Install
     base: str
-    """Where this Slack is reached, without a trailing slash."""
+    """This Slack's address, without a trailing slash."""
     emit: Callable[[Install, JsonObject], None]
-    """Tells the app of something as an event."""
+    """Sends the app an event."""
 
     @property
     def now(self) -> float:
@@ -108,7 +108,7 @@ class Call:
             raise ApiRefusal("missing_scope", extra={"needed": scope, "provided": provided})
 
     def channel(self, name: str = "channel") -> Channel:
-        """A channel that the app can know of: a public one, or one it is in."""
+        """A channel that the app can see: a public one, or one that it is in."""
         found = self.workspace.directory.channels.get(self.args.required(name))
         if found is None or not found.teams & self.teams:
             raise ApiRefusal("channel_not_found")
@@ -128,14 +128,14 @@ class Call:
         return channel
 
     def _direct(self, user_id: str) -> Channel | None:
-        """A post to a person's id goes into the conversation with them."""
+        """A post to a person's id goes to the direct message with them."""
         user = self.workspace.directory.users.get(user_id)
         if user is None or not self.sees(user):
             return None
         return self.workspace.directory.direct(user.team_id, user.id, self.bot)
 
     def own(self, channel: Channel, ts: str, refusal: str) -> Message:
-        """A message of this app, which is what it may change."""
+        """A message of this app. It may change no others."""
         found = channel.messages.get(ts)
         if found is None:
             raise ApiRefusal("message_not_found")
@@ -159,7 +159,7 @@ class Call:
         return user
 
     def page(self, items: Sequence[T], most: int = 1000, default: int = 100) -> tuple[Sequence[T], str]:
-        """The page that `cursor` and `limit` ask for, and the cursor of the next."""
+        """The page for `cursor` and `limit`, and the next cursor."""
         limit = self.args.number("limit", default)
         if not 1 <= limit <= most:
             raise ApiRefusal("invalid_limit")
@@ -181,7 +181,7 @@ Methods = dict[str, Method]
 
 @dataclass(slots=True)
 class Made:
-    """The record of a call, for whoever wants to know afterwards."""
+    """The record of a call."""
 
     method: str
     args: JsonObject

@@ -1,4 +1,4 @@
-"""Messages: post, post for one, update, delete, link."""
+"""Messages: post, post to one person, update, delete, link."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from runtime.jsontypes import JsonObject
 
 
 def content(call: Call, *, updating: bool = False) -> Content:
-    """What the arguments say a message holds, if Slack would take it."""
+    """The message's content from the arguments, if Slack would accept it."""
     args, found = call.args, Content()
     if "markdown_text" in args:
         if "text" in args or "blocks" in args:
@@ -37,7 +37,7 @@ def content(call: Call, *, updating: bool = False) -> Content:
 
 
 def thread_of(call: Call, channel: Channel) -> str:
-    """The thread that the arguments name, if it is one."""
+    """The thread that the arguments name, if there is one."""
     thread_ts = call.args.text("thread_ts")
     if not thread_ts:
         return ""

@@ -1,4 +1,4 @@
-"""Channels and what was said in them."""
+"""Channels, their members and their messages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _between(call: Call, messages: Sequence[Message]) -> list[Message]:
 
 
 def history(call: Call) -> JsonObject:
-    """Newest first, without the replies that stayed in their threads."""
+    """Newest first, without replies that are only in threads."""
     channel = _readable(call)
     top = [each for each in channel.messages.values() if not each.is_reply or each.subtype == "thread_broadcast"]
     page, cursor = call.page(list(reversed(_between(call, top))))

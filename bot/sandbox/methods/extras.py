@@ -20,7 +20,7 @@ def add_reaction(call: Call) -> JsonObject:
 
 
 def set_status(call: Call) -> JsonObject:
-    """Shown in the thread until the app posts there, or until it is set to nothing."""
+    """The status shows in the thread until the app posts there or sets it to nothing."""
     channel = call.channel("channel_id")
     thread_ts = call.args.required("thread_ts")
     if thread_ts not in channel.messages:

@@ -1,4 +1,4 @@
-"""Files: ask for an address, upload there, say where the file goes."""
+"""Files: get an upload address, upload, share."""
 
 from __future__ import annotations
 

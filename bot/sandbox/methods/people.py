@@ -9,7 +9,7 @@ from runtime.jsontypes import JsonObject
 
 
 def _told(call: Call, user: User) -> JsonObject:
-    """An organisation's token sees the people of each of its workspaces as their own workspace does."""
+    """An organisation's token sees people as their own workspace does."""
     with_email = "users:read.email" in call.install.scopes
     seen_from = user.team_id if user.team_id in call.teams else call.install.team_id
     enterprise = call.workspace.directory.team(user.team_id).enterprise_id
@@ -35,7 +35,7 @@ def user_by_email(call: Call) -> JsonObject:
 
 
 def _groups(call: Call) -> list[Group]:
-    """An organisation's token has to say in which workspace."""
+    """With an organisation's token the call must say which workspace it means."""
     team_id = call.args.text("team_id") if call.install.is_enterprise else call.install.team_id
     if not team_id:
         raise ApiRefusal("missing_argument", messages=["[ERROR] missing required field: team_id"])

@@ -1,4 +1,4 @@
-"""Streamed replies: started in a thread, grown by appending, stopped, or expired when nothing came for a while."""
+"""Streamed replies. They start in a thread, grow, and end when they are stopped or do not grow for a while."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNKS = ("markdown_text", "task_update", "plan_update", "blocks")
 
 
 def _growth(call: Call, before: str = "") -> Content:
-    """What the message holds once the arguments are added: markdown after the text so far."""
+    """The message's content with the arguments added after the text so far."""
     chunks = call.args.json("chunks")
     kinds = [as_text(chunk.get("type")) for chunk in objects(chunks)]
     is_list = chunks is None or (isinstance(chunks, list) and len(kinds) == len(chunks))

@@ -1,4 +1,4 @@
-"""Modals and Homes."""
+"""Modals and Home tabs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _told(call: Call, view: View) -> JsonObject:
 
 
 def _trigger(call: Call) -> Trigger:
-    """The trigger is looked at last and spent when all else is in order: a bad view does not use it up."""
+    """The trigger is checked last, so that a bad view does not use it up."""
     return call.workspace.tickets.check(call.args.required("trigger_id"), _reached(call))
 
 

@@ -1,4 +1,4 @@
-"""What a demo adds to the page: a bot that can crash, a clock that can be moved, and hints what to do next."""
+"""What a demo adds to the page: a bot that can crash, a clock that can be moved, and hints about what to do next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BotState(StrEnum):
 
 
 class Controls(Protocol):
-    """The bot behind the page. Whoever changes one of these tells the workspace's changes of `stage`."""
+    """The bot behind the page. A change of these is announced as a change of the workspace's `stage`."""
 
     @property
     def state(self) -> BotState: ...
@@ -31,7 +31,7 @@ class Controls(Protocol):
     def minutes_ahead(self) -> int: ...
 
     async def pass_time(self, minutes: int) -> None:
-        """It is so much later, for Slack and for the bot."""
+        """Moves the clock of Slack and of the bot."""
         ...
 
     async def crash(self) -> None:
@@ -41,7 +41,7 @@ class Controls(Protocol):
     async def crash_in_call(self) -> None: ...
 
     async def start(self) -> None:
-        """Starts the bot again; returns when it listens."""
+        """Starts the bot again. Returns when it listens."""
         ...
 
 

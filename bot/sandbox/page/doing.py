@@ -1,4 +1,4 @@
-"""What the page asks for on a person's behalf. Each gesture is checked as it comes in, and does what a client does."""
+"""What the page does for a person. Each gesture is checked when it arrives, and does what Slack's client does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from runtime.jsontypes import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Hands:
-    """The person at the page, and what their gestures reach."""
+    """The person at the page, and what their gestures can change."""
 
     slack: FakeSlack
     user: User
@@ -50,7 +50,7 @@ class Gesture(BaseModel):
 
     @abstractmethod
     async def perform(self, hands: Hands) -> JsonObject:
-        """Does it; what it answers, beside what the page sees happen."""
+        """Does it. Returns what the page needs besides the changes that it sees."""
 
 
 class Attached(BaseModel):
@@ -148,7 +148,7 @@ class Enter(Gesture):
 class Submit(Gesture):
     view: str
     values: Mapping[str, JsonValue] = {}
-    """What stands in the fields: the person may not have left the last one yet."""
+    """The contents of the fields. The person may still be in the last one."""
 
     async def perform(self, hands: Hands) -> JsonObject:
         view = hands.view(self.view)
@@ -274,7 +274,7 @@ GESTURES: dict[str, type[Gesture]] = {
 
 
 def picked(element: JsonObject, value: Json) -> Json:
-    """What a payload tells of a choice: the whole option, which the page names by its value."""
+    """A choice as payloads have it: the whole option. The page names options by their values."""
     options = every_option(element)
     if not options:
         return value
@@ -294,11 +294,11 @@ def _element(blocks: list[JsonObject], block_id: str, action_id: str) -> JsonObj
         for element in interactive(block):
             if (block.get("block_id"), element.get("action_id")) == (block_id, action_id):
                 return element
-    raise NotFound("This has just changed, and what you clicked is gone. Look at it as it is now.")
+    raise NotFound("This has just changed, and what you clicked is gone. Look at the new version.")
 
 
 def _input(view: View, block_id: str) -> JsonObject:
     for block in objects(view.body.get("blocks")):
         if block.get("block_id") == block_id and block.get("type") == "input":
             return block
-    raise NotFound("This form has just changed, and the field is gone. Look at it as it is now.")
+    raise NotFound("This form has just changed, and the field is gone. Look at the new version.")

@@ -1,7 +1,7 @@
-"""The door of the page: only this machine's browser comes in, and only from the page itself.
+"""Protects the page: only this machine's browser may use it, and only from the page itself.
 
-Whoever reaches the page acts as anybody. So a request must name a loopback host (a foreign name that was pointed at
-127.0.0.1 does not pass) and, where a browser says which page it comes from, that page must be ours.
+Whoever reaches the page can act as anybody. So a request must name a loopback host; a foreign name that points to
+127.0.0.1 is refused. If a browser says which page a request comes from, that page must be ours.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def guarded(handler: Handler) -> Handler:
 
 
 def refusal(request: web.Request) -> str:
-    """Why this request does not come in; empty when it does."""
+    """Why this request is refused; empty if it is not."""
     if urlsplit(f"//{request.host}").hostname not in _LOOPBACK:
         return f"The sandbox answers on 127.0.0.1 and localhost only, not as {request.host}."
     origin = request.headers.get("Origin")

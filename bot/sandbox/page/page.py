@@ -1,4 +1,4 @@
-"""The local Slack with its page: a chat in the browser, in which a visitor can be everybody in turn.
+"""The local Slack with its page: a chat in the browser, in which a visitor can be each person in turn.
 
     async with Sandbox(port=3030, stage=Stage(roles={...}), observed=...) as slack:
         ...                                # `slack.base` is what to open
@@ -33,9 +33,9 @@ _FOLDER = Path(__file__).parent / "assets"
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _STATUS: dict[type[ConfirmError], int] = {Forbidden: 403, NotFound: 404, Invalid: 400, ApiRefusal: 409}
 _HEARTBEAT = 15.0
-"""A browser that went away is noticed by the next thing that is written to it."""
+"""Seconds between two signs of life. A browser that went away is noticed when something is written to it."""
 _COME_BACK_AFTER = 500
-"""Milliseconds after which a browser tries again that has lost us."""
+"""Milliseconds after which a browser that lost the connection tries again."""
 _log = logging.getLogger(__name__)
 
 
@@ -82,7 +82,7 @@ class Page:
         served.router.add_post("/sandbox/do/{gesture}", guarded(self._do))
 
     def watch(self, observed: Observed) -> asyncio.Task[None]:
-        """Shows this agent's side as well, from now on: for whoever builds it after the sandbox has started."""
+        """Shows the side of this agent from now on. For an agent that starts after the sandbox."""
         return self._start(self.travels.watch(observed))
 
     async def _open(self, _: web.Application) -> AsyncIterator[None]:
@@ -108,7 +108,7 @@ class Page:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("The panel can't follow any more. It shows nothing new from here on.", exc_info=error)
 
-    # The page itself
+    # The page's files
 
     async def _index(self, _: web.Request) -> web.Response:
         return self._static("index.html")
@@ -127,7 +127,7 @@ class Page:
     async def _feed(self, request: web.Request) -> web.StreamResponse:
         """The whole screen of one person, then every change of it, as server-sent events.
 
-        A browser may remember somebody of an earlier sandbox: it gets the first person there is.
+        A browser may remember a person of an earlier sandbox. Then it gets the first person of this one.
         """
         people = [each for each in self._slack.workspace.directory.users.values() if _may_be(each)]
         if not people:
@@ -135,7 +135,7 @@ class Page:
         user = next((each for each in people if each.id == request.query.get("as")), people[0])
         response = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
         await response.prepare(request)
-        with contextlib.suppress(ConnectionResetError):  # the browser went away, which is how every feed ends
+        with contextlib.suppress(ConnectionResetError):  # every feed ends when its browser goes away
             await self._tell(response, Screen(self._slack.workspace, user, self.stage))
         return response
 
@@ -162,7 +162,7 @@ class Page:
     async def _travelled(self, request: web.Request) -> web.Response:
         found = self.travels.whole(int(request.match_info["number"]))
         if found is None:
-            return _refused(404, "This is too long ago: the panel has forgotten it.")
+            return _refused(404, "This happened too long ago. The panel does not have it any more.")
         return web.json_response(found)
 
     async def _download(self, request: web.Request) -> web.Response:
@@ -177,12 +177,12 @@ class Page:
             return _refused(404, "There is no such file, or it was not shared with you.")
         return web.Response(body=file.content, content_type="text/plain", charset="utf-8")
 
-    # What is done with it
+    # What the visitor does
 
     async def _do(self, request: web.Request) -> web.Response:
         gesture = GESTURES.get(request.match_info["gesture"])
         if gesture is None:
-            return _refused(404, "The page knows no such gesture.")
+            return _refused(404, "There is no such gesture.")
         try:
             asked: Json = await request.json()
             if not isinstance(asked, dict):
@@ -198,11 +198,11 @@ class Page:
             return _refused(_STATUS.get(type(error), 400), str(error))
 
     def _who(self, user_id: Json) -> User:
-        """The person whom the visitor is being: nobody can be a bot."""
+        """The person that the visitor acts as; never a bot."""
         people = self._slack.workspace.directory.users
         user = people.get(user_id) if isinstance(user_id, str) else None
         if user is None or not _may_be(user):
-            raise NotFound("Nobody by this id is here to be.")
+            raise NotFound("There is no person with this id here.")
         return user
 
 
@@ -211,7 +211,7 @@ def _may_be(user: User) -> bool:
 
 
 async def _either(*waits: Coroutine[None, None, None]) -> bool:
-    """True once one of them is done, False when nothing happened for the time of a heartbeat."""
+    """True when one of them is done, False when nothing happened for the length of a heartbeat."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, timeout=_HEARTBEAT, return_when=asyncio.FIRST_COMPLETED)

@@ -39,7 +39,7 @@ class Item:
     at: float
     """Seconds since 1970."""
     reply: Json = None
-    """What came back, if something did."""
+    """The answer, if there was one."""
     status: str = ""
     trouble: bool = False
 
@@ -144,7 +144,7 @@ class _Kept:
     version: int
     item: Item
     source: Callable[[], Item] | None = None
-    """While the item can still change: how to look at it again."""
+    """While the item can still change: a function that makes it again."""
 
 
 class Travels:
@@ -166,7 +166,7 @@ class Travels:
         return self.changes.number
 
     def since(self, version: int) -> list[JsonObject]:
-        """What is new or different, in short; `whole` has the rest."""
+        """What is new or changed, in short. `whole` has the rest."""
         return [
             {
                 "number": kept.number, "kind": kept.item.kind, "title": kept.item.title, "note": kept.item.note,
@@ -192,7 +192,7 @@ class Travels:
             self._keep(item)
 
     def collect(self) -> None:
-        """Reads what the server has recorded since, in the order in which it happened."""
+        """Reads what the server has recorded since the last time, in the order of time."""
         self._unfinished = [kept for kept in self._unfinished if not self._finished(kept)]
         fresh: list[Callable[[], Item]] = [
             partial(delivered, each, self.names) for each in self._deliveries[self._read_deliveries :]
@@ -212,7 +212,7 @@ class Travels:
             self._unfinished.append(kept)
 
     def _finished(self, kept: _Kept) -> bool:
-        """Looks at it again."""
+        """Makes the item again, and says whether it is final."""
         item = kept.source() if kept.source is not None else kept.item
         if item != kept.item:
             self.changes.tell("delivery")

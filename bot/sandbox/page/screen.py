@@ -1,5 +1,5 @@
-"""One person's screen as JSON: all of it, or what a row of changes makes different. Both have the same shape, so that
-the page merges the one as it merges the other: a name that maps to null is gone.
+"""One person's screen as JSON: the whole, or the difference that some changes make. Both have the same shape, and the
+page merges both in the same way. A name that maps to null was removed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from runtime.jsontypes import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Shortcut:
-    """An entry of the app's manifest that a person finds in a message's menu, or beside the message box."""
+    """A shortcut of the app, which people find in a message's menu or beside the message box."""
 
     name: str
     callback_id: str
@@ -28,10 +28,10 @@ class Shortcut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What the page says beyond what the workspace holds."""
+    """What the page shows besides the workspace itself."""
 
     roles: Mapping[str, str] = field(default_factory=dict)
-    """User id → what this person is in the story, in a few words."""
+    """User id → the person's role, in a few words."""
     shortcuts: tuple[Shortcut, ...] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
     """Command → what it does, in a few words."""
@@ -193,7 +193,7 @@ class Screen:
 
 
 def sees(user: User, channel: Channel) -> bool:
-    """Whether a channel can be read by this person: as a member, or since it is their workspace's and public."""
+    """Whether this person can read a channel: as a member, or because it is public in their workspace."""
     return user.id in channel.members or (channel.kind == "public" and user.team_id in channel.teams)
 
 

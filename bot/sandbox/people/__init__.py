@@ -1,1 +1,1 @@
-"""People at their screens: what they say, click and see. Tests read as dialogues with them. Begin with `people.py`."""
+"""People at their screens: what they say, click and see. Tests read like dialogues. Begin with `people.py`."""

@@ -15,14 +15,14 @@ _URL = re.compile(r"https?://\S+")
 
 
 def entered_in(view: View, block: JsonObject) -> JsonObject:
-    """What stands in an input block's element now."""
+    """The current value of an input block's element."""
     element = as_object(block.get("element"))
     key = (as_text(block.get("block_id")), as_text(element.get("action_id")))
     return view.entered.get(key) or state_of(element) or {}
 
 
 def problems(view: View) -> dict[str, str]:
-    """block_id → what the person reads under the field."""
+    """block_id → the error under the field."""
     found: dict[str, str] = {}
     for block in objects(view.body.get("blocks")):
         if block.get("type") != "input":

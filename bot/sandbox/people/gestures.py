@@ -1,4 +1,4 @@
-"""What Slack's client does for a person: sending, clicking, filling in, submitting, and what becomes of the answer."""
+"""What Slack's client does for a person: send, click, fill in, submit, and act on the app's answer."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Gestures:
         self._outbox = outbox
         self.base = ""
         self.takes_answers = asyncio.Event()
-        """While it is not set, Slack is slow to do what apps answer to a submission."""
+        """While this is not set, Slack delays what apps answer to a submission."""
         self.takes_answers.set()
         self._entered: dict[tuple[str, str], dict[tuple[str, str], JsonObject]] = {}
 
@@ -65,7 +65,7 @@ class Gestures:
         self._workspace.messages.delete(channel, found)
 
     async def act(self, user: User, message: Message, block_id: str, action_id: str, value: Json = None) -> Delivery:
-        """A click or a choice in a message, as this copy of it shows it."""
+        """A click or a choice in this copy of a message."""
         channel = self._workspace.directory.channel(message.channel_id)
         self._may_be_in(user, channel)
         if message.only_for not in ("", user.id):
@@ -100,7 +100,7 @@ class Gestures:
         return await self._interact(user, told, TROUBLE)
 
     async def suggest(self, user: User, view: View, block_id: str, action_id: str, typed: str) -> list[JsonObject]:
-        """The options that the app offers for what was typed into a select of its own."""
+        """The app's options for what was typed into an external select."""
         told = self._payloads.on_view("block_suggestion", user, self._app_for(user), view)
         told |= {"block_id": block_id, "action_id": action_id, "value": typed}
         made = await self._outbox.deliver("interactive", told)
@@ -111,7 +111,7 @@ class Gestures:
         return options
 
     async def enter(self, user: User, view: View, block_id: str, value: Json) -> Delivery | None:
-        """Fills in one input; the app hears of it only if the block asks for that."""
+        """Fills in one input. The app hears of it only if the block says so."""
         block = next(each for each in objects(view.body.get("blocks")) if each.get("block_id") == block_id)
         element = as_object(block.get("element"))
         action_id = as_text(element.get("action_id"))
@@ -121,7 +121,7 @@ class Gestures:
         return None
 
     async def submit(self, user: User, view: View) -> Delivery | None:
-        """None when the client itself found something wrong: then the app never hears of it."""
+        """None if the client itself found an error. Then the app hears nothing."""
         if "submit" not in view.body:
             raise Invalid("This modal has no button to submit it with.")
         wrong = forms.problems(view)
@@ -197,7 +197,7 @@ class Gestures:
         self._outbox.event(install, event)
 
     def respond(self, channel_id: str, user_id: str, body: JsonObject, thread_ts: str = "") -> Message:
-        """What the app says through an ack or a response URL: for this person alone, unless `in_channel`."""
+        """A message of the app through an ack or a response URL: only for this person, unless `in_channel`."""
         channel = self._workspace.directory.channel(channel_id)
         text = check_text(as_text(body.get("text")), updating=False)
         blocks = check_blocks(body.get("blocks") or [])
@@ -216,7 +216,7 @@ class Gestures:
         return made
 
     def _follow(self, user: User, view: View, made: Delivery) -> None:
-        """Does what the answer to a submission asks for."""
+        """Carries out the app's answer to a submission."""
         answer, views = made.json, self._workspace.views
         try:
             match answer.get("response_action"):
@@ -254,7 +254,7 @@ class Gestures:
         return self._install(next((each for each in shared if each.is_ext_shared), None), user)
 
     def _install(self, channel: Channel | None, user: User) -> Install:
-        """The installation that serves a channel: of the person's own workspace, else of one it is shared with."""
+        """The installation that serves a channel: of the person's workspace, or of one that shares the channel."""
         for team_id in (user.team_id, *sorted(channel.teams if channel else ())):
             found = self._workspace.directory.installed_in(team_id)
             if found is not None:
@@ -263,7 +263,7 @@ class Gestures:
 
 
 def _as_typed(text: str) -> JsonObject:
-    """Slack's composer sends rich text next to the message's own text: mentions apart, the rest unescaped."""
+    """Slack's composer sends rich text beside the text: mentions as elements, other text unescaped."""
     leaves: list[Json] = []
     for piece in _MENTION.split(text):
         if piece.startswith("<@"):

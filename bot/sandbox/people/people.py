@@ -1,4 +1,4 @@
-"""People at their screens: what they say and click, what they see. Scripts about them read as dialogues."""
+"""People at their screens: what they say, click and see. Tests read like dialogues with them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MENTION = re.compile(r"(?<![\w<@])@([\w-]+)")
 
 
 class AskedFirst(ConfirmError):
-    """Slack showed its own "are you sure" dialog and the person had not said yes yet."""
+    """Slack showed its "are you sure" dialog, and the test did not say `sure=True`."""
 
 
 class Until(Protocol):
@@ -50,14 +50,14 @@ class Person:
 
     @property
     def notices(self) -> list[str]:
-        """What Slack itself told this person, such as that an app did not answer."""
+        """Notices from Slack itself, such as that an app did not answer."""
         return self._workspace.notices.get(self.id, [])
 
     # Seeing
 
     def messages(self, place: Place | None = None, *, thread: Seen | str | None = None) -> list[Seen]:
-        """A conversation as it stands for this person; None is the direct one with the app. With a thread open, what
-        only they were told in the channel beside it is seen as well."""
+        """A conversation as this person sees it; None is the direct message with the app. With a thread open they also
+        see ephemeral messages in the channel beside it."""
         channel = self.place(place)
         root = thread.thread if isinstance(thread, Seen) else thread
         mine = [each for each in channel.ephemerals if each.only_for == self.id]
@@ -74,7 +74,7 @@ class Person:
     async def finds(
         self, words: str, place: Place | None = None, *, thread: Seen | str | None = None, timeout: float = PATIENCE
     ) -> Seen:
-        """The latest message with these words, as soon as there is one."""
+        """The latest message with these words. Waits for one."""
 
         def look() -> Seen | None:
             found = [each for each in self.messages(place, thread=thread) if words in each]
@@ -83,7 +83,7 @@ class Person:
         return await self._until(look, timeout=timeout, what=f"{self.name} to see “{words}”")
 
     def now(self, seen: Seen) -> Seen:
-        """The same message as it is by now."""
+        """The same message as it is now."""
         return self._seen(self._workspace.messages.find(seen.channel, seen.ts))
 
     def modal(self) -> Modal | None:
@@ -91,7 +91,7 @@ class Person:
         return Modal(view, self._reader, self._gestures) if view else None
 
     async def gets_modal(self, title: str = "", *, timeout: float = PATIENCE) -> Modal:
-        """The modal on top, once it has these words in its title or text."""
+        """The modal on top. Waits until its title or text has these words."""
 
         def look() -> Modal | None:
             modal = self.modal()
@@ -114,7 +114,7 @@ class Person:
         also_to_channel: bool = False,
         files: Mapping[str, bytes] | None = None,
     ) -> Seen:
-        """Types and sends. `@name` mentions whoever is called so; everything else stays text."""
+        """Types and sends a message. `@name` mentions that person; everything else stays text."""
         root = thread.thread if isinstance(thread, Seen) else thread or ""
         place = place if place is not None or not isinstance(thread, Seen) else thread.channel
         channel = self.place(place)
@@ -133,7 +133,7 @@ class Person:
     async def clicks(
         self, seen: Seen, button: str, *, value: Json = None, stale: bool = False, sure: bool = False
     ) -> Delivery:
-        """Clicks what this message offers now, or, `stale`, what it offered when it was seen.
+        """Clicks a control of the message as it is now, or, if `stale`, as it was when it was seen.
 
         Where Slack asks "are you sure" first, `sure` says yes; without it nothing is sent and AskedFirst tells what
         the dialog said.
@@ -148,12 +148,12 @@ class Person:
         return await self._gestures.act(self.user, message, block_id, action_id, chosen(element, value))
 
     def allows(self, url: str, *, everywhere: bool = False) -> str:
-        """Slack's own page at this address asks whether the app may be installed where this person is, or in all of
-        their organisation: yes. Where the browser is sent then."""
+        """Allows the app on Slack's page at this address, in this person's workspace or in the whole organisation.
+        Returns where the browser is sent."""
         return consent.allow(self._workspace, self.user, url, enterprise_wide=everywhere)
 
     def cancels(self, url: str) -> str:
-        """The same page: no."""
+        """Refuses on the same page."""
         return consent.cancel(self._workspace, url)
 
     async def commands(self, command: str, text: str = "", place: Place | None = None) -> Delivery:
@@ -166,7 +166,7 @@ class Person:
         return await self._gestures.message_shortcut(self.user, seen.message, callback_id)
 
     async def opens_home(self, words: str = "", *, timeout: float = PATIENCE) -> Home:
-        """The Home tab, once the app has published it with these words."""
+        """The Home tab. Waits until the app has published it with these words."""
         self._gestures.open_home(self.user)
         return await self.sees_home(words, timeout=timeout)
 
@@ -178,7 +178,7 @@ class Person:
         return await self._until(look, timeout=timeout, what=f"{self.name} to see “{words}” on the Home tab")
 
     def place(self, place: Place | None) -> Channel:
-        """A channel by itself, its `#name`, its id, or a message in it; None is the direct one with the app."""
+        """A channel, by object, `#name`, id or a message in it; None is the direct message with the app."""
         directory = self._workspace.directory
         if isinstance(place, Channel):
             return place

@@ -26,7 +26,7 @@ _DATES: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Through whose eyes: names come from the directory, hours from the reader's time zone."""
+    """Reads as this user: names come from the directory, times are in the user's time zone."""
 
     directory: Directory
     user: User
@@ -43,7 +43,7 @@ class Reader:
         return html.unescape(_SPECIAL.sub(lambda found: self._special(found[1]), text))
 
     def text(self, value: Json) -> str:
-        """A text object; only mrkdwn knows mentions and links."""
+        """A text object. Only mrkdwn has mentions and links."""
         told = as_object(value)
         return self.mrkdwn(label(told)) if told.get("type") == "mrkdwn" else label(told)
 
@@ -141,7 +141,7 @@ class Reader:
 
 
 def entered_text(entered: JsonObject) -> str:
-    """What a field shows: typed text, or the labels of what is chosen."""
+    """What a field shows: typed text, or the labels of chosen options."""
     slot = SLOTS.get(as_text(entered.get("type")))
     value = entered.get(slot.key) if slot else None
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What stands before a person: messages as they last saw them, modals to fill in, a Home."""
+"""What a person sees: messages as they last saw them, modals to fill in, the Home tab."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from runtime.jsontypes import Json, JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A message as one person saw it at one moment; it does not change when the message does."""
+    """A message as one person saw it at one moment. It does not change when the message changes."""
 
     author: str
     text: str
@@ -61,7 +61,7 @@ def controls(blocks: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 
 def find_control(blocks: Sequence[JsonObject], name: str) -> tuple[str, JsonObject]:
-    """By what it says, by its action_id, or by its accessible name."""
+    """Finds a control by its label, its action_id or its accessible name."""
     for block_id, element in controls(blocks):
         names = (element_label(element), element.get("action_id"), element.get("accessibility_label"))
         if name in names:
@@ -122,7 +122,7 @@ class Surface:
         )
 
     async def ticks(self, option: str) -> list[Delivery]:
-        """Ticks every box that offers this."""
+        """Ticks every box with this label."""
         boxes = [(block_id, box) for block_id, box in controls(self._blocks) if box.get("type") == "checkboxes"]
         return [
             await self._gestures.act_in_view(
@@ -142,7 +142,7 @@ class Home(Surface):
 
 
 class Modal(Surface):
-    """The modal before a person: fields by their labels, errors under them."""
+    """The modal that a person sees, with fields by their labels and errors under them."""
 
     @property
     def title(self) -> str:
@@ -168,7 +168,7 @@ class Modal(Surface):
         return "\n".join([self.title, self.text, *wrong, *([f"[{submit}]"] if submit else [])])
 
     async def fill(self, values: Mapping[str, Json]) -> None:
-        """Fields by label, action_id or block_id; options by what they say; None empties a field."""
+        """Fills fields, by label, action_id or block_id. Options go by their labels. None empties a field."""
         for name, value in values.items():
             block = self._field(name)
             element = as_object(block.get("element"))
@@ -186,7 +186,7 @@ class Modal(Surface):
         return [label(option.get("text")) for option in offered]
 
     async def submits(self, values: Mapping[str, Json] | None = None) -> Delivery | None:
-        """None when the client found something wrong by itself; look at `errors`."""
+        """None if the client itself found an error: see `errors`."""
         await self.fill(values or {})
         return await self._gestures.submit(self._reader.user, self._view)
 

@@ -1,4 +1,4 @@
-"""What a person has entered into elements, in the shape in which payloads tell it."""
+"""What a person has entered into elements, in the shape of payloads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from runtime.jsontypes import Json, JsonObject
 
 
 class Slot(NamedTuple):
-    """Where an element's state keeps its value, and which field it starts from."""
+    """The key of an element's value in the state, and the field with its first value."""
 
     key: str
     initial: str
@@ -46,7 +46,7 @@ Entered = Mapping[tuple[str, str], JsonObject]
 
 
 def state_of(element: JsonObject) -> JsonObject | None:
-    """The state before anybody touched it; None for what has none, such as a button."""
+    """The state before anybody entered something; None for elements without one, such as buttons."""
     kind = as_text(element.get("type"))
     slot = SLOTS.get(kind)
     if slot is None:

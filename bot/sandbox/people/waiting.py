@@ -1,4 +1,4 @@
-"""Waiting for what people should see: woken by every change, never by a clock; in vain, it tells what there is."""
+"""Waits for what people should see. It looks after every change. If it waits in vain, the error shows what there is."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from runtime.errors import ConfirmError, NotFound
 
 T = TypeVar("T")
 PATIENCE = 20.0
-"""What is awaited comes at once, or not at all; a busy machine may take its time over it."""
+"""Seconds. What is awaited comes at once or never, but a busy machine may be slow."""
 
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
 
 
 class WaitedInVain(ConfirmError, AssertionError):
-    """It did not come to pass in time; the message shows every conversation as it stands."""
+    """It did not happen in time. The message shows every conversation."""
 
 
 async def until(
     workspace: Workspace, look: Callable[[], T | None], *, timeout: float, what: str, scene: Callable[[], str]
 ) -> T:
-    """What `look` finds, as soon as it finds something; NotFound and LookupError mean: not yet."""
+    """Returns what `look` finds, as soon as it finds something. NotFound and LookupError mean: not yet."""
     try:
         async with asyncio.timeout(timeout):
             while True:

@@ -1,4 +1,4 @@
-"""The page at Slack on which people allow an app: what it checks, and where the browser is sent from there."""
+"""Slack's page on which people allow an app: what it checks, and where it sends the browser."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from runtime.errors import Forbidden, Invalid
 
 
 def allow(workspace: Workspace, user: User, url: str, *, enterprise_wide: bool) -> str:
-    """Yes: back to the app with a code. What is wrong with the request is told right here, and leads nowhere."""
+    """The person allows it: the browser goes back to the app with a code. A wrong request is refused here."""
     asked = _asked(workspace, url)
     if user.is_restricted or user.is_ultra_restricted:
         raise Forbidden(f"{user.name} is a guest and can't install apps.")

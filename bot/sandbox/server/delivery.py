@@ -1,4 +1,4 @@
-"""What goes to the app: signed HTTP requests or Socket Mode envelopes, three seconds for each, events again."""
+"""Deliveries to the app: signed HTTP requests or Socket Mode envelopes. Each has 3 s; events are retried."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def sign(secret: str, timestamp: str, body: str) -> str:
 
 @dataclass(slots=True)
 class Delivery:
-    """One attempt to tell the app something, and what it answered."""
+    """One attempt to deliver something to the app, and the app's answer."""
 
     kind: Kind
     what: str
@@ -47,7 +47,7 @@ class Delivery:
     answer: str = ""
     acked_after: float | None = None
     no_retry: bool = False
-    """The app asked not to be told again (`X-Slack-No-Retry`)."""
+    """The app asked not to retry (`X-Slack-No-Retry`)."""
 
     @property
     def acked(self) -> bool:
@@ -95,7 +95,7 @@ class Outbox:
             self._start(self._until_acked(self.payloads.envelope(install, event)))
 
     async def deliver(self, kind: Kind, body: JsonObject, *, attempt: int = 0, reason: str = "") -> Delivery:
-        """One attempt. Clicks, views and commands get no other; `body` of a command is its form."""
+        """One attempt. Clicks, views and commands get only one. The `body` of a command is its form."""
         made = Delivery(kind, name_of(body), body, self._workspace.clock.now(), attempt, reason)
         self.deliveries.append(made)
         self._workspace.changes.tell("delivery")
@@ -111,7 +111,7 @@ class Outbox:
         return made
 
     async def post(self, body: str, headers: dict[str, str]) -> Reply:
-        """A request as somebody else would send it: forged, stale, broken."""
+        """A request that did not come from Slack: forged, stale or broken."""
         async with self._http().post(self.request_url, data=body.encode(), headers=headers) as answer:
             return Reply(answer.status, await answer.text(), answer.headers.get("X-Slack-No-Retry") == "1")
 
@@ -125,7 +125,7 @@ class Outbox:
         }
 
     async def settled(self) -> None:
-        """Waits until all is told that is due now; what failed and comes again in a minute does not count."""
+        """Waits until everything that is due now is delivered. Retries in a minute do not count."""
         while self._working:
             seen = self._workspace.changes.number
             await self._workspace.changes.after(seen)

@@ -16,7 +16,7 @@ Where = Callable[[JsonObject], bool]
 
 @dataclass(slots=True)
 class Fault:
-    """One rule. `acted` means that Slack did what was asked before things went wrong: only the answer is lost."""
+    """One rule. `acted` means that Slack did what the app asked before it failed: only the answer is lost."""
 
     method: str
     kind: Kind
@@ -31,11 +31,11 @@ class Fault:
     _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reached(self) -> None:
-        """Waits until a call has run into it."""
+        """Waits until a call meets this fault."""
         await self._reached.wait()
 
     def release(self) -> None:
-        """Lets the calls that hang in it go on."""
+        """Lets the calls that hang in it continue."""
         self._released.set()
 
     async def hold(self) -> None:
@@ -49,7 +49,7 @@ class Fault:
 
 
 class Faults:
-    """`method` is Slack's name or a shell pattern; each rule holds for `times` calls, None until cleared."""
+    """`method` is Slack's name or a shell pattern; each rule applies to `times` calls; None: until cleared."""
 
     def __init__(self) -> None:
         self._rules: list[Fault] = []
@@ -83,14 +83,14 @@ class Faults:
         return self._add(Fault(method, "slow", seconds=seconds, left=times, where=where))
 
     def garbles(self, method: str, *, acted: bool = True, times: int | None = 1, where: Where | None = None) -> Fault:
-        """A 200 whose body is no JSON."""
+        """A 200 whose body is not JSON."""
         return self._add(Fault(method, "garble", acted=acted, left=times, where=where))
 
     def refuses(self, method: str, code: str, *, times: int | None = 1, where: Where | None = None) -> Fault:
         return self._add(Fault(method, "refuse", code=code, left=times, where=where))
 
     def clear(self, method: str = "*") -> None:
-        """Forgets the rules and lets go what hangs in them."""
+        """Removes the rules, and lets the calls that hang continue."""
         for fault in self._rules:
             if fnmatchcase(fault.method, method):
                 fault.left = 0

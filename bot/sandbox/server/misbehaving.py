@@ -1,4 +1,4 @@
-"""Carrying out a fault on one request: before or after what was asked has been done."""
+"""Applies a fault to one request, before or after the request has been carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the app is told, in Slack's shapes: events, clicks, views, shortcuts, commands."""
+"""The payloads that the app gets, in Slack's shapes: events, clicks, views, shortcuts, commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Payloads:
         }  # fmt: skip
 
     def events_of(self, happening: Happening, install: Install) -> list[JsonObject]:
-        """The events that an app in this channel gets: a mention is told twice, as what it is and as a message."""
+        """The events that an app in this channel gets: a mention comes twice, as a mention and as a message."""
         channel, message = happening.channel, happening.message
         wanted, events = self._workspace.app.events, list[JsonObject]()
         by_person = happening.kind == "posted" and not message.bot_id
@@ -93,7 +93,7 @@ class Payloads:
         }  # fmt: skip
 
     def on_message(self, kind: str, user: User, install: Install, channel: Channel, message: Message) -> JsonObject:
-        """What a click, a suggestion and a message shortcut have in common; an ephemeral is not sent along."""
+        """The common part of a click, a suggestion and a message shortcut. An ephemeral message is not included."""
         names = {"im": "directmessage", "private": "privategroup"}
         told = self._common(kind, user, install, install.team_id)
         told["channel"] = {"id": channel.id, "name": names.get(channel.kind, channel.name)}
@@ -122,7 +122,7 @@ class Payloads:
         return {**told, "callback_id": callback_id, "action_ts": self._workspace.messages.next_ts()}
 
     def action(self, element: JsonObject, block_id: str, entered: JsonObject | None) -> JsonObject:
-        """One entry of `actions`: the element as it stands and what was done with it."""
+        """One entry of `actions`: the element, and what was done with it."""
         told: JsonObject = {
             "type": element.get("type"), "action_id": element.get("action_id"), "block_id": block_id,
             "action_ts": self._workspace.messages.next_ts(),
@@ -147,7 +147,7 @@ class Payloads:
 
 
 def name_of(body: JsonObject) -> str:
-    """What a delivery is about, in one word."""
+    """What a delivery is about: the event's or interaction's type, or the command."""
     if body.get("type") == "event_callback":
         return as_text(as_object(body.get("event")).get("type"))
     return as_text(body.get("type")) or as_text(body.get("command"))

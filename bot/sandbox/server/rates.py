@@ -1,4 +1,4 @@
-"""Slack's limits on calls, switched on when a story asks for them."""
+"""Slack's limits on calls. A test turns them on when it needs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def rate_limited(retry_after: float) -> ApiRefusal:
 
 
 class Rates:
-    """Per method and workspace, and per channel for posts; off unless `methods` or `posts` says otherwise."""
+    """Per method and workspace, and per channel for posts; off unless `methods` or `posts` is set."""
 
     def __init__(self) -> None:
         self.methods = False

@@ -1,4 +1,4 @@
-"""The local Slack, put together: `async with FakeSlack() as slack` and it listens on a free port of loopback."""
+"""The local Slack. With `async with FakeSlack() as slack` it listens on a free port of loopback."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class FakeSlack:
-    """One app, installed in one workspace to begin with; more of everything as the story needs it."""
+    """One app, installed in one workspace. Tests add more as they need it."""
 
     def __init__(self, app: App | None = None, *, team: str = "Acme", port: int = 0) -> None:
         self.workspace = Workspace(app)
@@ -71,7 +71,7 @@ class FakeSlack:
             await self._runner.cleanup()
 
     def routes(self) -> web.Application:
-        """Everything that apps talk to; a page adds its own."""
+        """The routes for apps. A page adds its own."""
         served = web.Application(client_max_size=16 * 1024 * 1024)
         served.router.add_route("*", "/api/{method}", self.api.handle)
         served.router.add_get("/link/", self.socket.handle)
@@ -117,19 +117,19 @@ class FakeSlack:
         access.leave(self.workspace, install, self.outbox.event, revoke_only=False)
 
     def revokes(self, install: Install, *, silently: bool = False) -> None:
-        """The token is good no more; `silently`: the app finds out by itself."""
+        """The token stops working. `silently`: the app gets no event."""
         emit = (lambda *_: None) if silently else self.outbox.event
         access.leave(self.workspace, install, emit, revoke_only=True)
 
     def withholds(self, install: Install, *teams: Team) -> None:
-        """Workspaces of the organisation that has it take the app away from theirs."""
+        """Some workspaces of an organisation no longer allow the app."""
         access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=False)
 
     def grants(self, install: Install, *teams: Team) -> None:
         access.change(self.workspace, install, [team.id for team in teams], self.outbox.event, granted=True)
 
     async def verifies_url(self) -> bool:
-        """What Slack does when the request URL is entered: the challenge has to come back."""
+        """What Slack does when somebody enters the request URL: the app must return the challenge."""
         challenge = secrets.token_hex(8)
         body = json.dumps(
             {"token": self.workspace.app.verification_token, "challenge": challenge, "type": "url_verification"}
@@ -137,7 +137,7 @@ class FakeSlack:
         reply = await self.outbox.post(body, self.outbox.signed(body, "application/json"))
         return reply.status == 200 and challenge in reply.text
 
-    # The story's cast
+    # People and places
 
     def person(self, name: str, *, team: Team | None = None, id: str = "", **flags: Unpack[UserFlags]) -> Person:  # noqa: A002
         user = self.workspace.directory.add_user(team or self.team, name, id=id, **flags)
@@ -159,7 +159,7 @@ class FakeSlack:
         )  # fmt: skip
 
     def group(self, handle: str, *people: Person, id: str = "", disabled: bool = False) -> str:  # noqa: A002
-        """A user group as it is from now on; its id."""
+        """Creates or replaces a user group. Returns its id."""
         members = tuple(person.id for person in people)
         return self.workspace.directory.set_group(self.team, handle, members, id=id, disabled=disabled).id
 
@@ -189,14 +189,14 @@ class FakeSlack:
         return [made for made in self.calls if made.method == method]
 
     async def repeats(self, delivery: Delivery) -> Delivery:
-        """The same once more, as a network may do it: same body, fresh signature."""
+        """Delivers the same again, as a network may do: same body, new signature."""
         return await self.outbox.deliver(delivery.kind, delivery.body, attempt=delivery.attempt)
 
     async def until(self, look: Callable[[], T | None], *, timeout: float = waiting.PATIENCE, what: str = "it") -> T:
-        """What `look` finds as soon as it finds something; woken by every change, not by a clock."""
+        """Returns what `look` finds, as soon as it finds something. It looks after every change."""
         scene = functools.partial(waiting.scene, self.workspace, self.calls, self.deliveries)
         return await waiting.until(self.workspace, look, timeout=timeout, what=what, scene=scene)
 
     async def settled(self) -> None:
-        """Waits until no event is on its way any more."""
+        """Waits until no event is being delivered."""
         await self.outbox.settled()

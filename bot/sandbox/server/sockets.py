@@ -1,4 +1,4 @@
-"""Socket Mode: up to ten connections of one app; each envelope goes to any one of them and waits for its ack."""
+"""Socket Mode: up to ten connections of one app; each envelope goes to one of them and waits for its ack."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SocketMode:
         return socket
 
     async def send(self, kind: str, body: JsonObject, attempt: int, reason: str) -> Json:
-        """The payload of the ack, None when it had none."""
+        """The payload of the ack, or None."""
         connection = self.connections[next(self._turn) % len(self.connections)]
         envelope_id = str(uuid.uuid4())
         acked: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
@@ -90,7 +90,7 @@ class SocketMode:
             connection.waiting.pop(envelope_id, None)
 
     async def warn(self) -> None:
-        """Slack says that it will soon disconnect."""
+        """Slack announces that it will disconnect soon."""
         await self._disconnect("warning", closing=False)
 
     async def refresh(self) -> None:
@@ -98,14 +98,14 @@ class SocketMode:
         await self._disconnect("refresh_requested", closing=True)
 
     def drop(self) -> None:
-        """Every connection breaks without a word."""
+        """Every connection breaks without a message."""
         for connection in list(self.connections):
             self._forget(connection)
             if connection.request.transport is not None:
                 connection.request.transport.abort()
 
     def silence(self) -> None:
-        """The connections there are stay open and never say anything again, not even a pong."""
+        """The existing connections stay open but send nothing any more, not even a pong."""
         for connection in self.connections:
             connection.silent = True
 

@@ -1,4 +1,4 @@
-"""Where files go and come from: the upload address, and private downloads for whoever holds a token."""
+"""File uploads, and private downloads for whoever has a token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Storage:
         self._faults = faults
 
     async def upload(self, request: web.Request) -> web.StreamResponse:
-        """Takes exactly the bytes that were announced, once."""
+        """Accepts exactly the announced bytes, once."""
         content = await request.read()
         name = request.match_info["file"]
         fault = self._faults.take("upload", {"file": name})

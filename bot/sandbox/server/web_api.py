@@ -1,4 +1,4 @@
-"""`/api/{method}`: who asks, may they, do they ask too often, are we to misbehave; then the method itself."""
+"""`/api/{method}`: checks the token, the limits and the faults, then runs the method."""
 
 from __future__ import annotations
 

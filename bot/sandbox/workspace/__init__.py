@@ -1,1 +1,1 @@
-"""What the local Slack keeps: people, channels, messages, views, installations. Begin with `workspace.py`."""
+"""The local Slack's records: people, channels, messages, views, installations. Begin with `workspace.py`."""

@@ -1,4 +1,4 @@
-"""Everything that happens, in order: the page follows it, and a test that waits for something is woken by it."""
+"""Every change, in order. The page follows them, and they wake tests that wait for something."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KEPT = 10_000
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceChange:
-    """Where to look again; the model itself says what is there now."""
+    """What changed. The records say what is there now."""
 
     number: int
     kind: Kind

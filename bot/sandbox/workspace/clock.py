@@ -1,4 +1,4 @@
-"""Slack's time: the real one, which a test can push forward so that nobody waits through Slack's five minutes."""
+"""Slack's clock: the real time, which tests and the demo can move forward."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Clock:
         return time.time() + self._ahead
 
     def advance(self, seconds: float) -> None:
-        """From here on it is that much later; everything that is due by then happens."""
+        """Moves the clock forward. Everything that is due by then happens."""
         self._ahead += seconds
         pushed, self._pushed = self._pushed, asyncio.Event()
         pushed.set()
@@ -30,12 +30,12 @@ class Clock:
         while (left := until - self.now()) > 0:
             pushed = self._pushed
             with contextlib.suppress(TimeoutError):
-                # Not wait_for, which in Python 3.11 loses a cancellation that comes together with the push.
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the push.
                 async with asyncio.timeout(left):
                     await pushed.wait()
 
     async def within(self, seconds: float, work: Awaitable[T]) -> T:
-        """The result of the work, or TimeoutError once this clock says that the time is up."""
+        """The result of the work, or TimeoutError when so much time has passed on this clock."""
         task = asyncio.ensure_future(work)
         timer = asyncio.ensure_future(self.sleep(seconds))
         try:

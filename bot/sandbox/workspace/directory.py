@@ -1,4 +1,4 @@
-"""Who and what there is: workspaces, people, channels, user groups, and where the app is installed."""
+"""Workspaces, people, channels, user groups, and where the app is installed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Directory:
         return user
 
     def change_user(self, user_id: str, **flags: Unpack[UserFlags]) -> User:
-        """Somebody leaves, becomes a guest, moves to another time zone."""
+        """Changes an account: somebody leaves, becomes a guest, or moves to another time zone."""
         user = self.users[user_id] = dataclasses.replace(self.user(user_id), **flags)
         self._changes.tell("person", team=user.team_id, user=user.id)
         for listener in self.listeners:
@@ -81,7 +81,7 @@ class Directory:
         return channel
 
     def direct(self, team_id: str, *people: str) -> Channel:
-        """The conversation of exactly these people, opened when they have none yet."""
+        """The conversation between exactly these people. It is opened if there is none."""
         members = set(people)
         kind: ChannelKind = "im" if len(members) <= 2 else "mpim"
         for channel in self.channels.values():
@@ -101,7 +101,7 @@ class Directory:
     def set_group(
         self, team: Team, handle: str, members: tuple[str, ...], *, id: str = "", disabled: bool = False  # noqa: A002
     ) -> Group:  # fmt: skip
-        """A user group as it is from now on; with a known id it replaces the one before."""
+        """Creates a user group, or replaces the one with this id."""
         group = Group(id or self.new_id("S"), team.id, handle, tuple(members), disabled)
         self.groups[group.id] = group
         self._changes.tell("group", team=team.id)
@@ -110,7 +110,7 @@ class Directory:
     def install(
         self, team: Team, *, enterprise_wide: bool = False, scopes: frozenset[str] | None = None, token: str = ""
     ) -> Install:
-        """The app enters a workspace (or all of an organisation) and gets its bot user and token there."""
+        """Installs the app in a workspace or an organisation, with its bot user and token."""
         if enterprise_wide and not team.enterprise_id:
             raise Invalid(f"{team.name} belongs to no organisation; give the team an enterprise first.")
         before = next((each for each in self.installs.values() if each.team_id == team.id), None)
@@ -130,7 +130,7 @@ class Directory:
         return install
 
     def installed_in(self, team_id: str) -> Install | None:
-        """The live installation that speaks for a workspace: its own, else its organisation's."""
+        """The current installation for a workspace: its own, or else its organisation's."""
         live = [each for each in self.installs.values() if each.active and not each.revoked]
         own = [each for each in live if each.team_id == team_id and not each.is_enterprise]
         enterprise = self.teams[team_id].enterprise_id if team_id in self.teams else ""

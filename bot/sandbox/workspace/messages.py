@@ -1,4 +1,4 @@
-"""The messages of all channels: posting, editing, deleting, threads; and what is told to whoever listens."""
+"""The messages of all channels: posting, editing, deleting, threads. Listeners hear of each change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from runtime.jsontypes import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One step in a channel, as the events to apps are made from it."""
+    """One change in a channel, from which the events for apps are made."""
 
     kind: Literal["posted", "edited", "deleted"]
     channel: Channel
@@ -87,12 +87,12 @@ class Messages:
             self._tell(Happening("edited", channel, message, before))
 
     def grow(self, channel: Channel, message: Message, **content: Unpack[Content]) -> None:
-        """A stream goes on: readers see it, no event tells of it."""
+        """A stream grows. Readers see it, but there is no event."""
         _fill(message, content)
         self._changes.tell("message", team=channel.team_id, channel=channel.id, ts=message.ts)
 
     def finish(self, channel: Channel, message: Message, **content: Unpack[Content]) -> None:
-        """A stream ends: an event tells what it has become, and nobody calls that an edit."""
+        """A stream ends. There is an event with the final text, which does not count as an edit."""
         before = message.copy()
         _fill(message, {**content, "streaming_since": None})
         self._tell(Happening("edited", channel, message, before))
@@ -146,7 +146,7 @@ def _fill(message: Message, content: Content) -> None:
 
 
 def with_ids(blocks: Iterable[JsonObject]) -> list[JsonObject]:
-    """Slack names every block and every element that its sender left unnamed."""
+    """Slack adds ids to blocks and elements that have none."""
     named = copy.deepcopy(list(blocks))
     for block in named:
         block.setdefault("block_id", secrets.token_urlsafe(4))

@@ -1,4 +1,4 @@
-"""What Slack keeps: people, channels, messages, views, installations."""
+"""Slack's records: people, channels, messages, views, installations."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class User:
     is_admin: bool = False
 
     def to_json(self, now: float, seen_from: str, with_email: bool, enterprise: str = "") -> JsonObject:
-        """As another team sees it: a person of another company is a stranger there."""
+        """The user as another team sees them: a person from another company is a stranger."""
         offset = datetime.fromtimestamp(now, ZoneInfo(self.tz)).utcoffset()
         profile: JsonObject = {"real_name": self.real_name, "display_name": self.name, "team": self.team_id}
         if with_email and self.email:
@@ -174,7 +174,7 @@ class Message:
 
 @dataclass(slots=True)
 class View:
-    """A modal or a Home as it stands at Slack, with what its reader has entered so far."""
+    """A modal or a Home tab, with what its reader has entered so far."""
 
     id: str
     team_id: str
@@ -224,12 +224,12 @@ class Install:
     active: bool = True
     revoked: bool = False
     withheld: set[str] = field(default_factory=set)
-    """Workspaces of the organisation in which it may not be used."""
+    """Workspaces of the organisation that do not allow it."""
 
 
 @dataclass(slots=True)
 class Code:
-    """An OAuth code on its way to the app."""
+    """An OAuth code that the app has not exchanged yet."""
 
     team_id: str
     enterprise_wide: bool

@@ -1,4 +1,4 @@
-"""The one app under test, as its manifest and its settings page have it."""
+"""The app under test, as its manifest and its settings page describe it."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class App:
     commands: frozenset[str] = frozenset({"/approvals"})
     home_enabled: bool = True
     redirect_urls: tuple[str, ...] = ()
-    """Where people may be sent back to once they have allowed the app; none, and nobody else can install it."""
+    """Where people may be sent after they have allowed the app. Without any, no other workspace can install it."""

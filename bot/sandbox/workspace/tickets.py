@@ -1,4 +1,4 @@
-"""The short-lived rights that an interaction gives: a trigger id (3 s, once), a response URL (30 min, five times)."""
+"""Short-lived rights from an interaction: a trigger id (3 s, once), a response URL (30 min, five times)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tickets:
         return made.id
 
     def check(self, trigger_id: str, team_ids: frozenset[str]) -> Trigger:
-        """The trigger if it still opens something; `spend` it only once nothing else can be refused."""
+        """The trigger, if it is still valid. `spend` it only when nothing else can be refused."""
         found = self._triggers.get(trigger_id)
         if found is None or found.team_id not in team_ids:
             raise ApiRefusal("invalid_trigger_id")

@@ -1,4 +1,4 @@
-"""Modals and Homes: a stack of at most three per person, each version with a hash of its own."""
+"""Modals and Home tabs. A person has at most three modals on top of each other. Each version has a hash."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Views:
         self._homes: dict[tuple[str, str], View] = {}
 
     def top(self, user: str) -> View | None:
-        """The modal that this person has before them."""
+        """The modal that this person sees."""
         stack = self._stacks.get(user, [])
         return stack[-1] if stack else None
 
@@ -37,7 +37,7 @@ class Views:
         return self._homes.get((team_id, user))
 
     def open(self, team_id: str, user: str, body: JsonObject) -> View:
-        """A new root; whatever stood there before is gone."""
+        """Opens a first modal. It replaces any that were open."""
         self._refuse_taken_external_id(body)
         self.clear(user)
         view = self._make(team_id, user, "modal", body)
@@ -95,7 +95,7 @@ class Views:
         self._tell(view)
 
     def clear(self, user: str) -> list[View]:
-        """All of a person's modals go; the ones that were open, top first."""
+        """Closes all modals of a person. Returns those that were open, top first."""
         gone = list(reversed(self._stacks.get(user, [])))
         for view in gone:
             self.close(view)

@@ -1,4 +1,4 @@
-"""All that this Slack holds, in memory: what the Web API reads and writes, what people see, what the page draws."""
+"""Everything in this Slack, in memory: what the Web API reads and writes, people see and the page draws."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bot.sandbox.workspace.views import Views
 
 
 class Workspace:
-    """One Slack, with as many workspaces in it as a story needs."""
+    """One Slack, with as many workspaces as a test needs."""
 
     def __init__(self, app: App | None = None) -> None:
         self.app = app or App()
@@ -29,16 +29,16 @@ class Workspace:
         self.codes: dict[str, Code] = {}
         self.notices: dict[str, list[str]] = {}
         self.link_base = ""
-        """Where permalinks lead, when a page of ours can show them; Slack's own address otherwise."""
+        """Where permalinks lead if our page can show them. Otherwise they lead to Slack's own address."""
         self.token_rotation = False
-        """Whether the tokens that the app is given from now on expire, and come with one to refresh them."""
+        """Whether new tokens of the app expire, and come with a refresh token."""
         self.streams_live = 0.0
-        """Seconds after its last growth at which a stream expires; 0 for never."""
+        """Seconds after which a stream expires that does not grow; 0 for never."""
 
     def expect_install(
         self, team_id: str, *, enterprise_wide: bool = False, user: str = "", redirect_uri: str = ""
     ) -> str:
-        """Somebody pressed "Add to Slack" in this workspace: the code that the app then gets."""
+        """Somebody pressed "Add to Slack" in this workspace. Returns the code for the app."""
         self.directory.team(team_id)
         code = secrets.token_hex(12)
         self.codes[code] = Code(team_id, enterprise_wide, self.clock.now(), user, redirect_uri)
@@ -60,7 +60,7 @@ class Workspace:
         return sum(each.ts > last and each.user != user for each in channel.messages.values())
 
     def notice(self, user: str, text: str) -> None:
-        """What Slack itself tells one person, such as that an app did not answer."""
+        """A notice from Slack itself to one person, such as that an app did not answer."""
         self.notices.setdefault(user, []).append(text)
         self.changes.tell("view", user=user)
 

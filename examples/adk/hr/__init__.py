@@ -1,3 +1,3 @@
-"""What ADK's own server looks for."""
+"""ADK's own server imports this package and looks for `agent`."""
 
 from . import agent as agent

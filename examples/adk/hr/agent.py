@@ -28,7 +28,7 @@ def reimburse(purpose: str, amount: float) -> dict[str, object]:
 
 
 def over_1000(purpose: str, amount: float) -> bool:  # noqa: ARG001  (google-adk hands over every argument)
-    """Small sums are not worth anybody's time."""
+    """Whether the amount is so large that people are asked."""
     return amount > 1000
 
 

@@ -1,4 +1,4 @@
-/** Who the visitor is being: everybody of the story side by side, a click or an arrow key away. */
+/** The people that the visitor can act as, side by side; a click or an arrow key switches. */
 
 import { h, keyed } from "./dom.js";
 import { avatar, roleOf } from "./faces.js";

@@ -129,7 +129,7 @@ export class Chat {
     else this.#drawJoin(channel);
   }
 
-  /** The beginning of a conversation: what it is, and something to say for whoever is new here. */
+  /** The beginning of a conversation: what it is, and what a newcomer could say. */
   #drawEmpty(channel, isApp) {
     const { store } = this.#app;
     const isEmpty = !store.listed(channel.id).length;

@@ -1,4 +1,4 @@
-/** Where messages are typed: Enter sends, names and commands are offered, and a draft waits for whoever comes back. */
+/** The message box. Enter sends, names and commands are suggested, and drafts are kept. */
 
 import { fill, freshId, h } from "./dom.js";
 import * as files from "./files.js";
@@ -44,7 +44,7 @@ export class Composer {
     this.box.addEventListener("keydown", (event) => this.#key(event));
   }
 
-  /** Which conversation it writes to. The draft of another one is put away for later. */
+  /** Sets the conversation. The draft for the one before is kept. */
   show(channel, thread = "") {
     const key = `${this.#app.store.me} ${channel.id} ${thread}`;
     if (key !== this.key) {
@@ -69,7 +69,7 @@ export class Composer {
     this.suggestions.channel = channel;
   }
 
-  /** Puts words into the box, as if they had been typed. */
+  /** Puts text into the box, as if it had been typed. */
   propose(text) {
     this.box.value = text;
     this.#typed();

@@ -1,4 +1,4 @@
-/** The clock and the bot of a demo: time can be moved, the bot crashed and started again. Absent in other sandboxes. */
+/** The clock and the bot of a demo. Time can be moved, and the bot crashed and started. Other sandboxes have no such bar. */
 
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";

@@ -1,10 +1,10 @@
-/** Dialogs: the browser's own, so that all else is out of reach while one is open, and the focus returns afterwards. */
+/** Dialogs are the browser's own: while one is open nothing else can be used, and the focus returns afterwards. */
 
 import { freshId, h } from "./dom.js";
 import { icon } from "./icons.js";
 import { labelText, textObject } from "./render/mrkdwn.js";
 
-/** Opens a dialog; `onLeave` is asked when a person wants out by Escape. */
+/** Opens a dialog; `onLeave` runs when a person presses Escape. */
 export function openDialog(dialog, onLeave) {
   dialog.addEventListener("cancel", (event) => {
     event.preventDefault();
@@ -15,7 +15,7 @@ export function openDialog(dialog, onLeave) {
   dialog.showModal();
 }
 
-/** Closing before removing: only so does the browser give the focus back to where it was. */
+/** Closes before it removes: only then does the browser give the focus back. */
 export function leave(dialog) {
   dialog.close();
   dialog.remove();
@@ -24,7 +24,7 @@ export function leave(dialog) {
 const FOCUSABLE =
   "a[href], button:not([disabled]), input:not([disabled]), select, textarea, summary, [tabindex]:not([tabindex='-1'])";
 
-/** Tab goes round inside the dialog; left alone it would pass through the browser's own bars. */
+/** Keeps Tab inside the dialog. Otherwise it would also go through the browser's own bars. */
 function keepInside(event, dialog) {
   if (event.key !== "Tab") return;
   const stops = [...dialog.querySelectorAll(FOCUSABLE)].filter((each) => each.checkVisibility());
@@ -35,7 +35,7 @@ function keepInside(event, dialog) {
   (event.shiftKey ? last : first).focus();
 }
 
-/** "Are you sure?", as an app words it. */
+/** "Are you sure?", in the app's words. */
 export function confirmed(app, told) {
   const texts = { title: labelText(told.title), yes: labelText(told.confirm), no: labelText(told.deny) };
   return asked({ ...texts, text: h("p", {}, textObject(app, told.text)), style: told.style ?? "primary" });

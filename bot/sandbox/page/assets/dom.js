@@ -1,6 +1,6 @@
-/** Building and updating the page. Everything that is shown enters it here, as text nodes and attributes, never as markup. */
+/** Builds and updates the page. Everything enters it here, as text nodes and attributes, never as markup. */
 
-/** An element: `h("button", {class: "quiet", onclick: act}, "Send")`. What is null or false is left out. */
+/** An element: `h("button", {class: "quiet", onclick: act}, "Send")`. Null and false are left out. */
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) set(element, name, value);
@@ -22,8 +22,8 @@ function set(element, name, value) {
 const STANDING = Symbol("what stands in a list");
 
 /**
- * Makes `parent` hold one element per entry `{key, signature, make}`, in their order. An element whose signature is the
- * same stays the element it was, with its focus, its selection and what was typed into it.
+ * Gives `parent` one element per entry `{key, signature, make}`, in their order. An element with the same signature is
+ * kept, with its focus, its selection and what was typed into it.
  */
 export function keyed(parent, entries) {
   const before = parent[STANDING] ?? new Map();
@@ -46,7 +46,7 @@ export function keyed(parent, entries) {
   restoreFocus(parent, lost, after);
 }
 
-/** Where the focus is, told in a way that outlives the element: by its list entry and by its own `data-focus`. */
+/** Where the focus is, by list entry and `data-focus`, which outlive the element. */
 function focusInside(parent) {
   const active = document.activeElement;
   if (!active || active === parent || !parent.contains(active)) return null;
@@ -74,7 +74,7 @@ export function freshId(prefix) {
   return `${prefix}-${numbers}`;
 }
 
-/** Replaces all that is inside. */
+/** Replaces the children. */
 export function fill(element, ...children) {
   delete element[STANDING];
   element.replaceChildren(

@@ -1,2 +1,2 @@
-/* Before anything is painted: the theme that the visitor chose the last time. */
+/* Before anything is drawn: sets the theme that the visitor chose last time. */
 document.documentElement.dataset.theme = localStorage.getItem("theme") ?? "auto";

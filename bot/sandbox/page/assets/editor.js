@@ -1,4 +1,4 @@
-/** A message of one's own, being edited where it stands. */
+/** The editor for one's own message, in its place. */
 
 import { h } from "./dom.js";
 
@@ -35,7 +35,7 @@ export function editor(app, channel, message) {
   );
 }
 
-/** What was typed: the mention of a person is their name again. */
+/** The text as it was typed: mentions are names again. */
 function typed(app, message) {
   const leaves = (message.blocks ?? []).flatMap((block) => block.elements ?? []).flatMap((part) => part.elements ?? []);
   return leaves

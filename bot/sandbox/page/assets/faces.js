@@ -1,4 +1,4 @@
-/** People and channels, drawn: names, initials, hashes. */
+/** Names, initials and signs of people and channels. */
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -7,7 +7,7 @@ export function nameOf(store, id) {
   return store.people[id]?.name ?? id;
 }
 
-/** Initials on a colour of one's own; the app has a sign instead. */
+/** Initials on the person's colour. The app has an icon instead. */
 export function avatar(store, id, size = "") {
   const person = store.people[id];
   const classes = `avatar ${size} ${person?.bot ? "avatar-app" : `tint-${tint(store, id)}`}`;
@@ -27,18 +27,18 @@ function initials(name) {
   return letters.map((word) => [...word][0].toUpperCase()).join("");
 }
 
-/** By the order in which people came, so that those of a small cast look different from each other. */
+/** By the order of people, so that a few people have different colours. */
 function tint(store, id) {
   return Math.max(0, Object.keys(store.people).indexOf(id)) % 8;
 }
 
-/** What stands before a channel's name. */
+/** The sign before a channel's name. */
 export function channelSign(store, channel) {
   if (channel.kind === "im") return avatar(store, channel.with, "small");
   return icon(channel.kind === "private" ? "lock" : channel.kind === "mpim" ? "people" : "hash");
 }
 
-/** What this person is in the story, in a few words. */
+/** This person's role, in a few words. */
 export function roleOf(store, person) {
   if (person.role) return person.role;
   const group = Object.values(store.groups).find((each) => each.members.includes(person.id));

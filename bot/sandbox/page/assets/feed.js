@@ -1,7 +1,6 @@
 /**
- * The one connection to the server: a stream of what this person's screen shows. The browser opens it again by itself
- * when it breaks, and each opening begins with the whole screen. A page that nobody looks at lets go of it, since a
- * browser allows only a handful of connections to one address.
+ * The connection to the server: a stream of this person's screen. The browser reconnects by itself, and each connection
+ * starts with the whole screen. A hidden page closes it, because a browser allows few connections to one address.
  */
 
 const PATIENCE = 2000;
@@ -34,7 +33,7 @@ export class Feed {
     source.addEventListener("error", () => this.#broken(source));
   }
 
-  /** The browser tries again by itself, unless it has given up: then it is asked to. */
+  /** Connects again if the browser has given up. */
   #broken(source) {
     this.onState("away");
     if (source.readyState !== EventSource.CLOSED || source !== this.#source) return;

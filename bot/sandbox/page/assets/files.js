@@ -1,4 +1,4 @@
-/** Files: what was shared, to be read in a dialog; what a person attaches, on its way to the server. */
+/** Files: shared ones are shown in a dialog, attached ones are sent to the server. */
 
 import { h } from "./dom.js";
 import { shown } from "./dialogs.js";
@@ -12,7 +12,7 @@ export async function showFile(app, file) {
   else app.toast(JSON.parse(text).error);
 }
 
-/** Name and content of what a person picked; what is too large is said and left out. */
+/** Name and content of the picked files. Files that are too large are named and left out. */
 export async function read(app, files) {
   const fitting = [...files].filter((file) => file.size > 0 && file.size <= LARGEST);
   if (fitting.length < files.length) app.toast("A file must hold something, and no more than 1 MB.");

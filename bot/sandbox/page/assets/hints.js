@@ -1,4 +1,4 @@
-/** One line that says what to do next, with a button that does it. Dismissed, it comes back by the bulb in the bar. */
+/** One line that says what to do next, with a button that does it. A bulb in the bar brings it back after it was hidden. */
 
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";

@@ -1,4 +1,4 @@
-/** The small pictures. They say nothing of their own: they stand beside words, or in a control that has a name. */
+/** Icons. They are decoration, beside words or in a control that has a name. */
 
 const PATHS = {
   hash: "M9 3 7 21M17 3l-2 18M4 9h17M3 15h17",

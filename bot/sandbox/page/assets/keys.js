@@ -1,4 +1,4 @@
-/** Keys beyond Tab: arrows walk through messages, F6 goes from one part of the page to the next. */
+/** Keys besides Tab: arrows move through messages, F6 goes to the next part of the page. */
 
 const PARTS = ["nav", "messages", "home", "composer", "thread", "panel"];
 

@@ -1,4 +1,4 @@
-/** What is told rather than shown: new messages to a screen reader, trouble to everybody. */
+/** Announcements: new messages for screen readers, errors for everybody. */
 
 import { h } from "./dom.js";
 import { icon } from "./icons.js";
@@ -45,7 +45,7 @@ export class Live {
     this.toasts.replaceChildren();
   }
 
-  /** A new screen: what stands there already is no news, and what another person was told is not for this one. */
+  /** A new screen: nothing on it is news, and notices for another person are not for this one. */
   begin() {
     this.log.replaceChildren();
     this.#heard.clear();
@@ -55,7 +55,7 @@ export class Live {
     }
   }
 
-  /** A patch: the messages of the conversation in view are told by the text that says what their blocks say. */
+  /** A patch: announces new messages of the open conversation by their text. */
   hear(patch) {
     const { store, place } = this.app;
     for (const [channel, messages] of Object.entries(patch.messages ?? {})) {

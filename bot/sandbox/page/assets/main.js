@@ -1,4 +1,4 @@
-/** The page put together: one store, one feed into it, and parts that draw themselves whenever something changed. */
+/** The page: one store, one feed into it, and parts that redraw when something changes. */
 
 import { Cast } from "./cast.js";
 import { Chat } from "./chat.js";
@@ -91,9 +91,9 @@ class App {
     this.feed.follow(sessionStorage.getItem("me") ?? "");
   }
 
-  // What parts ask for
+  // What the parts call
 
-  /** Does something as this person. Null when it was refused, which they have then been told. */
+  /** Does something as this person. Null if it was refused; then a notice says why. */
   async send(gesture, body) {
     if (!BY_ITSELF.has(gesture)) this.live.clear();
     try {
@@ -172,7 +172,7 @@ class App {
     this.#markRead();
   }
 
-  // What happens
+  // Events
 
   #connected(state) {
     this.away.hidden = state === "here";
@@ -191,7 +191,7 @@ class App {
     this.#reach();
   }
 
-  /** The address changed, or who looks at it did. */
+  /** The address changed, or the person did. */
   #moved() {
     if (!this.store.ready) return;
     const { store } = this;
@@ -213,7 +213,7 @@ class App {
     this.#reach();
   }
 
-  /** Comes to the message that a link led to, once it is there. */
+  /** Scrolls to the message of a link, once it is there. */
   #reach() {
     if (!this.#goal) return;
     const { ts } = this.#goal;
@@ -237,7 +237,7 @@ class App {
     document.title = `${unread ? `(${unread}) ` : ""}${title} · ${store.team.name} sandbox`;
   }
 
-  /** What is before a person's eyes counts as read. */
+  /** Marks the open conversation as read. */
   async #markRead() {
     const channel = this.store.channels?.[this.place];
     if (!channel?.unread || !channel.member || document.hidden || this.#reading.has(channel.id)) return;

@@ -1,4 +1,4 @@
-/** A menu at a button: arrow keys walk through it, Escape and Tab leave it, and the focus goes back to the button. */
+/** A menu at a button. Arrow keys move in it, Escape and Tab close it, and the focus goes back to the button. */
 
 import { h } from "./dom.js";
 
@@ -64,7 +64,7 @@ function walk(event, menu) {
   }
 }
 
-/** Below the button, above where there is no room, never over an edge. */
+/** Below the button, or above if there is no room, and always inside the window. */
 function place(menu, anchor) {
   const at = anchor.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = menu;

@@ -1,4 +1,4 @@
-/** What can be done with a message: the small bar that shows over it, and the menu behind its three dots. */
+/** Tools for a message: the small bar above it, and the menu behind its three dots. */
 
 import { h } from "./dom.js";
 import { asked } from "./dialogs.js";

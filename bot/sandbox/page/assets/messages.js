@@ -1,4 +1,4 @@
-/** Messages as a conversation shows them: grouped by author and day, each with what can be done with it. */
+/** Messages as a conversation shows them: grouped by author and day, each with its menu. */
 
 import { h, keyed } from "./dom.js";
 import { avatar, nameOf } from "./faces.js";
@@ -16,7 +16,7 @@ import * as time from "./time.js";
 
 const TOGETHER = 300;
 
-/** Draws a channel, or one thread of it, into a list. `since`: from where on messages are new to this person. */
+/** Draws a channel, or one thread of it, into a list. `since`: the messages after it are new to this person. */
 export function conversation(app, list, { channel, thread = "", since = "" }) {
   const { store } = app;
   const tz = store.person.tz;
@@ -89,7 +89,7 @@ function entry(app, channel, message, { compact, thread }) {
 
 const texts = new WeakMap();
 
-/** A message as one string; it is another object when it is another message. */
+/** A message as one string, to find out whether it changed. */
 function written(message) {
   if (!texts.has(message)) texts.set(message, JSON.stringify(message));
   return texts.get(message);

@@ -1,4 +1,4 @@
-/** The app's modals: opened, redrawn, stacked and closed as the server says; filled in, checked and sent from here. */
+/** The app's modals. The server opens, redraws, stacks and closes them. The page fills them in and sends them. */
 
 import { fill, h } from "./dom.js";
 import { leave, openDialog } from "./dialogs.js";
@@ -61,7 +61,7 @@ export class Modals {
     openDialog(this.#dialog, () => this.#close(false));
   }
 
-  /** Another view than the one before: nothing that was typed there is of interest here. */
+  /** Another view: what was typed into the one before does not matter. */
   #begin() {
     fill(this.body);
     this.fields = new Map();
@@ -179,7 +179,7 @@ export class Modals {
     if (this.#view) await this.#app.send("close", { view: this.#view.id, everything });
   }
 
-  /** Enter in a line of text sends the form, as forms do everywhere. */
+  /** Enter in a line of text sends the form, as in any form. */
   #key(event) {
     const inLine = event.target.matches("input:not([type=checkbox]):not([type=radio])");
     const wantsOut = event.key === "Enter" && !event.isComposing && (inLine || event.ctrlKey || event.metaKey);
@@ -189,7 +189,7 @@ export class Modals {
   }
 }
 
-/** A group of boxes is no stop of its own: the box that is ticked is, or the first. */
+/** The focus goes to a box, not to the group: to the ticked one, or the first. */
 function focusable(control) {
   if (!control.matches("[role=group], [role=radiogroup]")) return control;
   return control.querySelector("input:checked") ?? control.querySelector("input");

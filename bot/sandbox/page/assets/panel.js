@@ -73,7 +73,7 @@ export class Panel {
     return h("button", { ...attributes, onclick: toggle }, h("span", { class: "dot", "aria-hidden": "true" }), name);
   }
 
-  /** Another screen: the numbers begin anew. */
+  /** Another screen: numbers start again. */
   reset() {
     this.#nodes.clear();
     fill(this.list);
@@ -101,7 +101,7 @@ export class Panel {
     made.note.textContent = item.note;
   }
 
-  /** In the order of time: some things are heard of later than others. */
+  /** In the order of time. Some items arrive later than newer ones. */
   #insert(node, at) {
     node.dataset.at = at;
     let last = this.list.lastElementChild;

@@ -1,5 +1,5 @@
 /**
- * Where in the workspace the page is: `#/C123`, `#/C123/1795.0001` for a thread, `#/home`. Links are real links, so that
+ * The page's place in the workspace: `#/C123`, `#/C123/1795.0001` for a thread, `#/home`. Links are real links, so that
  * back, forward and bookmarks work.
  */
 
@@ -14,7 +14,7 @@ export function to(place, thread = "") {
 
 const PERMALINK = /^\/archives\/([A-Z0-9]+)\/p(\d{10})(\d{6})$/;
 
-/** A message's permalink, be it on Slack's address for this workspace or on ours: where it leads to in here. */
+/** The place of a message from its permalink, which has Slack's address or ours. */
 export function fromPermalink(url, domain) {
   let parsed;
   try {

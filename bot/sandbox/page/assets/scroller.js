@@ -1,4 +1,4 @@
-/** A list that grows at its end: whoever is at the end stays there, whoever reads further up is left in peace. */
+/** A list that grows at its end. A reader at the end stays there; a reader further up is not moved. */
 
 const NEAR = 60;
 
@@ -14,7 +14,7 @@ export class Scroller {
     node.addEventListener("scroll", () => this.#scrolled(), { passive: true });
   }
 
-  /** Draws what is inside; `key` says of which conversation: another one begins at its end. */
+  /** Draws the contents. `key` names the conversation; another one starts at its end. */
   around(key, draw) {
     if (key !== this.#key) this.#follows = true;
     this.#key = key;
@@ -27,7 +27,7 @@ export class Scroller {
     this.node.scrollTop = this.node.scrollHeight;
   }
 
-  /** Only a person moves upwards: that the end moves away is no sign that they left it. */
+  /** Only a person scrolls up. If the end moves away, the reader has not left it. */
   #scrolled() {
     const { scrollHeight, scrollTop, clientHeight } = this.node;
     if (scrollHeight - scrollTop - clientHeight < NEAR) this.#follows = true;

@@ -1,4 +1,4 @@
-/** What a person does, sent to the server. What goes wrong comes back as a sentence for that person. */
+/** Sends what a person does to the server. An error comes back as a sentence for that person. */
 
 export class Refused extends Error {}
 

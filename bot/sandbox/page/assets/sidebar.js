@@ -1,4 +1,4 @@
-/** The list of channels, people and apps. What is new stands out, with its number. */
+/** The list of channels, people and apps. Unread ones stand out, with their number. */
 
 import { h, keyed } from "./dom.js";
 import { channelSign } from "./faces.js";

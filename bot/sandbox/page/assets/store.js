@@ -1,6 +1,6 @@
 /**
- * What the page knows: one person's screen, as the server tells it. A patch has the shape of the whole and is merged
- * into it; in the maps named here a null takes something away.
+ * One person's screen, as the server sends it. A patch has the shape of the whole screen and is merged into it. In
+ * these maps, null removes an entry.
  */
 
 const MAPS = ["channels", "people", "groups"];
@@ -14,7 +14,7 @@ export class Store extends EventTarget {
     this.travels = new Map();
   }
 
-  /** A whole screen: nothing of the one before remains. */
+  /** A whole screen. It replaces the one before. */
   replace(screen) {
     Object.assign(this, { modal: null, home: null, notices: [], people: {}, groups: {}, channels: {}, messages: {} });
     const { now, travels, ...rest } = screen;
@@ -49,12 +49,12 @@ export class Store extends EventTarget {
     return this.people[this.me];
   }
 
-  /** Milliseconds since 1970 by the server's clock, which a story may have pushed forward. */
+  /** Milliseconds since 1970 by the server's clock, which the demo may have moved forward. */
   now() {
     return Date.now() + this.ahead;
   }
 
-  /** Everybody whom a visitor can be. */
+  /** Everybody that a visitor can act as. */
   get cast() {
     return Object.values(this.people).filter((each) => !each.bot && !each.deleted);
   }
@@ -63,7 +63,7 @@ export class Store extends EventTarget {
     return this.messages[channel]?.[ts];
   }
 
-  /** The messages of a channel in order: what stands in it, or in one of its threads. */
+  /** The messages of a channel, or of one of its threads, in order. */
   listed(channel, thread = "") {
     const { roots, threads } = this.#sorted(channel);
     return thread ? (threads.get(thread) ?? roots.filter((each) => each.ts === thread)) : roots;
@@ -78,7 +78,7 @@ export class Store extends EventTarget {
     return this.#order.get(channel);
   }
 
-  /** What a channel is called here: direct conversations by the other person. */
+  /** A channel's name. A direct conversation has the other person's name. */
   titleOf(channel) {
     if (channel.kind === "im") return this.people[channel.with]?.name ?? channel.with;
     if (channel.kind !== "mpim") return channel.name;
@@ -89,7 +89,7 @@ export class Store extends EventTarget {
   }
 }
 
-/** What stands in the channel itself, and each thread with the message that it hangs on. */
+/** The channel's own messages, and each thread with its first message. */
 function inOrder(messages) {
   const all = messages.sort((a, b) => (a.ts < b.ts ? -1 : 1));
   const threads = new Map();

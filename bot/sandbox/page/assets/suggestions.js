@@ -29,7 +29,7 @@ export class Suggestions {
     box.addEventListener("blur", () => this.close());
   }
 
-  /** Types the sign that brings the list up. */
+  /** Types the sign that opens the list. */
   begin(sign) {
     const { value, selectionStart: at } = this.#box;
     const gap = at && !/\s$/.test(value.slice(0, at)) ? " " : "";
@@ -50,7 +50,7 @@ export class Suggestions {
 
   #length = 0;
 
-  /** True when the key was meant for the list. */
+  /** True if the key was for the list. */
   key(event) {
     if (this.node.hidden) return false;
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

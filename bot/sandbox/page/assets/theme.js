@@ -1,4 +1,4 @@
-/** Light or dark: what the computer says, until the visitor says otherwise. */
+/** Light or dark: like the computer, until the visitor chooses. */
 
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";

@@ -1,4 +1,4 @@
-/** The pane beside a conversation: one message and what was answered to it. */
+/** The pane beside a conversation: one message and its replies. */
 
 import { Composer } from "./composer.js";
 import { fill, h } from "./dom.js";

@@ -1,4 +1,4 @@
-/** Hours and days as the person reads them: in their own time zone, whatever the visitor's computer is set to. */
+/** Times and dates in the person's time zone, whatever the visitor's computer uses. */
 
 const cache = new Map();
 
@@ -70,7 +70,7 @@ function ago(at, now) {
   return new Intl.RelativeTimeFormat("en").format(Math.round(passed / size), unit);
 }
 
-/** What a `datetime-local` field shows for a moment in this time zone, and the moment that such a text names there. */
+/** The text of a `datetime-local` field for a moment in this time zone, and back. */
 export function toLocal(at, tz) {
   return `${day(at, tz)}T${clock(at, tz)}`;
 }

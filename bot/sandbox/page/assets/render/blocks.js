@@ -1,4 +1,4 @@
-/** Block Kit's blocks, as this project's messages, modals and Home use them. One that is unknown says so. */
+/** Block Kit's blocks, as this project's messages, modals and Home tab use them. An unknown block says so. */
 
 import { freshId, h, keyed } from "../dom.js";
 import { icon } from "../icons.js";
@@ -14,7 +14,7 @@ export function blocks(surface, told) {
   return told.map((block) => h("div", { class: `block block-${block.type}` }, one(surface, block)));
 }
 
-/** The same, into a place whose blocks come again: what did not change keeps its focus and what was typed into it. */
+/** The same for a surface that is redrawn: blocks that did not change keep their focus and their input. */
 export function blocksInto(parent, surface, told) {
   keyed(
     parent,
@@ -69,7 +69,7 @@ function image(surface, block) {
   return [title, picture(block)];
 }
 
-/** A field with its label above, its hint and its error below, all told to a screen reader as one. */
+/** A field with its label above and its hint and error below. A screen reader reads them together. */
 function input(surface, block) {
   const state = surface.entered(block.block_id, block.element.action_id) ?? {};
   const made = field(surface.app, block.element, state);
@@ -106,7 +106,7 @@ function input(surface, block) {
   return wrapper;
 }
 
-/** Puts an error under a field, or takes it away. */
+/** Shows an error under a field, or removes it. */
 export function showError(wrapper, control, sentence) {
   const error = wrapper.querySelector(":scope > .error");
   error.hidden = !sentence;

@@ -22,7 +22,7 @@ export function picture(told) {
   return h("span", { class: "picture", role: "img", "aria-label": told.alt_text }, told.alt_text);
 }
 
-/** Slack asks "are you sure" where the app wants it, and tells the app only of a yes. */
+/** Slack asks "are you sure" if the app wants it. The app hears only of a yes. */
 async function act(surface, block, told, value, node) {
   if (told.confirm && !(await confirmed(surface.app, told.confirm))) return false;
   node.setAttribute("aria-busy", "true");

@@ -1,4 +1,4 @@
-/** The names that apps write between colons, as far as this project's kind of messages uses them. */
+/** The names that apps write between colons, as far as this project's messages use them. */
 
 const NAMES = {
   "+1": "👍",
@@ -56,7 +56,7 @@ export function emoji(name) {
   return Object.hasOwn(NAMES, name) ? NAMES[name] : `:${name}:`;
 }
 
-/** A text in which names between colons mean something. */
+/** A text with emoji names between colons. */
 export function withEmoji(text) {
   return text.replace(/:([a-z0-9_+-]+):/g, (_, name) => emoji(name));
 }

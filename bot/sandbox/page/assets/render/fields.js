@@ -1,8 +1,8 @@
 /**
- * What can be filled in or chosen, as native controls: they bring their keyboard, their names and their dark theme.
+ * Fields as native controls, which bring keyboard, names and dark theme.
  *
- * `field(app, element, state)` gives `{node, control, read}`: what to show, what a label belongs to (for a group of
- * boxes it is the group), and what stands in it now, in the page's words: texts, option values, seconds.
+ * `field(app, element, state)` gives `{node, control, read}`: what to show, what the label is for (the group, for a
+ * group of boxes), and a function that returns the current value: text, option values or seconds.
  */
 
 import { freshId, h } from "../dom.js";
@@ -72,7 +72,7 @@ function menu(app, element, state) {
   return { node: control, control, read: () => control.value || null };
 }
 
-/** What a menu offers: its own options, or the people or channels of this workspace. */
+/** The options of a menu: its own, or the people or channels of this workspace. */
 function offered(app, element, state) {
   const plain = (options) => options.map((option) => ({ value: option.value, text: labelText(option.text) }));
   if (element.type === "users_select") {
@@ -124,7 +124,7 @@ function picker(_, element, state) {
   return { node: control, control, read: () => control.value || null };
 }
 
-/** A moment, as the person's own clock tells it; the app gets seconds. */
+/** A moment in the person's time zone. The app gets seconds. */
 function moment(app, _, state) {
   const { tz } = app.store.person;
   const value = state.selected_date_time ? time.toLocal(state.selected_date_time, tz) : "";

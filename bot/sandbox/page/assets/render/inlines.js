@@ -1,4 +1,4 @@
-/** Inside a line of markdown: emphasis, code, links. What is not well-formed stays the text that it is. */
+/** Inside a line of markdown: emphasis, code, links. What is not well-formed stays text. */
 
 import { h } from "../dom.js";
 import { withEmoji } from "./emoji.js";

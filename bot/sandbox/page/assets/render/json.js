@@ -1,4 +1,4 @@
-/** JSON, set out on lines and in colours. */
+/** JSON with indentation and colours. */
 
 import { h } from "../dom.js";
 

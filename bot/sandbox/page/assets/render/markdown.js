@@ -1,4 +1,4 @@
-/** A model's markdown, as nodes: the blocks of it. What stands inside a line is `inlines.js`'s. */
+/** A model's markdown as nodes: its blocks. `inlines.js` renders what is inside a line. */
 
 import { h } from "../dom.js";
 import { inlines } from "./inlines.js";
@@ -13,7 +13,7 @@ const RULE = /^ {0,3}([-*_])(?:\s*\1){2,}\s*$/;
 const ITEM = /^( *)([-*+]|\d{1,9}[.)])(?:\s+(.*)|$)/;
 const DIVIDER = /^\s*\|?\s*:?-{1,}:?\s*(\|\s*:?-{1,}:?\s*)*\|?\s*$/;
 
-/** Each of these takes lines off the front, or leaves them to the next. */
+/** Each of these takes lines from the front, or leaves them to the next function. */
 const KINDS = [blank, fence, heading, rule, quote, list, table, paragraph];
 
 function blocks(app, lines) {
@@ -35,7 +35,7 @@ function blank(_, lines) {
   return lines[0].trim() ? null : { count: 1 };
 }
 
-/** A fence that is still open runs to the end: the text may still be growing. */
+/** An open fence runs to the end, because the text may still grow. */
 function fence(_, lines) {
   const found = FENCE.exec(lines[0]);
   if (!found) return null;
@@ -82,7 +82,7 @@ function list(app, lines) {
   return { node: h(ordered ? "ol" : "ul", { class: "list", start }, items), count: index };
 }
 
-/** Whether a line goes on with the item above it: indented, or an empty line before one that is. */
+/** Whether a line continues the item above it: indented, or an empty line before an indented one. */
 function belongs(line, at, lines, width) {
   if (!line.trim())
     return (

@@ -1,4 +1,4 @@
-/** Slack's own markup, as nodes: `*bold*`, `<@U123>`, code, quotes. What is not well-formed stays the text that it is. */
+/** Slack's own markup, as nodes: `*bold*`, `<@U123>`, code, quotes. What is not well-formed stays text. */
 
 import { h } from "../dom.js";
 import { withEmoji } from "./emoji.js";
@@ -15,7 +15,7 @@ export function mrkdwn(app, text) {
   return nodes;
 }
 
-/** Lines that begin with `>` stand behind a bar, those that follow each other behind one. */
+/** Lines that begin with `>` are quotes. Lines after each other are one quote. */
 function quoted(app, text) {
   const nodes = [];
   for (const run of runs(text.split("\n"), (line) => /^(&gt;|>) ?/.test(line))) {
@@ -84,7 +84,7 @@ export function textObject(app, told) {
   return [told.emoji === false ? told.text : withEmoji(told.text)];
 }
 
-/** What a label says, as a plain string. */
+/** A label as a plain string. */
 export function labelText(told) {
   if (!told) return "";
   return told.emoji === false ? told.text : withEmoji(told.text);

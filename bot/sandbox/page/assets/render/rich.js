@@ -1,4 +1,4 @@
-/** Rich text: sections, lists, code, quotes, and what can stand in them. Nothing in here is interpreted. */
+/** Rich text: sections, lists, code, quotes, and their elements. Text is not interpreted. */
 
 import { h } from "../dom.js";
 import { emoji } from "./emoji.js";

@@ -1,4 +1,4 @@
-/** The small things inside sentences: people, groups, channels, moments, links. Rich text and markup share them. */
+/** Parts of sentences: people, groups, channels, dates, links. Rich text and markup share them. */
 
 import { h } from "../dom.js";
 import * as route from "../route.js";
@@ -41,7 +41,7 @@ export function dateSpan(app, at, template, fallback, url = "") {
   return url ? linkSpan(app, url, shown) : shown;
 }
 
-/** A link; one to a message of this workspace leads there without leaving the page. Other schemes stay text. */
+/** A link. A link to a message of this workspace opens it in this page. Other schemes stay text. */
 export function linkSpan(app, url, label) {
   const inside = route.fromPermalink(url, app.store.team.domain);
   if (inside) {
