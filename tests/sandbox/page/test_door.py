@@ -101,7 +101,7 @@ async def test_only_people_who_are_there_can_be_anybody(scene: Scene) -> None:
     gone = scene.slack.person("gone", deleted=True)
     for nobody in ("", "U0NOBODY", gone.id, scene.slack.install.bot_user_id):
         status, text = await do(scene, "say", nobody, channel=scene.deploys.id, text="hello")
-        assert (status, json.loads(text)) == (404, {"error": "Nobody by this id is here to be."})
+        assert (status, json.loads(text)) == (404, {"error": "There is no person with this id here."})
     _, text, _ = await ask(scene, f"/sandbox/feed?as={gone.id}")  # a browser that remembers an earlier sandbox
     assert f'"me": "{scene.dana.id}"' in text
 
@@ -113,7 +113,7 @@ async def test_only_people_who_are_there_can_be_anybody(scene: Scene) -> None:
         ("say", {"text": "x", "shout": True}, 400, "shout: Extra inputs are not permitted."),
         ("say", {"text": 5}, 400, "text: Input should be a valid string."),
         ("edit", {"ts": "1.000001", "text": "x"}, 404, "There is no message 1.000001 in deploys."),
-        ("dance", {}, 404, "The page knows no such gesture."),
+        ("dance", {}, 404, "There is no such gesture."),
         ("command", {"command": "/nope"}, 404, "/nope is not a valid command."),
     ],
 )
@@ -162,7 +162,7 @@ async def test_a_form_is_its_own_persons(scene: Scene) -> None:
     assert (status, json.loads(text)["error"]) == (403, "This view is somebody else's.")
     status, text = await do(scene, "enter", scene.olu.id, view=modal.view.id, block_id="nothing", value="x")
     assert (status, json.loads(text)["error"]) == (
-        404, "This form has just changed, and the field is gone. Look at it as it is now."
+        404, "This form has just changed, and the field is gone. Look at the new version."
     )  # fmt: skip
     await scene.app.redraws(scene.app.view)
     status, text = await do(
