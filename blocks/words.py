@@ -342,6 +342,7 @@ TOLD_UNSEALED = {
         "🚨 A message to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
         "was upgraded, or somebody wrote it into the database. Say it again."
     ),
+    "line": "🚨 A line of the ledger was changed in the database. Run adk-confirm audit verify to see which.",
     "row": "🚨 Somebody changed the card of {tool} in the database, or put an older state of it back.",
     "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
     "grant": (

@@ -168,6 +168,16 @@ def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
     return line.sealed is not None and keys.line.matches(line.hash, line.sealed)
 
 
+def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> LedgerLine:
+    """The line, if it is as it was written; otherwise an alarm in its place. `older`: a line without a seal may be from
+    a version that sealed none."""
+    sealed = is_sealed(line, keys) or (older and line.sealed is None)
+    if sealed and line.hash == line_hash(line) and _content_stands(line):
+        return line
+    alarm = canonical({"v": 1, "text": "line"})
+    return replace(line, kind=LineKind.UNSEALED, confirmation=None, tool=None, content=alarm, salt="")
+
+
 def line_hash(line: LedgerLine) -> str:
     header: JsonObject = {
         "v": 1,

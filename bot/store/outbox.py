@@ -18,7 +18,7 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
 from bot.store.refused_clicks import TRIES
-from bot.store.repository import lock_session, read_lines
+from bot.store.repository import lines_to_tell, lock_session
 from bot.store.slack_lanes import owe_thread, thread_done
 from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
@@ -80,7 +80,7 @@ def say_waits(tx: Tx, key: str, waits: Waits) -> None:
 def next_telling(tx: Tx, key: str) -> Telling | None:
     waiting = select(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).order_by(spoken.c.number)
     words = tx.execute(waiting.limit(1)).one_or_none()
-    lines = read_lines(tx, key, last_told(tx, key))
+    lines = lines_to_tell(tx, key, last_told(tx, key))
     if words is None:
         return Telling(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]

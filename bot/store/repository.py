@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
-from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp
+from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
@@ -354,10 +354,15 @@ def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
     return [line_of(row) for row in tx.execute(found)]
 
 
+def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
+    """The same, for a thread: a line that somebody changed or made in the database is an alarm instead."""
+    return [to_show(line, ledger_keys(tx)) for line in read_lines(tx, chain, after)]
+
+
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
-    """All that was written of one confirmation, in order."""
+    """All that was written of one confirmation, in order, for people to look at."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
-    return [line_of(row) for row in tx.execute(found)]
+    return [to_show(line_of(row), ledger_keys(tx), older=True) for row in tx.execute(found)]
 
 
 def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Table, delete, insert, select, text, update
 
+from bot.audit.ledger import Head, LedgerKeys, LineKind, append, stamp
 from bot.operations.pause import pause, resume
 from bot.store.repository import SESSIONS
-from bot.store.tables import cards, confirmations, mail, sessions
+from bot.store.tables import cards, chains, confirmations, ledger, mail, sessions, threads
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from runtime.store.tables import calls, invocations
@@ -147,7 +149,7 @@ async def test_a_vote_that_fell_is_stood_up_again(open_office: Opens) -> None:
         halfway = await copied(at)
         await at.cyd.clicks(at.cyd.now(card), "Edit…")
         await (await at.cyd.gets_modal("Edit")).submits({"amount": "1200"})
-        await at.ann.finds("bob no longer counts, because cyd edited", at.deploys, thread=card)
+        await at.ann.finds("Edited by cyd", at.deploys, thread=card)
         await at.rests()
 
         await at.bot.database.run(halfway.put_back)
@@ -201,3 +203,31 @@ async def test_words_are_put_into_somebodys_mouth(open_office: Opens) -> None:
         await at.rests()
         assert await alarms(at) == 1
         assert "99999" not in at.ann.sees(at.deploys, thread=card)
+
+
+async def test_a_forged_line_is_not_told_in_the_thread(open_office: Opens) -> None:
+    async with open_office(ONE) as at:
+        card = await at.ask(DINNER)
+        await at.rests()
+
+        def forges(tx: Tx) -> None:
+            row, head = tx.execute(select(confirmations)).one(), tx.execute(select(chains)).first()
+            assert head is not None
+            says: JsonObject = {"v": 1, "people": [{"team": row.team, "user": "U0LEAD"}]}
+            line = append(
+                *(Head(head.seq, head.hash), head.chain, LineKind.DENIED, says, LedgerKeys("a guess")),
+                at=datetime.fromtimestamp(tx.now(), UTC),
+                salt="x",
+                confirmation=row.id,
+                tool="reimburse",
+            )
+            values = {**asdict(line), "at": tx.now(), "stamp": stamp(line.at), "kind": str(line.kind)}
+            tx.execute(insert(ledger).values(values))
+            tx.execute(update(chains).where(chains.c.chain == head.chain).values(seq=line.seq, hash=line.hash))
+            tx.execute(update(threads).values(due_at=0.0))
+            wake(tx)
+
+        await at.bot.database.run(forges)
+        await at.ann.finds("A line of the ledger was changed in the database", at.deploys, thread=card)
+        await at.rests()
+        assert "lead denied" not in at.ann.sees(at.deploys, thread=card)
