@@ -1,4 +1,4 @@
-"""From `module:name` to the agent that is meant. Whatever is wrong with it is one sentence."""
+"""From `module:name`, or an agent's folder, to the agent that is meant. Whatever is wrong with it is one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def load_agent(target: str) -> Agent:
 
 
 def load_object(target: str) -> object:
-    """Whatever is at `module:name`. Raises `BadTarget`."""
+    """Whatever is at `module:name`, or the agent of google-adk in a folder. Raises `BadTarget`."""
+    if "/" in target:
+        return _load_folder(Path(target))
     module_name, colon, name = target.partition(":")
     if not all(step.isidentifier() for step in module_name.split(".")) or (colon and not name.isidentifier()):
         raise BadTarget(f"{target!r} is not a target. Write module:name, for example examples.oncall:agent.")
@@ -48,6 +50,21 @@ def load_object(target: str) -> object:
     raise BadTarget(f"The module {module_name} has no {name or 'agent'!r}; {hint}.")
 
 
+def _load_folder(folder: Path) -> object:
+    """The agent or app in a folder as google-adk's own servers find it: `agent.py`, or `root_agent.yaml`."""
+    if not folder.is_dir():
+        raise BadTarget(f"There is no folder {folder} here ({Path.cwd()}).")
+    try:
+        from google.adk.cli.utils.agent_loader import AgentLoader
+    except ImportError as error:
+        raise BadTarget(f"{folder} is a folder of google-adk, which is not installed{_extra(error)}.") from error
+    try:
+        found: object = AgentLoader(str(folder.resolve().parent)).load_agent(folder.resolve().name)
+    except (Exception, SystemExit) as error:
+        raise BadTarget(f"The agent in {folder} could not be loaded: {_what(error)}.") from error
+    return found
+
+
 def _load(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
@@ -59,9 +76,10 @@ def _load(name: str) -> ModuleType:
         raise BadTarget(f"{name} could not be imported: {_what(error)}.") from error
 
 
-def _extra(missing: ModuleNotFoundError) -> str:
+def _extra(missing: ImportError) -> str:
     """How to install what an extra of ours brings."""
-    extra = next((extra for name, extra in _EXTRAS.items() if f"{missing.name}.".startswith(f"{name}.")), None)
+    name = f"{missing.name}."
+    extra = next((extra for root, extra in _EXTRAS.items() if name.startswith(f"{root}.") or name == "google."), None)
     return "" if extra is None else f": pip install 'adk-confirm[{extra}]'"
 
 

@@ -40,6 +40,10 @@ class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+_SERVICES = ("artifact_service", "memory_service", "credential_service")
+
+
 class Agent(_Table):
     """`target`, an agent in this process, or `url` and `app`, any ADK server."""
 
@@ -50,12 +54,23 @@ class Agent(_Table):
     token_env: StrictStr | None = None
     secret_env: StrictStr | None = None  # what our plugin on the server's side knows too: answers are signed with it
     timeout: Duration = timedelta(minutes=10)
+    artifact_service: StrictStr | None = None  # google-adk's, for an agent in this process; so are the next two
+    memory_service: StrictStr | None = None
+    credential_service: StrictStr | None = None
+
+    @property
+    def services(self) -> dict[str, str]:
+        """The services of google-adk that the file names."""
+        return {name: found for name in _SERVICES if (found := getattr(self, name)) is not None}
 
     @field_validator("target")
     @classmethod
     def _target(cls, target: str | None) -> str | None:
-        if target is not None and not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*", target):
-            raise ValueError(f'must be a module and a name, such as "my_agents.oncall:agent", not "{target}"')
+        if target is not None and "/" not in target and not _OBJECT.fullmatch(target):
+            raise ValueError(
+                f'must be a module and a name, such as "my_agents.oncall:agent", or a folder, such as "./hr", '
+                f'not "{target}"'
+            )
         return target
 
     @field_validator("url")
@@ -76,6 +91,8 @@ class Agent(_Table):
         remote = [name for name in only_remote if name in self.model_fields_set]
         if self.target is not None and remote:
             raise ValueError(f"must have {' and '.join(remote)} only beside a url; a target needs none")
+        if self.url is not None and self.services:
+            raise ValueError(f"must have {' and '.join(self.services)} only beside a target; a server has its own")
         return self
 
 

@@ -35,7 +35,11 @@ async def open_host(
     if is_googles(target):
         from bot.hosts.adk_in_process import open_adk
 
-        return open_adk(target, agent.target, store_url, clock)
+        return open_adk(target, agent.target, store_url, clock, agent.services)
+    if agent.services:
+        raise Invalid(
+            f"[agent] {next(iter(agent.services))} is for agents of google-adk; {agent.target} is none. Remove it."
+        )
     from bot.hosts.embedded import EmbeddedHost
 
     return EmbeddedHost(load_agent(agent.target), database, clock, guard, lease_term=lease.total_seconds())

@@ -33,6 +33,20 @@ DENIALS = (
 EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what is wanted."
 BROKEN = "Whether a call took effect when the connection broke can't always be told: then people are asked."
 TOGETHER = "Answers of one turn go to it together: an approval waits until the others of its turn are decided."
+ENDS = (
+    "{agent} runs its agents in turn, and its app is not resumable: google-adk ends the turn with the first approval, "
+    "and what should follow never runs. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
+)
+MAY_END = (
+    "Its root agent is no LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, google-adk "
+    "ends the turn with the first approval, and what should follow never runs: give the app "
+    "resumability_config=ResumabilityConfig(is_resumable=True)."
+)
+NO_LLM_AGENT = "not an LlmAgent"
+NOT_DESCRIBED = (
+    "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
+    "log says why."
+)
 NO_MARKS = "It keeps no marks: words that got lost on the way are looked for by what they say and when."
 
 
@@ -41,20 +55,35 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
     the app on it, is not there."""
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
+    info_status, info = await _tolerant(get, app_info(app))
     described, version = await _found(get, "/openapi.json"), await _found(get, "/version")
     ours = _object(_object(described).get("info")).get("title") == OUR_API
     fields = _run_fields(described)
     metadata = "customMetadata" in fields
-    resumable = _is_resumable(await _tolerant(get, f"/dev/apps/{name}/build_graph"))
+    resumable = _is_resumable((await _tolerant(get, f"/dev/apps/{name}/build_graph"))[1])
     return About(
         name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
         metadata=metadata,
         invocation="invocationId" in fields,
         resumable=resumable,
         settle=settle if ours else None,
-        schemas=dict(_schemas(await _tolerant(get, f"/apps/{name}/app-info"))),
-        notes=(OUR_PORT,) if ours else tuple(_notes(metadata=metadata, resumable=resumable)),
+        schemas=dict(_schemas(info)),
+        notes=(OUR_PORT,)
+        if ours
+        else (*_notes(metadata=metadata, resumable=resumable), *_app_notes(info_status, info, resumable=resumable)),
     )
+
+
+def app_info(app: str) -> str:
+    """Where google-adk describes an app, for which it has to load it."""
+    return f"/apps/{quote(app, safe='')}/app-info"
+
+
+def _app_notes(status: int, info: Json, *, resumable: bool) -> Iterator[str]:
+    if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        yield NOT_DESCRIBED
+    elif status == HTTPStatus.BAD_REQUEST and NO_LLM_AGENT in str(_object(info).get("detail")) and not resumable:
+        yield MAY_END
 
 
 def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
@@ -72,13 +101,13 @@ async def _found(get: Get, path: str) -> Json:
     return body if status == HTTPStatus.OK else None
 
 
-async def _tolerant(get: Get, path: str) -> Json:
+async def _tolerant(get: Get, path: str) -> tuple[int, Json]:
     """These build the agent in order to answer, and fail where it is not of the usual kind."""
     try:
-        return await _found(get, path)
+        return await get(path)
     except Unreachable:
         await get("/list-apps")  # if it is the server that is gone, nothing was found out
-        return None
+        return 0, None
 
 
 def _check_app(app: str, listed: Json) -> None:

@@ -31,7 +31,7 @@ from bot.hosts.host import (
 from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
-from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, broken_off, denied, found_out
+from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, NOT_LOADED, broken_off, denied, found_out
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
@@ -116,7 +116,7 @@ class ForeignHost:
             self._sent[mark] = began
             heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
             if heard is None:
-                raise Cut(str(cut), min(WORDS_WAIT, self.server.patience)) from cut
+                raise await self._not_arrived(cut, min(WORDS_WAIT, self.server.patience)) from cut
             if not heard.replied:
                 yield broken_off(heard.event, str(cut))
 
@@ -228,7 +228,7 @@ class ForeignHost:
                 if was_refused(cut):
                     self._forget(marks)
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
-                raise Cut(str(cut), self.server.patience) from cut
+                raise await self._not_arrived(cut, self.server.patience) from cut
             if isinstance(cut, Failed):
                 yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
@@ -277,6 +277,12 @@ class ForeignHost:
             return await self._read(session)
         except Unreachable as error:
             raise Cut(str(cut), error.again_after) from error
+
+    async def _not_arrived(self, cut: Cut, again_after: float) -> Cut | RefusedByHost:
+        """What a run was that left nothing in the session."""
+        if await self.server.cannot_load(str(cut)):
+            return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
+        return Cut(str(cut), again_after)
 
     def _forget(self, marks: list[str]) -> None:
         """What was refused can't arrive later."""

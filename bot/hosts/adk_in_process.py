@@ -7,20 +7,18 @@ All of google-adk's runs in a thread apart: a tool that blocks holds up its like
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import make_url
-
 from bot.confirmation.model import SessionKey
+from bot.hosts import adk_services
+from bot.hosts.about import ENDS
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Failed, Host, Unreachable
 from bot.hosts.loop_thread import Apart
 from bot.hosts.server import About
-from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
 from runtime.target import BadTarget
 from runtime.wire import Content
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from google.adk.events.event import Event
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.runners import Runner
-    from google.adk.sessions.base_session_service import BaseSessionService
 
 log = logging.getLogger(__name__)
 
@@ -67,8 +64,20 @@ class AdkServer:
             invocation=True,
             # google-adk 1 ends a resumable turn with its first answer: the others of the turn would count for nothing.
             resumable=config is not None and config.is_resumable and not installed.startswith("1."),
-            notes=(IN_MEMORY,) if _in_memory(self.runner.session_service) else (),
+            notes=self.notes(),
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """What whoever runs the bot should know of it."""
+        config, found = self.runner.resumability_config, list[str]()
+        if adk_services.is_in_memory(self.runner.session_service):
+            found.append(IN_MEMORY)
+        elif adk_services.is_in_memory(self.runner.artifact_service):
+            found.append(adk_services.ARTIFACTS_IN_MEMORY)
+        ends = ends_after_an_approval(self.runner.agent)
+        if ends is not None and not (config is not None and config.is_resumable):
+            found.append(ENDS.format(agent=ends))
+        return tuple(found)
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
@@ -114,6 +123,9 @@ class AdkServer:
         finally:
             await running.aclose()
 
+    async def cannot_load(self, failure: str) -> bool:  # noqa: ARG002  (it is loaded)
+        return False
+
     async def close(self) -> None:
         await self._apart.call(self._close)
         await self._apart.close()
@@ -138,36 +150,76 @@ def _json(event: Event) -> JsonObject:
     return event.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def open_adk(target: object, name: str, store_url: str, clock: Callable[[], float] | None = None) -> Host:
-    """`target` is a google-adk agent, `App` or `Runner`; `name` is what it was asked for by."""
+def open_adk(
+    target: object,
+    name: str,
+    store_url: str,
+    clock: Callable[[], float] | None = None,
+    services: Mapping[str, str] | None = None,
+) -> Host:
+    """`target` is google-adk's: an agent, a workflow, an `App` or a `Runner`; `name` is what it was asked for by.
+    `services`: those that the file names."""
     from google.adk.runners import Runner
 
+    services = services or {}
     if isinstance(target, Runner):
+        if services:
+            raise BadTarget(
+                f"{name} is a Runner, which brings its services: remove {', '.join(services)} from [agent]."
+            )
         runner = target
         secret = _guard(runner.plugin_manager.plugins)
     else:
         app = _app(target, name)
         plugins = list(app.plugins)
         secret = _guard(plugins)
-        runner = Runner(app=app.model_copy(update={"plugins": plugins}), session_service=_sessions(store_url))
-    if _in_memory(runner.session_service):
-        log.warning("%s: %s", name, IN_MEMORY)
-    return ForeignHost(AdkServer(runner), secret=secret, clock=clock)
+        runner = Runner(
+            app=app.model_copy(update={"plugins": plugins}),
+            session_service=adk_services.session_service(store_url),
+            artifact_service=adk_services.artifact_service(services, store_url),
+            memory_service=adk_services.memory_service(services),
+            credential_service=adk_services.credential_service(services),
+        )
+    server = AdkServer(runner)
+    for note in server.notes():
+        log.warning("%s: %s", name, note)
+    return ForeignHost(server, secret=secret, clock=clock)
 
 
 def _app(target: object, name: str) -> App:
+    """An agent's app is made resumable: a `SequentialAgent` would end with its first approval otherwise. A workflow
+    keeps its place by itself."""
     from google.adk.agents.base_agent import BaseAgent
-    from google.adk.apps.app import App
+    from google.adk.apps.app import App, ResumabilityConfig
 
     if isinstance(target, App):
         return target
-    if not isinstance(target, BaseAgent):
+    resumable = ResumabilityConfig(is_resumable=True) if isinstance(target, BaseAgent) else None
+    if resumable is None and not _is_node(target):
         kind = type(target).__name__
-        raise BadTarget(f"{name} is google-adk's {kind}: an agent, an App or a Runner is needed here.")
+        raise BadTarget(f"{name} is google-adk's {kind}: an agent, a workflow, an App or a Runner is needed here.")
     try:
-        return App(name=target.name, root_agent=target)
+        return App(name=getattr(target, "name", ""), root_agent=target, resumability_config=resumable)
     except ValueError as error:
         raise BadTarget(f"{name} can't be made an App of google-adk, so give one: {error}") from error
+
+
+def _is_node(target: object) -> bool:
+    """Whether it is a workflow, or another node that google-adk 2 runs."""
+    try:
+        from google.adk.workflow import BaseNode
+    except ImportError:
+        return False
+    return isinstance(target, BaseNode)
+
+
+def ends_after_an_approval(agent: object) -> str | None:
+    """The `SequentialAgent` or `LoopAgent` in this tree, if there is one."""
+    kinds = {kind.__name__ for kind in type(agent).__mro__}
+    if kinds & {"SequentialAgent", "LoopAgent"}:
+        return str(getattr(agent, "name", ""))
+    inner = getattr(agent, "sub_agents", None)
+    return next((name for one in inner or () if (name := ends_after_an_approval(one)) is not None), None)
 
 
 def _guard(plugins: list[BasePlugin]) -> str | None:
@@ -182,36 +234,3 @@ def _guard(plugins: list[BasePlugin]) -> str | None:
         plugins.remove(ours)
     plugins.insert(0, ours)
     return ours.secrets[0] if ours.secrets else None
-
-
-def _in_memory(sessions: BaseSessionService) -> bool:
-    from google.adk.sessions.in_memory_session_service import InMemorySessionService
-
-    return isinstance(sessions, InMemorySessionService)
-
-
-def _sessions(store_url: str) -> BaseSessionService:
-    """As durable as the bot's own store."""
-    from google.adk.sessions.in_memory_session_service import InMemorySessionService
-
-    url = make_url("sqlite://" if store_url == ":memory:" else store_url)
-    if url.get_backend_name() == "sqlite":
-        if not url.database or url.database == ":memory:":
-            return InMemorySessionService()
-        from google.adk.sessions.sqlite_session_service import SqliteSessionService
-
-        path = Path(url.database)
-        try:
-            return SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
-        except RuntimeError as error:
-            raise Invalid(f"The agent's sessions can't be opened: {error}") from error
-    try:
-        from google.adk.sessions.database_session_service import DatabaseSessionService
-
-        url = url.set(drivername="postgresql+asyncpg")
-        return DatabaseSessionService(url.render_as_string(hide_password=False))
-    except ImportError as error:
-        raise Invalid(
-            "An agent of google-adk keeps its sessions on PostgreSQL with google-adk's own database extra: "
-            "pip install 'google-adk[db]' asyncpg."
-        ) from error

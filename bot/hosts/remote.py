@@ -16,7 +16,7 @@ from yarl import URL
 
 from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import SessionKey
-from bot.hosts.about import find_out
+from bot.hosts.about import app_info, find_out
 from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
 from bot.hosts.server import About
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
@@ -35,6 +35,8 @@ PASSING = (*REFUSED, *(HTTPStatus(code) for code in (404, 408, 409, 425, 429)))
 """What may be otherwise the next time, of what is refused before a run begins."""
 REFUSED_FOR = 60.0
 MOST_REFUSAL = 1024 * 1024
+LOADING_FAILED = "Fail to load "
+"""So google-adk 1 says it amid a stream."""
 NO_SUCH_ENDPOINT = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 
 
@@ -66,6 +68,16 @@ class RemoteServer:
 
     async def get(self, path: str) -> tuple[int, Json]:
         return await self._ask("GET", path)
+
+    async def cannot_load(self, failure: str) -> bool:
+        """google-adk lists folders. What is wrong in one it finds out when it runs the app, or describes it."""
+        if LOADING_FAILED in failure:
+            return True
+        try:
+            status, _ = await self.get(app_info(self._app))
+        except Unreachable:
+            return False
+        return status == HTTPStatus.INTERNAL_SERVER_ERROR
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         status, body = await self._ask("GET", _path(session))

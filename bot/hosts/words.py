@@ -13,6 +13,11 @@ GONE = (
 
 ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
 
+NOT_LOADED = (
+    "The agent's server can't load its app {app}, so nothing ran. Most often the agent's module can't be imported: the "
+    "server's log says why."
+)
+
 NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 

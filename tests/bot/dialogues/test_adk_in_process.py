@@ -64,7 +64,8 @@ async def test_an_agent_an_app_and_a_runner_are_targets(name: str, app: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("no_agent", "an agent, an App or a Runner is needed"), ("unnameable", "can't be made an App")]
+    ("name", "said"),
+    [("no_agent", "an agent, a workflow, an App or a Runner is needed"), ("unnameable", "can't be made an App")],
 )
 async def test_what_is_none_is_said_to_be_none(name: str, said: str) -> None:
     with pytest.raises(BadTarget, match=said):

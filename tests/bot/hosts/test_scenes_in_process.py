@@ -55,7 +55,7 @@ def scenes(*without: str) -> list[object]:
 async def test_scene(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if name == "mcp":
         monkeypatch.setenv("MCP", MCP)
-    await played(ADK_IN_PROCESS, name, APPS.get(name, "clerk"), store, room)
+    await played(ADK_IN_PROCESS, name, APPS.get(name, "clerk_app"), store, room)
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in HERE if name not in OTHERWISE])
@@ -69,7 +69,7 @@ async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monke
 @pytest.mark.parametrize("name", scenes("mcp"))
 async def test_scene_in_a_resumable_app(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESUMABLE", "1")
-    target = APPS.get(name, "clerk_app")
+    target = APPS.get(name, "clerk")  # the app that the bot makes for an agent is resumable
     one_by_one = not version("google-adk").startswith("1.")
     await played(ADK_IN_PROCESS, name, target, store, room, one_by_one=one_by_one)
 

@@ -5,12 +5,13 @@ docs/servers.md is written from here.
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from bot.hosts.host import RefusedByHost
 from tests.support.foreign.kinds import IN_PROCESS, KINDS, Kind
 from tests.support.foreign.rig import Foreign
 from tests.support.foreign.scenes import RESTARTS, SCENES, Scene
@@ -66,6 +67,23 @@ async def test_scene(at: Scene, name: str) -> None:
     await play(at)
 
 
+GOOGLES = [
+    pytest.param(kind, marks=[] if kind.usual else [pytest.mark.slow, pytest.mark.timeout(600)], id=kind.name)
+    for kind in KINDS
+    if kind.name in ("adk-2-database", "adk-1.39", "adk-1.14")
+]
+
+
+@pytest.mark.parametrize("kind", GOOGLES)
+async def test_an_app_that_cannot_be_imported_is_told_as_that(at: Scene) -> None:
+    """The server lists it, and begins sessions for it: google-adk imports it with the first run."""
+    visit = at.visit("broken")
+    with pytest.raises(RefusedByHost, match="can't load its app broken, so nothing ran") as refused:
+        await visit.say("please deploy search")
+    assert "server's log" in str(refused.value)
+    assert (await visit.host.look(visit.session)).said == ()
+
+
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
 def test_a_machine_without_node_is_no_excuse_in_ci(
     monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
@@ -78,6 +96,13 @@ def test_a_machine_without_node_is_no_excuse_in_ci(
 
 
 # The table
+
+PARTS = {
+    "In the bot's process, and our own API": ("ours-in-process", "adk-in-process", "ours"),
+    "google-adk 2": ("adk-2", "adk-2-database", "adk-2-resumable", "adk-2-plugin"),
+    "google-adk 1": ("adk-1.14", "adk-1.39", "adk-1.39-database", "adk-1.39-plugin"),
+    "Other languages": ("js", "adk-go", "adk-java", "adk-rust"),
+}
 
 
 def table() -> str:
@@ -96,11 +121,16 @@ def table() -> str:
             return told("–", kind.never[name])
         return told("no", kind.lacks[name]) if name in kind.lacks else told("yes", kind.how.get(name))
 
+    def part(title: str, kinds: Sequence[Kind]) -> str:
+        rows = [f"| {what} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (what, _) in SCENES.items()]
+        head = f"| | {' | '.join(kind.title for kind in kinds)} |\n|---|{'---|' * len(kinds)}"
+        return f"### {title}\n\n{head}\n" + "\n".join(rows)
+
     kinds = (*IN_PROCESS, *KINDS)
-    rows = [f"| {title} | {' | '.join(cell(kind, name) for kind in kinds)} |" for name, (title, _) in SCENES.items()]
-    head = f"| | {' | '.join(kind.title for kind in kinds)} |\n|---|{'---|' * len(kinds)}"
-    numbered = "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1))
-    return f"{head}\n" + "\n".join(rows) + f"\n\n{numbered}\n"
+    parts = {title: [kind for kind in kinds if kind.name in names] for title, names in PARTS.items()}
+    assert sum(len(of_part) for of_part in parts.values()) == len(kinds)
+    drawn = "\n\n".join(part(title, of_part) for title, of_part in parts.items())
+    return f"{drawn}\n\n" + "\n".join(f"{number}. {note}" for number, note in enumerate(notes, 1)) + "\n"
 
 
 def test_the_table_in_the_documents_is_this_one() -> None:

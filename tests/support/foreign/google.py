@@ -16,7 +16,8 @@ from typing import Any
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
-APPS = ("clerk", "front", "fork")
+APPS = ("clerk", "front", "fork", "broken")
+"""`broken` can't be imported."""
 
 
 def main() -> None:
@@ -87,6 +88,8 @@ def plugins() -> list[Any]:
 def agent(name: str) -> Any:
     from google.adk.agents import LlmAgent, ParallelAgent
 
+    if name == "broken":
+        raise ImportError("No module named 'nowhere'")
     if name == "front":
         payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
         return LlmAgent(name="front", model=model("front"), sub_agents=[payer])

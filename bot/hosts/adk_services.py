@@ -1,0 +1,132 @@
+"""What an agent of google-adk needs beside its sessions: artifacts, memory and credentials.
+
+As google-adk's own command line makes them by default: artifacts in files, here beside the bot's store; memory and
+credentials in this process's memory. `[agent]` replaces each: by an address that google-adk's command line takes, or by
+an object of one's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import make_url
+
+from runtime.errors import Invalid
+from runtime.target import BadTarget, load_object
+
+if TYPE_CHECKING:
+    from google.adk.artifacts.base_artifact_service import BaseArtifactService
+    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.memory.base_memory_service import BaseMemoryService
+    from google.adk.sessions.base_session_service import BaseSessionService
+
+ARTIFACTS_IN_MEMORY = (
+    "The agent's artifacts are kept in memory, and are gone when this process ends. Set artifact_service in [agent]."
+)
+
+
+def session_service(store_url: str) -> BaseSessionService:
+    """As durable as the bot's own store."""
+    from google.adk.sessions.in_memory_session_service import InMemorySessionService
+
+    path = _file(store_url)
+    if path is not None:
+        from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+        try:
+            return SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
+        except RuntimeError as error:
+            raise Invalid(f"The agent's sessions can't be opened: {error}") from error
+    url = make_url("sqlite://" if store_url == ":memory:" else store_url)
+    if url.get_backend_name() == "sqlite":
+        return InMemorySessionService()
+    try:
+        from google.adk.sessions.database_session_service import DatabaseSessionService
+
+        url = url.set(drivername="postgresql+asyncpg")
+        return DatabaseSessionService(url.render_as_string(hide_password=False))
+    except ImportError as error:
+        raise Invalid(
+            "An agent of google-adk keeps its sessions on PostgreSQL with google-adk's own database extra: "
+            "pip install 'google-adk[db]' asyncpg."
+        ) from error
+
+
+def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactService:
+    from google.adk.artifacts.base_artifact_service import BaseArtifactService
+    from google.adk.artifacts.file_artifact_service import FileArtifactService
+    from google.adk.artifacts.in_memory_artifact_service import InMemoryArtifactService
+
+    if "artifact_service" in given:
+        made = _registry().create_artifact_service
+        artifacts: BaseArtifactService = _given(given, "artifact_service", BaseArtifactService, made)
+        return artifacts
+    path = _file(store_url)
+    if path is None:
+        return InMemoryArtifactService()
+    try:
+        return FileArtifactService(path.with_name(f"{path.stem}-adk-artifacts"))
+    except OSError as error:
+        raise Invalid(f"The agent's artifacts can't be kept beside the store: {error}") from error
+
+
+def memory_service(given: Mapping[str, str]) -> BaseMemoryService:
+    from google.adk.memory.base_memory_service import BaseMemoryService
+    from google.adk.memory.in_memory_memory_service import InMemoryMemoryService
+
+    if "memory_service" not in given:
+        return InMemoryMemoryService()
+    made = _registry().create_memory_service
+    memory: BaseMemoryService = _given(given, "memory_service", BaseMemoryService, made)
+    return memory
+
+
+def credential_service(given: Mapping[str, str]) -> BaseCredentialService:
+    from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.auth.credential_service.in_memory_credential_service import InMemoryCredentialService
+
+    if "credential_service" not in given:
+        return InMemoryCredentialService()
+    credentials: BaseCredentialService = _given(given, "credential_service", BaseCredentialService, None)
+    return credentials
+
+
+def is_in_memory(service: object) -> bool:
+    return type(service).__name__.startswith("InMemory")
+
+
+def _given(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
+    """Of this kind. Raises `BadTarget` for what is no such service."""
+    value = given[key]
+    if "://" in value and made is not None:
+        scheme = value.partition("://")[0]
+        try:
+            service = made(value, agents_dir=str(Path.cwd()))
+        except (
+            Exception
+        ) as error:  # whatever the service's own library raises, without the address: it may hold secrets
+            raise BadTarget(f"[agent] {key}: {scheme}://… can't be opened: {type(error).__name__}.") from error
+        if service is None:
+            raise BadTarget(f"[agent] {key}: google-adk knows no {scheme}://… here.")
+    else:
+        found = load_object(value)
+        service = found() if isinstance(found, type) or (callable(found) and not isinstance(found, kind)) else found
+    if not isinstance(service, kind):
+        raise BadTarget(f"[agent] {key}: {value} is of the type {type(service).__name__}; {kind.__name__} is needed.")
+    return service
+
+
+def _registry() -> Any:
+    from google.adk.cli.service_registry import get_service_registry
+
+    return get_service_registry()
+
+
+def _file(store_url: str) -> Path | None:
+    """The store's file, if it is one."""
+    url = make_url("sqlite://" if store_url == ":memory:" else store_url)
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database)
