@@ -43,6 +43,8 @@ def heading(view: CardView) -> str:
 def _title(view: CardView) -> str:
     if view.question:
         return words.TITLES_QUESTION.get(view.face, words.TITLES[view.face])
+    if view.operation and view.face in words.TITLES_OPERATION:
+        return words.TITLES_OPERATION[view.face]
     if view.face is Face.WAITING and view.attempt > 1:
         return words.TITLE_AGAIN
     if view.face is Face.APPROVED and any(isinstance(notice, Paused) for notice in view.notices):
@@ -108,6 +110,8 @@ def _about_question(view: CardView) -> tuple[Span, ...]:
 def _sentence(view: CardView) -> tuple[Span, ...]:
     if view.asked_anew:
         return say(words.ASKED_ANEW)
+    if view.operation and view.face in words.OPERATION_ENDS:
+        return say(words.OPERATION_ENDS[view.face], people=by(view.decided_by))
     if view.question and view.face in words.TITLES_QUESTION:
         return _about_question(view)
     people = by(view.decided_by)

@@ -106,6 +106,8 @@ class StepView:
     channel: str | None = None
     link: str | None = None
     grant: str | None = None
+    operation: bool = False
+    """A long-running operation that has begun."""
     question: bool = False
     """The agent wants an answer, not an approval."""
     yes: bool | None = None

@@ -229,6 +229,8 @@ def _about_question(step: StepView) -> str | None:
 
 
 def _template(step: StepView) -> str:
+    if step.operation and not step.channel and step.told in words.TOLD_OPERATION:
+        return words.TOLD_OPERATION[step.told]
     if step.question and (told := _about_question(step)) is not None:
         return told
     match step.told:

@@ -195,6 +195,8 @@ class CardView:
     """Edited arguments do not reach the tool: an edit denies the call, and tells the agent what is wanted instead."""
     asked_anew: bool = False
     """WITHDRAWN: a newer card has taken the place of this one."""
+    operation: bool = False
+    """A long-running operation that has begun: people decide how it ends."""
     question: bool = False
     """The agent wants an answer, not an approval: `arguments` are what the question is about."""
     wants_payload: bool = False

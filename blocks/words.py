@@ -5,7 +5,7 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 
 from __future__ import annotations
 
-from blocks.step_views import Why
+from blocks.step_views import StepKind, Why
 from blocks.view import Face
 
 # -- a card
@@ -54,6 +54,19 @@ QUESTION_ELSEWHERE = "Somebody answered it outside this app."
 MAY_ANSWER = "{approvers} may answer"
 NOBODY_MAY_ANSWER = "Nobody may answer: the policy names no one"
 ASKS_ABOUT = "It is about"
+
+# the same for a long-running operation, which has begun when people are asked
+TITLES_OPERATION = {
+    Face.WAITING: "⏳ Let {tool} go on?",
+    Face.DONE: "👍 {tool} is approved",
+}
+OPERATION_ENDS = {
+    Face.DONE: "Approved by {people}. The agent has been told.",
+    Face.DENIED: "Denied by {people}. The agent has been told.",
+    Face.EXPIRED: "Nobody decided in time. The agent has been told that it was rejected.",
+    Face.LAPSED: "It was approved by {people}, but the agent could not be reached in time.",
+    Face.WITHDRAWN: "Withdrawn by {people}. The agent has been told that it was rejected.",
+}
 
 ASKS_FOR = "{agent} asks for {asker}"
 ASKS = "{agent} asks"
@@ -302,6 +315,13 @@ TOLD_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was
 TOLD_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
 TOLD_ANSWER_REFUSED = "⛔ The answer to {tool} was not taken."
 TOLD_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
+TOLD_OPERATION = {
+    StepKind.ASKED: "⏳ {tool} has begun, and needs a decision to go on.",
+    StepKind.DENIED: "🚫 {who} denied {tool}. The agent has been told.",
+    StepKind.EXPIRED: "⌛ Nobody decided on {tool} in time. The agent has been told that it was rejected.",
+    StepKind.WITHDRAWN: "↩️ {who} withdrew {tool}. The agent has been told that it was rejected.",
+    StepKind.LAPSED: "⌛ {tool} was approved, but the agent could not be reached in time.",
+}
 TOLD_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 TOLD_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
 TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."

@@ -212,7 +212,7 @@ def _mark(letter: Letter) -> str:
 
 
 def _open(row: Confirmation, look: Look) -> bool:
-    return any(request.request_id == row.asked.request_id for request in look.requests)
+    return look.is_open(row.asked.request_id)
 
 
 def _known(row: Confirmation, look: Look) -> bool:

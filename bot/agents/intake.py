@@ -41,6 +41,20 @@ class Openings:
     def __init__(self, directory: Directory, rules: Rules, unfit: Unfits) -> None:
         self._directory, self._rules, self._unfit = directory, rules, unfit
 
+    def decides(self, session: Session, request: HostRequest) -> bool:
+        """Whether people decide how a long-running operation ends, by the policy for its tool."""
+        about = CallFacts(
+            tool=request.tool,
+            args=request.arguments,
+            session=session.session.id,
+            team=session.team,
+            channel=session.channel,
+            agent=request.agent,
+            app=session.session.app,
+            enterprise=session.enterprise,
+        )
+        return self._rules.policies.decides_operation(about)
+
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
         asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)

@@ -216,12 +216,13 @@ class _Stretch:
             if said.event not in spoken:
                 spoken.add(said.event)
                 await self._say(session, self._hidden(session, said, look), letter)
+        operations = [one.request for one in look.waits if one.request and self._openings.decides(session, one.request)]
         for waits in look.waits:
-            if waits.said.event not in spoken:
+            if waits.said.event not in spoken and waits.request not in operations:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
                 await self._lease.run(say_waits, session.key, waits)
         known = {row.asked.request_id for row in rows}
-        new = [request for request in look.requests if request.request_id not in known]
+        new = [request for request in (*look.requests, *operations) if request.request_id not in known]
         for request in new:
             with following("ask", session=session.session, tool=request.tool):
                 opening = await self._openings.prepare(self._lease, session, request, letter)
@@ -233,7 +234,7 @@ class _Stretch:
     def _hidden(self, session: Session, said: Said, look: Look) -> Said:
         """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
         text = said.text
-        for request in look.requests:
+        for request in look.open_requests:
             call = CallFacts(
                 tool=request.tool,
                 args=request.arguments,

@@ -12,7 +12,7 @@ from blocks.form import PAYLOAD, payload_fields
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 from bot.confirmation import edits, words
 from bot.confirmation.grants import LONGEST_SESSION, Grant
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.redaction import Redactor
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -79,6 +79,7 @@ def card_view(
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
         asked_anew=bool(row.decision and row.decision.by is None and row.decision.reason == words.ASKED_ANEW),
+        operation=row.asked.ask is Ask.OPERATION,
         question=row.asked.question,
         wants_payload=row.asked.wants_payload,
         payload=payload,

@@ -13,7 +13,7 @@ from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
-from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind, VoteState
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
 from bot.store.repository import content_of
@@ -22,7 +22,9 @@ from runtime.jsontypes import Json, JsonObject
 _TOLD = {kind.value: kind for kind in StepKind}
 _RESULTS = (StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.ALTERED)
 _PARTS_OF_ANSWERS = (StepKind.APPROVAL, StepKind.EDITED, StepKind.BEGUN, StepKind.DONE)
-"""What a thread is not told of a question: that somebody answered says it all."""
+"""What a thread is not told of a question, since that somebody answered says it all."""
+_PARTS_OF_OPERATIONS = (StepKind.BEGUN, StepKind.DONE)
+"""Of an operation that had begun before people were asked."""
 _SENTENCES = (
     *(StepKind.CALL_REFUSED, StepKind.REAPPLIED),
     *(StepKind.WITHDRAWN, StepKind.GRANT_REVOKED, StepKind.PAUSED, StepKind.RESUMED),
@@ -92,7 +94,9 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
     """
     told, content = _TOLD.get(str(line.kind)), content_of(line)
     question = row is not None and row.asked.question
-    if told is None or content is None or (question and told in _PARTS_OF_ANSWERS):
+    operation = row is not None and row.asked.ask is Ask.OPERATION
+    untold = _PARTS_OF_ANSWERS if question else _PARTS_OF_OPERATIONS if operation else ()
+    if told is None or content is None or told in untold:
         return None
     elsewhere = _card_channel(row) if told is StepKind.ASKED else None
     return StepView(
@@ -119,6 +123,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         grant=text(content.get("grant")) or line.confirmation,
         yes=_yes(content.get("yes")),
         question=question,
+        operation=operation,
     )
 
 

@@ -48,8 +48,9 @@ def editable(row: Confirmation) -> tuple[str, ...]:
 
     What the policy redacts is never among them, nor is a value that holds something redacted: a form can't show it.
     """
-    if row.asked.ask is Ask.NODE and not row.asked.wants_payload:
-        return ()  # a node takes its arguments from the workflow
+    fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION)
+    if fixed and not row.asked.wants_payload:
+        return ()  # a node takes its arguments from the workflow, and an operation has begun with them
     redactor = Redactor(row.policy.redact)
     shown = _fields(row)
     named = [*shown, *(name for name in _properties(row) if name not in shown)]

@@ -40,6 +40,7 @@ class Ask(StrEnum):
     CONFIRMATION = "confirmation"  # whether a call may run
     NODE = "node"  # whether a workflow's node may run
     INPUT = "input"  # an answer to a question
+    OPERATION = "operation"  # how a long-running operation, which has begun, is to end
 
 
 class OutcomeKind(StrEnum):

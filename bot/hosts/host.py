@@ -175,10 +175,11 @@ class Piece:
 @dataclass(frozen=True, kw_only=True)
 class Waits:
     """The agent waits for something that this app does not answer. `said` tells people; `kind` names it in logs and
-    metrics."""
+    metrics. `request`: what people are asked instead, where a policy says that they decide it."""
 
     kind: str
     said: Said
+    request: HostRequest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +190,14 @@ class Look:
     outcomes: tuple[HostOutcome, ...] = ()
     said: tuple[Said, ...] = ()
     waits: tuple[Waits, ...] = ()
+
+    @property
+    def open_requests(self) -> tuple[HostRequest, ...]:
+        """All that still takes an answer, whether people are asked or not."""
+        return (*self.requests, *(one.request for one in self.waits if one.request is not None))
+
+    def is_open(self, request_id: str) -> bool:
+        return any(request.request_id == request_id for request in self.open_requests)
 
 
 @dataclass(frozen=True, kw_only=True)

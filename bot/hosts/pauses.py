@@ -13,14 +13,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.confirmation.model import Ask
-from bot.hosts.host import Said, Waits
+from bot.hosts.host import HostRequest, Said, Waits
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, canonical
 from runtime.wire import REQUEST_CONFIRMATION, Event, FunctionCall, FunctionResponse
 
 OF_THE_FRAMEWORK = "adk_"
@@ -33,6 +33,7 @@ ANSWER = "answer"
 """The one field of an answer that has no fields of its own."""
 
 _RESULT = "result"
+_STATUS, APPROVED, REJECTED = "status", "approved", "rejected"
 MOST_NAME = 200
 
 
@@ -61,6 +62,8 @@ def asked_in(event: Event, node: str = "") -> Iterator[Asked]:
             named = bound_to_event(call.id, event.id)
             made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
             yield made(event, call, named, node)
+        elif call.id in (event.long_running_tool_ids or ()) and not (call.name or "").startswith(OF_THE_FRAMEWORK):
+            yield _operation(event, call)
 
 
 def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
@@ -72,8 +75,22 @@ def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
             continue
         if name == REQUEST_CREDENTIAL or (name.startswith(OF_THE_FRAMEWORK) and call.id in long_running):
             yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
-        elif call.id in long_running:
-            yield call.id, _waits(event, call.id, "long running", LONG_RUNNING.format(name=name), failed=True)
+
+
+NOT_RESUMED = "which AgentTool cannot resume"
+"""Part of what google-adk answers a call to an agent with that is used as a tool, and in which something waits."""
+AGENT_TOOL = (
+    "{name} is an agent used as a tool, and something in it wanted to ask people. google-adk can't resume that, so "
+    "nobody was asked and nothing ran. Make {name} a sub-agent instead of an AgentTool."
+)
+
+
+def stuck_in(event: Event) -> Iterator[tuple[str, Waits]]:
+    """What waited inside an agent that is used as a tool: google-adk gives it up at once."""
+    for response in event.responses():
+        if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
+            name = response.name or "it"
+            yield f"{response.id}!", _waits(event, response.id, "AgentTool", AGENT_TOOL.format(name=name), failed=True)
 
 
 UNKNOWN = (
@@ -81,6 +98,19 @@ UNKNOWN = (
     "To go on, answer it in another client of the agent, or tell the agent what to do instead."
 )
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
+
+
+def pending(asked: Asked, request: HostRequest, announced: JsonObject | None) -> Waits:
+    """A long-running operation that has begun, with what its tool said first."""
+    told = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
+    said = Said(
+        event=f"waits:{asked.request.id}"[:256],
+        author=asked.request.author,
+        text=LONG_RUNNING.format(name=request.tool),
+        invocation_id=asked.request.invocation_id,
+        failed=True,
+    )
+    return Waits(kind="long running", said=said, request=replace(request, hint=told))
 
 
 def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> Waits:
@@ -92,6 +122,12 @@ def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) ->
         failed=failed,
     )
     return Waits(kind=kind, said=said)
+
+
+def _operation(event: Event, call: FunctionCall) -> Asked:
+    named = bound_to_event(call.id or "", event.id)
+    about = FunctionCall(id=_short(named), name=call.name, args=call.args)
+    return Asked(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
 
 
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> Asked:  # noqa: ARG001  (as `_question`)
@@ -159,8 +195,13 @@ def has_fields(schema: JsonObject | None) -> bool:
     return bool(_object((schema or {}).get("properties")))
 
 
-def answer_part(asked: Asked, answer: Answer) -> FunctionResponse | None:
-    """The answer as it goes to the agent. None: nobody answered, and a node takes nothing but an answer."""
+def answer_part(asked: Asked, answer: Answer, announced: JsonObject | None = None) -> FunctionResponse | None:
+    """The answer as it goes to the agent. None: nobody answered, and a node takes nothing but an answer. `announced`:
+    what a long-running tool said first; its final response says the same, with how it ended."""
+    if asked.ask is Ask.OPERATION:
+        ended: JsonObject = {**(announced or {}), _STATUS: APPROVED if answer.confirmed else REJECTED}
+        ended |= {"reason": answer.reason} if answer.reason and not answer.confirmed else {}
+        return FunctionResponse(id=asked.part_id, name=asked.request.call.name, response=ended)
     if asked.ask is Ask.NODE:
         response = answer.as_part().function_response
         return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response=response.response if response else None)
@@ -199,6 +240,9 @@ def _is_json(text: str) -> bool:
 
 def read_given(asked: Asked, response: FunctionResponse) -> Answer:
     """An answer that stands in the session. To a node's confirmation any answer counts there, however it is spelled."""
+    if asked.ask is Ask.OPERATION:
+        confirmed = (response.response or {}).get(_STATUS) != REJECTED
+        return Answer(asked.request.id, confirmed=confirmed, payload=response.response)
     if asked.ask is Ask.INPUT:
         answered = asked.by_node or list(response.response or {}) != ["error"]
         return Answer(asked.request.id, confirmed=answered, payload=response.response)

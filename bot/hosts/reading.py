@@ -21,7 +21,7 @@ from bot.confirmation.model import Ask
 from bot.hosts.events import NodeOutput, event_from, keeps_states, node_output, node_path, said_in, time_of, unread
 from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said, Waits
 from bot.hosts.passed_over import AnsweredRun, own_calls, why_not_begun
-from bot.hosts.pauses import Asked, asked_in, form_of, read_given, waits_in
+from bot.hosts.pauses import Asked, asked_in, form_of, pending, read_given, stuck_in, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
@@ -72,6 +72,11 @@ class ForeignRequest:
     in_company: bool = False  # the last answer to it came in one message with others
 
     @property
+    def operation(self) -> bool:
+        """It has begun already, and people are asked only where a policy says so."""
+        return self.ask is Ask.OPERATION
+
+    @property
     def ask(self) -> Ask:
         return self.asked.ask if self.asked is not None else Ask.CONFIRMATION
 
@@ -79,7 +84,7 @@ class ForeignRequest:
     def standing(self) -> Standing:
         if not self.given:
             return Standing.GONE if self.asked_anew else Standing.ABSENT
-        if self.after is not None or self.ended_empty or self.ask is Ask.INPUT:
+        if self.after is not None or self.ended_empty or self.ask in (Ask.INPUT, Ask.OPERATION):
             return Standing.SETTLED
         return Standing.BEGUN if self.not_begun is None else Standing.PASSED_OVER
 
@@ -150,10 +155,17 @@ class Reading:
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> Look:
         """`running`: the requests whose answers are on their way right now, and how many stood here before them."""
         return Look(
-            requests=tuple(_request(one, schemas) for one in self.askings if one.open),
+            requests=tuple(_request(one, schemas) for one in self.askings if one.open and not one.operation),
             outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
             said=self.said,
-            waits=self.waits,
+            waits=(
+                *self.waits,
+                *(
+                    pending(a.asked, _plain_request(a), a.before)
+                    for a in self.askings
+                    if a.operation and a.open and a.asked
+                ),
+            ),
         )
 
 
@@ -183,7 +195,8 @@ class _Gathered:
         runs = self.runs.get(asking.request.id, [])
         not_begun = why_not_begun(asking.request.call.name or "", asking.request.author, asking.branch, runs)
         given = self.given.get(asking.request.id, [])
-        responses = self.responses.get(asking.call_id, [])
+        part_id = asking.asked.part_id if asking.asked is not None and asking.operation else None
+        responses = self.responses.get(part_id or asking.call_id, [])
         first = bisect_left(responses, given[0][0], key=itemgetter(0)) if given else len(responses)
         part = asking.asked.part_id if asking.asked is not None else None
         if part is not None and first < len(responses):
@@ -216,7 +229,12 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
-    askings = tuple(gathered.completed(one) for one in gathered.askings.values())
+    # In the dialect of adk-rs a call that waits for its confirmation stands as long running.
+    askings = tuple(
+        gathered.completed(one)
+        for one in gathered.askings.values()
+        if not (one.operation and one.asked is not None and one.asked.part_id in gathered.by_call)
+    )
     waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
     return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
@@ -251,7 +269,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
             asked=asked,
         )
         gathered.latest[asked.part_id] = asked.request.id
-    gathered.waits.update(waits_in(event))
+    gathered.waits.update((*waits_in(event), *stuck_in(event)))
     if output is not None:
         _came_to(gathered, event, output)
     for response in event.responses():
@@ -287,10 +305,15 @@ def _hear(gathered: _Gathered, event: Event) -> None:
         gathered.words.append(ForeignWords(event.id, event.text, time_of(event), kept))
     for response in event.responses():
         gathered.waits.pop(response.id or "", None)
-        if response.id in gathered.latest:
+        if response.id in gathered.latest and not _is_confirmation(gathered, response):
             _answer_to_part(gathered, response.id, response, time_of(event))
         elif response.name == REQUEST_CONFIRMATION:
             _answer(gathered, response, time_of(event))
+
+
+def _is_confirmation(gathered: _Gathered, response: FunctionResponse) -> bool:
+    """Of a call that waits for its confirmation under the call's own id."""
+    return response.name == REQUEST_CONFIRMATION and response.id in gathered.by_call
 
 
 def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionResponse, at: float | None) -> None:
@@ -359,7 +382,7 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
         return HostOutcome(request_id=asking.request.id, became=Became.HELD, asked_anew=asking.asked_anew)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
-    if asking.ask is Ask.INPUT:
+    if asking.ask in (Ask.INPUT, Ask.OPERATION):
         became = Became.DONE if confirmed else Became.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, ended_at=first.at)
     if asking.after is None and asking.ended_empty and asking.request.id not in running:

@@ -42,11 +42,15 @@ class Signer:
         """The answer as every ADK takes it; where the plugin wants it, signed in its hint. None: there is nothing to
         send."""
         asked = None if asking is None else asking.asked
-        response = answer.as_part().function_response if asked is None else answer_part(asked, answer)
+        response = (
+            answer.as_part().function_response
+            if asked is None
+            else answer_part(asked, answer, asking.before if asking is not None else None)
+        )
         if response is None:
             return None
         part = Part(function_response=response)
-        if asking is None or self._secret is None or asking.ask is Ask.INPUT:
+        if asking is None or self._secret is None or asking.ask in (Ask.INPUT, Ask.OPERATION):
             return part
         if not _wants(asking):
             log.warning(NOT_WANTED)
@@ -75,7 +79,7 @@ class Signer:
             asked, response = asking.asked if asking is not None else None, part.function_response
             if self._secret is None or asking is None or asked is None or response is None or not _wants(asking):
                 continue
-            if asked.ask is Ask.INPUT:
+            if asked.ask in (Ask.INPUT, Ask.OPERATION):
                 verdict = SignedResponse(
                     app=self._app,
                     user=session.user,

@@ -84,7 +84,17 @@ def _shapes(policy: Policy) -> Iterator[_Finding]:
             yield key, f"names {twice} twice; once is enough"
 
 
-_FOR_CALLS = ("edit", "deny_reason", "confirm_dialog", "max_denials", "grant", "grant_on", "title", "format")
+_FOR_CALLS = (
+    "long_running",
+    "edit",
+    "deny_reason",
+    "confirm_dialog",
+    "max_denials",
+    "grant",
+    "grant_on",
+    "title",
+    "format",
+)
 
 
 def _about_questions(policy: Policy) -> Iterator[_Finding]:

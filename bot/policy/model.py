@@ -95,6 +95,7 @@ class Policy(BaseModel):
     grant: Grant | None = None
     grant_on: tuple[StrictStr, ...] | None = None
     card: Annotated[Where, PlainValidator(_card)] = "both"
+    long_running: Literal["decide"] | None = None
     title: Title | None = None
     format: Format = ()
 
@@ -242,6 +243,11 @@ class Policies:
                 return Governs(policy, index)
         own = _own_question(call)
         return Ungoverned(Unfit.NO_POLICY) if own is None else Governs(own, None)
+
+    def decides_operation(self, call: CallFacts) -> bool:
+        """Whether people decide how this tool's long-running operation ends. A policy whose `when` looks at who asked
+        can't say that yet, so the first policy for the tool does."""
+        return next((policy.long_running == "decide" for policy in self._about(call)), False)
 
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
         """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""

@@ -53,6 +53,44 @@ async def test_a_long_running_operation_that_is_pending_is_said(opens: Opens) ->
         assert ran() == [{"tool": "report", "topic": "the quarter"}]
 
 
+async def test_what_waits_inside_an_agent_used_as_a_tool_is_said(opens: Opens) -> None:
+    """google-adk 2.13 gives it up: nothing can be answered."""
+    async with opens("agent_tool") as at:
+        said = await at.ann.says("@adk-confirm pay 5", at.deploys)
+        await at.ann.finds("payer is an agent used as a tool", at.deploys, thread=said)
+        assert ran() == []
+
+
+DECIDED = """
+[[policy]]
+tools = ["report"]
+approvers = ["user:U0BOB"]
+long_running = "decide"
+"""
+
+
+@pytest.mark.parametrize("agent", ["reporting", "reporting_resumable", "reporting_signed"])
+async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, agent: str) -> None:
+    async with opens(agent, DECIDED) as at:
+        said = await at.ann.says("@adk-confirm the quarter", at.deploys)
+        card = await at.ann.finds("Let report go on?", at.deploys, thread=said)
+        assert "T-1" in card
+        assert "Edit…" not in card.buttons
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("I got {'status': 'approved', 'ticket': 'T-1'}", at.deploys, thread=said)
+        await at.ann.finds("The agent has been told", at.deploys, thread=said)
+
+        asked = await at.ann.says("@adk-confirm the year", at.deploys)
+        card = await at.ann.finds("Let report go on?", at.deploys, thread=asked)
+        await at.bob.clicks(card, "Deny")
+        await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too early"})
+        await at.ann.finds("'status': 'rejected'", at.deploys, thread=asked)
+        await at.ann.finds("Too early", at.deploys, thread=asked)
+        await at.rests()
+        assert "outside this app" not in at.ann.sees(at.deploys)
+        assert [one["topic"] for one in ran()] == ["the quarter", "the year"]
+
+
 PAYS = """
 [[policy]]
 tools = ["pay"]

@@ -14,6 +14,7 @@ from google.adk.apps import App, ResumabilityConfig
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
+from google.adk.tools.agent_tool import AgentTool
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.tools.long_running_tool import LongRunningFunctionTool
 from google.genai import types
@@ -115,6 +116,19 @@ def calling(tool: Any, key: str) -> LlmAgent:
     return LlmAgent(name="clerk", model=Calls(model="calls", tool=tool.name, key=key), tools=[tool])
 
 
+def nested() -> LlmAgent:
+    """An agent as a tool, whose own tool needs an approval."""
+    payer = calling(FunctionTool(pay_in_words, require_confirmation=True), "words")
+    payer.name = "payer"
+    return LlmAgent(name="front", model=Calls(model="calls", tool="payer", key="request"), tools=[AgentTool(payer)])
+
+
+def pay_in_words(words: str) -> dict[str, str]:
+    """Pays."""
+    log("pay_in_words", words=words)
+    return {"paid": words}
+
+
 def flow(*nodes: Any) -> Any:
     return workflow.Workflow(name="flow", edges=[(workflow.START, *nodes)])
 
@@ -158,6 +172,9 @@ MADE: dict[str, Callable[[], object]] = {
     "quiet": lambda: app(flow(amount, function_node(pay_quietly))),
     "in_vain": lambda: app(flow(amount, function_node(pay_in_vain), book)),
     "tool": lambda: app(flow(amount, tool_node(), book)),
+    "agent_tool": lambda: app(nested()),
+    "reporting_resumable": lambda: app(calling(LongRunningFunctionTool(report), "topic"), resumable=True),
+    "reporting_signed": lambda: app(calling(LongRunningFunctionTool(report), "topic"), secret=SECRET),
     "reporting": lambda: app(calling(LongRunningFunctionTool(report), "topic")),
     "passport": lambda: app(calling(LongRunningFunctionTool(adk_request_passport), "reason")),
 }
