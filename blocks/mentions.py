@@ -9,10 +9,16 @@ from typing import cast
 
 from pydantic import JsonValue
 
-from blocks.kit import JsonObject, Message
-from blocks.text import prose, seen
+from blocks import words
+from blocks.card_text import approvers
+from blocks.kit import JsonObject, Message, drawn, small_print
+from blocks.rich import line, markup
+from blocks.text import MESSAGE_TEXT, fit, prose, seen
+from blocks.view import Approvers
 
 _NAME = 80
+_ROOM = 600
+_GROUP = re.compile(r"<!subteam\^(S[A-Z0-9]{1,32})>")
 _MENTION = re.compile(r"<@([UW][A-Z0-9]{1,32})>")
 
 
@@ -27,6 +33,40 @@ def with_names(message: Message, names: Mapping[str, str]) -> Message:
         return message
     blocks = tuple(cast("JsonObject", _named(block, names)) for block in message.blocks)
     return replace(message, text=_in_markup(message.text, names), blocks=blocks)
+
+
+def groups(message: Message) -> frozenset[str]:
+    """The user groups that a message mentions."""
+    return frozenset(_GROUP.findall(message.text))
+
+
+def with_groups(message: Message, names: Mapping[str, str]) -> Message:
+    """The message with these groups' names in place of their mentions."""
+    shown = {group: seen(name, _NAME).text for group, name in names.items()}
+
+    def in_markup(text: str) -> str:
+        return _GROUP.sub(lambda found: prose(shown[found[1]], _NAME) if found[1] in shown else found[0], text)
+
+    def in_blocks(value: JsonValue) -> JsonValue:
+        if isinstance(value, list):
+            return [in_blocks(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if value.get("type") == "usergroup" and value.get("usergroup_id") in shown:
+            return {"type": "text", "text": shown[str(value["usergroup_id"])]}
+        if value.get("type") == "mrkdwn":
+            return {**value, "text": in_markup(str(value.get("text")))}
+        return {key: in_blocks(item) for key, item in value.items()}
+
+    blocks = tuple(cast("JsonObject", in_blocks(block)) for block in message.blocks)
+    return replace(message, text=in_markup(message.text), blocks=blocks)
+
+
+def notifying(message: Message, who: Approvers, name: str) -> Message:
+    """The message with a last line that mentions these people and groups."""
+    said = line(words.NOTIFIED, approvers=approvers(who))
+    text = fit(message.text, MESSAGE_TEXT - _ROOM).text + "\n" + markup(said.spans)
+    return replace(message, text=text, blocks=(*message.blocks, *drawn(small_print([said], name))))
 
 
 def _found(value: JsonValue) -> Iterator[str]:

@@ -10,7 +10,7 @@ from blocks import words
 from blocks.card import withdraw_button
 from blocks.card_text import by
 from blocks.kit import Message, actions, drawn
-from blocks.rich import Channel, Line, Link, Say, Supplied, line, rich, say, text
+from blocks.rich import Channel, Line, Link, Say, Supplied, User, line, rich, say, text
 from blocks.text import MESSAGE_TEXT, fit, prose, visible
 from blocks.view import CardView, Face
 
@@ -29,6 +29,16 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
     return Message(text([], [told], [], MESSAGE_TEXT), drawn(blocks))
+
+
+def note(view: CardView) -> Message:
+    """A direct message to an approver that leads to the card."""
+    tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
+    asker = User(view.asked_by) if view.asked_by else words.SOMEBODY.lower()
+    said = line(words.NOTE, tool=tool, asker=asker)
+    link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
+    told = Line((*said.spans, *link))
+    return Message(text([], [told], [], MESSAGE_TEXT), drawn([rich([told], f"note.{view.id}")]))
 
 
 def _where(channel: str | None) -> Channel | str:

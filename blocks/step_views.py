@@ -118,6 +118,8 @@ class StepView:
     """Whose edit is what was decided on."""
     several: bool = False
     """The thread has other calls as well, so that a line has to name its own."""
+    notified: Approvers = NOBODY
+    """REMINDED: who is notified in place of the approvers."""
     carded: bool = False
     """The card stands in the thread, so that the line does not repeat what it shows."""
 

@@ -34,6 +34,7 @@ from blocks.rich import (
 )
 from blocks.step_views import StepKind, StepView
 from blocks.text import MESSAGE_TEXT, seen, units
+from blocks.view import NOBODY
 
 _PAGE = 2500
 _STEPS = 20
@@ -121,13 +122,16 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
         case StepKind.VOTE_FELL if step.why is None and step.editor:
             return (Line(say(words.THREAD_NO_LONGER, **_spans(step))),)
+        case StepKind.REMINDED if step.notified != NOBODY:
+            return (*told(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return told(step)
 
 
 def mentioned(step: StepView) -> frozenset[str]:
     """The users whom the thread's line notifies: the asker at the end, approvers when they are reminded."""
     if step.told in (StepKind.REMINDED, StepKind.ESCALATED):
-        return frozenset(step.approvers.users) | {one.user for one in step.approvers.emails if one.user}
+        who = (step.approvers, step.notified)
+        return frozenset(user for one in who for user in (*one.users, *(each.user or "" for each in one.emails)))
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 

@@ -415,6 +415,9 @@ THREAD_TRIES = "✋ {who} tried three times to decide on {tool}, which did not c
 HISTORY_EMPTY = "Nothing has happened yet."
 HISTORY_CUT = "Earlier steps are left out here; the audit has them all."
 
+NOTE = "⏳ {tool} needs your approval. {asker} asked for it."
+NOTE_LINK = "Open the card"
+NOTIFIED = "🔔 {approvers}"
 POINTER_CHANNEL = "The card for {tool} is in {channel}"
 POINTER_PEOPLE = "The card for {tool} went to {people} as a direct message."
 POINTER_TROUBLE = "The card for {tool} can't be posted in {where}: {why}"

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from blocks import full_view
 from blocks.card import card
 from blocks.kit import Message
-from blocks.mentions import mentions, with_names
-from blocks.pointer import pointer
+from blocks.mentions import groups, mentions, notifying, with_groups, with_names
+from blocks.pointer import note, pointer
 from blocks.view import NOBODY, CardView, Face, Notice
-from bot.cards.card_presenter import Links, card_view
+from bot.cards.card_presenter import Links, approvers_view, card_view
+from bot.cards.places import is_note
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, State
 from bot.slack.directory.names import Names
@@ -76,6 +77,8 @@ class Drawing:
         more, or somebody who can't be written to while others have the card."""
         if not isinstance(self._troubles.get(place.channel), Gone):
             return place
+        if is_note(place):
+            return replace(place, drawn_version=_FOR_GOOD)
         others = any(one.ts is not None and not one.pointer for one in self._done)
         dead = place.ts is not None or not self._needed or (place.person is not None and others)
         return replace(place, drawn_version=self._row.version) if dead and not place.pointer else place
@@ -90,6 +93,8 @@ class Drawing:
     async def _bring_up(self, place: Place) -> Place:
         if not place.channel or place.drawn_version >= self._row.face:
             return place
+        if is_note(place):
+            return await self._note(place)
         if place.pointer:
             return await self._point(place)
         view = self._view(place)
@@ -170,6 +175,23 @@ class Drawing:
         place = await self._show(place, message)
         return replace(place, drawn_version=drawn if there or not self._needed else 0)
 
+    async def _note(self, place: Place) -> Place:
+        """The direct message to an approver: posted once, and taken back when there is nothing left to decide."""
+        if self._row.state is not State.WAITING:
+            if place.ts is not None:
+                await self._sender.delete(self._at, place.channel, place.ts)
+            return replace(place, ts=None, drawn_version=_FOR_GOOD)
+        if place.ts is None:
+            card = next((one for one in self._done if one.ts is not None and not one.pointer), None)
+            if card is None or card.ts is None:
+                return place  # there may be one in a moment
+            link = await self._sender.permalink(self._at, card.channel, card.ts)
+            message = await self._named_all(note(replace(self._view(place), card_link=link)))
+            place = replace(
+                place, ts=await self._post(place, replace(message, metadata=PointerMark(self._row.id).metadata()))
+            )
+        return replace(place, drawn_version=self._row.version)
+
     async def _pointer(self, place: Place, cards: Sequence[Place], trouble: str | None) -> Message:
         public = next((card for card in cards if card.person is None), None)
         people = [card.person.user for card in cards if card.person is not None]
@@ -178,7 +200,7 @@ class Drawing:
             link = await self._sender.permalink(self._at, public.channel, public.ts)
         view = replace(self._view(place), card_link=link)
         message = pointer(view, channel=public.channel if public else None, people=people, trouble=trouble)
-        message = with_names(message, await self._names.of(self._at, mentions(message)))
+        message = await self._named_all(message)
         return replace(message, metadata=PointerMark(view.id).metadata())
 
     # The file with all of it
@@ -203,10 +225,19 @@ class Drawing:
     # Whom it notifies
 
     async def _named(self, message: Message, view: CardView) -> Message:
-        """With names instead of mentions, but for those who are asked to decide."""
-        who = (view.approvers, view.escalated_to or NOBODY) if view.face in (Face.WAITING, Face.UNKNOWN) else ()
+        """With names instead of mentions, but for those who are asked to decide. A policy's `notify` is notified in
+        their place."""
+        notify = approvers_view(self._row.policy.notify, self._accounts)
+        waits = view.face in (Face.WAITING, Face.UNKNOWN)
+        if waits and notify != NOBODY:
+            message = with_groups(await self._named_all(message), await self._names.groups(self._at, groups(message)))
+            return notifying(message, notify, f"notify.{view.id}.{view.version}")
+        who = (view.approvers, view.escalated_to or NOBODY) if waits else ()
         asked = {user for one in who for user in (*one.users, *(email.user for email in one.emails))}
         return with_names(message, await self._names.of(self._at, mentions(message) - asked))
+
+    async def _named_all(self, message: Message) -> Message:
+        return with_names(message, await self._names.of(self._at, mentions(message)))
 
     # What a card shows beside its row
 

@@ -68,6 +68,8 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     editor = row.revision.author.user if row.revision.author else None
     if step.told is StepKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # their edit stands in its place
+    if step.told is StepKind.REMINDED:
+        return replace(step, notified=approvers_view(row.policy.notify))
     if step.told not in _ENDS:
         return replace(step, editor=editor)
     return replace(
@@ -145,7 +147,7 @@ def _card_channel(row: Confirmation | None) -> str | None:
 def _approvers(told: StepKind, content: JsonObject, row: Confirmation | None) -> Approvers:
     if told is StepKind.ESCALATED:
         return approvers_view(Approver.parse(entry) for entry in texts(content.get("entries")))
-    if told is StepKind.REMINDED and row is not None:
+    if told is StepKind.REMINDED and row is not None and not row.policy.notify:
         return approvers_view(row.policy.approvers)
     return NOBODY
 

@@ -1,7 +1,8 @@
-"""Where a confirmation's cards are to stand by now: the places of its row, and those that come with time."""
+"""Where a confirmation's cards belong: the places of its row, and those that are added later."""
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 from bot.confirmation.model import Confirmation, Place, State
@@ -12,8 +13,15 @@ from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble
 from bot.store.repository import Session
 
+log = logging.getLogger(__name__)
+
 _AGAIN = 30.0
-"""After so long it is asked again who is behind `escalate_to`."""
+"""After so long Slack is asked again who is behind a policy's entries."""
+
+
+def is_note(place: Place) -> bool:
+    """A direct message to an approver that leads to the card. It goes when the call is decided."""
+    return place.pointer and place.person is not None
 
 
 class Whereabouts:
@@ -32,6 +40,10 @@ class Whereabouts:
         if row.escalated and row.state is State.WAITING and row.policy.escalate_to:
             more, trouble = await self._escalated(row, Workspace(session.team, session.enterprise))
             places += more
+        if row.policy.dm and row.state is State.WAITING and not any(map(is_note, places)):
+            notes, unsent = await self._notes(row, Workspace(session.team, session.enterprise))
+            places += [note for note in notes if note.channel not in {place.channel for place in places}]
+            trouble = trouble or unsent
         # A place without a channel keeps the row due until those of `escalate_to` are known, or it is decided.
         if trouble is not None:
             unknown = [Place(channel="")]
@@ -41,18 +53,40 @@ class Whereabouts:
         ), trouble
 
     async def accounts(self, row: Confirmation, session: Session) -> dict[str, str]:
-        """The users behind the policy's addresses, as far as Slack says."""
+        """The users behind the policy's addresses, as far as Slack says who they are."""
         at = Workspace(session.team, session.enterprise)
         found: dict[str, str] = {}
-        for entry in (*row.policy.approvers, *row.policy.escalate_to):
+        for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
             if entry.kind is ApproverKind.EMAIL:
                 members = await self._directory.members(entry, at, row.asked.facts(row.revision.arguments))
                 if isinstance(members, frozenset) and members:
                     found[entry.value] = min(members).user
         return found
 
+    async def _notes(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
+        """A note to each approver but the asker, as a direct message that leads to the card."""
+        people = await self._directory.people(row.policy.approvers, at, row.asked.facts(row.revision.arguments))
+        if isinstance(people, Unresolved):
+            return [], Later("direct messages", _AGAIN, f"{people.what}: {people.why}")
+        if isinstance(people, NotWritable):
+            log.warning("no direct messages for confirmation %s: %s", row.id, people.sentence)
+            return [], None
+        notes: list[Place] = []
+        trouble: SlackTrouble | None = None
+        for person in people:
+            if person.is_also(row.asked.asked_by):
+                continue
+            try:
+                channel = await self._sender.open_dm(at, person.user)
+                notes.append(Place(channel=channel, person=person, pointer=True))
+            except Gone:
+                continue
+            except SlackTrouble as error:
+                trouble = trouble or error
+        return notes, trouble
+
     async def _escalated(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """A card to each of those who may decide from now on and can't see any that stands in a channel."""
+        """A card for each person who may decide from now on and can't see one in a channel."""
         call = row.asked.facts(row.revision.arguments)
         people = await self._directory.people(row.policy.escalate_to, at, call)
         if isinstance(people, Unresolved):

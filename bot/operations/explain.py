@@ -168,6 +168,10 @@ def _what(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
         on = "all arguments" if policy.grant_on is None else ", ".join(policy.grant_on) or "no argument"
         yield f'Approvers may let "the next ones like this" pass for {length}; alike means the same {on}.'
     yield f"The card goes to {names.of(policy.channel) if policy.channel else _HERE[policy.card]}."
+    if policy.notify:
+        yield f"Notified in place of the approvers: {_listed(tuple(map(str, policy.notify)))}."
+    if policy.dm:
+        yield "Each approver also gets a direct message that leads to the card."
     if policy.shared_channels:
         yield "It may be posted in a channel that is shared with another company."
 

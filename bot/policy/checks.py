@@ -16,7 +16,7 @@ from bot.policy.redaction import Redactor
 from bot.policy.when import check_expression
 from runtime.errors import Invalid
 
-_LISTS = ("tools", "inputs", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
+_LISTS = ("tools", "notify", "inputs", "approvers", "escalate_to", "barred", "redact", "grant_on", "edit")
 
 
 def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
@@ -140,6 +140,9 @@ def _names(policy: Policy) -> Iterator[_Finding]:
         for name in policy.edit:
             if redactor.hides(name):
                 yield "edit", f"names {name}, which redact hides; what is hidden can't be edited"
+    for entry in policy.notify:
+        if entry.kind is ApproverKind.PYTHON:
+            yield "notify", f"must name people, groups or addresses, not {entry}"
     if policy.grant_on is not None and policy.grant is None:
         yield "grant", 'is missing; grant_on needs a length, such as grant = "30m" or "session"'
 

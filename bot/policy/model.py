@@ -94,6 +94,8 @@ class Policy(BaseModel):
     shared_channels: StrictBool = False
     grant: Grant | None = None
     grant_on: tuple[StrictStr, ...] | None = None
+    notify: tuple[ApproverField, ...] = ()
+    dm: StrictBool = False
     card: Annotated[Where, PlainValidator(_card)] = "both"
     long_running: Literal["decide"] | None = None
     title: Title | None = None

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from bot.slack.answers import obj, text
+from bot.slack.answers import obj, objects, text
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
@@ -18,6 +18,7 @@ from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import JsonObject
 
 ASKED = Method("users.info", 100, lookup=True)
+GROUPS = Method("usergroups.list", 20, lookup=True)
 OF_THESE = 30
 """So many of them a minute are for names. The rest is for questions that decisions wait for."""
 KNOWN_FOR = 3600.0
@@ -36,13 +37,22 @@ class Names:
         known = {user: self._get(at, user) for user in users}
         return {user: name for user, name in known.items() if name}
 
+    async def groups(self, at: Workspace, ids: Collection[str]) -> Mapping[str, str]:
+        """What these user groups are called; of an unknown one, its id."""
+        if ids and any(self._get(at, group) is None for group in ids):
+            await self._ask_groups(at)
+        return {group: f"@{self._get(at, group) or group}" for group in ids}
+
     def note(self, at: Workspace, user: str, answer: JsonObject) -> None:
         """Slack said who somebody is, to whoever asked. An empty name means that Slack did not say."""
         found = obj(answer.get("user"))
         profile = obj(found.get("profile"))
         name = text(profile.get("display_name")) or text(profile.get("real_name")) or text(found.get("name"))
-        self._known.pop((at.team, user), None)
-        self._known[at.team, user] = (self._clock(), name.strip())
+        self._put(at, user, name)
+
+    def _put(self, at: Workspace, id_: str, name: str) -> None:
+        self._known.pop((at.team, id_), None)
+        self._known[at.team, id_] = (self._clock(), name.strip())
         while len(self._known) > _KEEP:
             del self._known[next(iter(self._known))]
 
@@ -64,3 +74,15 @@ class Names:
         except (SlackTrouble, TimeoutError):
             answer = {}
         self.note(at, user, answer)
+
+    async def _ask_groups(self, at: Workspace) -> None:
+        team = at.team if at.enterprise else None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                answer = await self._sender.ask(
+                    at, GROUPS, lambda client: client.usergroups_list(team_id=team), patience=0
+                )
+        except (SlackTrouble, TimeoutError):
+            return
+        for group in objects(answer.get("usergroups")):
+            self._put(at, text(group.get("id")), text(group.get("handle")))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bot.sandbox.people.seen import Seen
@@ -52,3 +54,48 @@ async def test_a_policy_says_where_its_cards_stand(open_office: Opens, where: st
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Approved by bob · ran", at.deploys, thread=said)
         await at.slack.until(lambda: "pay is done" in at.ann.now(card) or None)
+
+
+# Who is notified
+
+
+def pinged(seen: Seen) -> set[str]:
+    """The people and groups that a message mentions."""
+    return set(re.findall(r"<(?:@|!subteam\^)(\w+)>", f"{seen.fallback} {seen.message.blocks}"))
+
+
+async def test_a_card_notifies_its_approvers_and_its_end_the_asker(open_office: Opens) -> None:
+    async with open_office(f'{ONE}remind_after = "10m"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        assert pinged(card) == {"S0ONCALL"}
+        assert "for ann" in card
+        await at.later(minutes=11)
+        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {"S0ONCALL"}
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        assert pinged(await at.ann.finds("✅ Approved by bob", at.deploys, thread=card)) == {at.ann.id}
+
+
+async def test_a_policy_says_who_is_notified_in_place_of_the_approvers(open_office: Opens) -> None:
+    rules = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nnotify = ["user:U0CYD"]\n'
+    async with open_office(f'{rules}remind_after = "10m"\n', target=LAB) as at:
+        card = await at.ask(PAY)
+        assert pinged(card) == {at.cyd.id}
+        assert "@oncall or lead may decide" in card
+        await at.later(minutes=11)
+        assert pinged(await at.ann.finds("still waits", at.deploys, thread=card)) == {at.cyd.id}
+        await at.lead.clicks(at.lead.now(card), "Approve")
+        await at.ann.finds("✅ Approved by lead", at.deploys, thread=card)
+
+
+async def test_each_approver_gets_a_direct_message_that_goes_with_the_decision(open_office: Opens) -> None:
+    async with open_office(f"{ONE}dm = true\n", target=LAB) as at:
+        card = await at.ask(PAY)
+        for approver in (at.bob, at.cyd):
+            note = await approver.finds("pay needs your approval. ann asked for it.")
+            assert "Open the card" in note
+            assert note.buttons == ()
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("✅ Approved by bob", at.deploys, thread=card)
+        await at.slack.until(lambda: not [*at.bob.messages(), *at.cyd.messages()] or None)
+        assert at.lead.messages() == []
+        await at.rests()
