@@ -32,6 +32,14 @@ log = logging.getLogger(__name__)
 @options()
 def serve(call: Call) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
+    gc.disable()  # loading makes objects that stay; looking through them again and again is a tenth of the start
+    try:
+        return _serve(call)
+    finally:
+        gc.enable()
+
+
+def _serve(call: Call) -> int:
     from bot.config.settings import SettingsError, serving_problems
     from bot.worker.shutdown import end_now
     from runtime.telemetry.logs import configure as configure_logs
@@ -57,6 +65,7 @@ async def _until_stopped(settings: Settings, file: Path) -> None:
     stopping = _stopping()
     async with running(settings, file=file) as bot:
         gc.freeze()  # all of this stays: a full collection would look through it while people click
+        gc.enable()
         print(f"Listening at {bot.url}.", flush=True)
         await stopping
         print("Stopping: what runs has a few seconds to end. What is left continues at the next start.", flush=True)
