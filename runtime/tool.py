@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError
@@ -110,6 +110,10 @@ class FunctionTool:
     `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
     `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds nobody
     waits for it any more, and what came of it is unknown; without one its session waits as long as it takes.
+
+    A denied call is refused. With `on_denied="call"` a function that asked by itself is called once more, as in
+    google-adk: `tool_context.tool_confirmation.confirmed` is False, and what it returns is the call's result. After a
+    crash it may be called again.
     """
 
     def __init__(
@@ -121,8 +125,12 @@ class FunctionTool:
         idempotent: bool = False,
         verify: Callable[..., object] | None = None,
         timeout: float | None = None,
+        on_denied: Literal["refuse", "call"] = "refuse",
     ) -> None:
         self.func = func
+        if on_denied not in ("refuse", "call"):
+            raise BadTool(f'on_denied of {func!r} must be "refuse" or "call", not {on_denied!r}.')
+        self.on_denied = on_denied
         self.hint = hint
         self.idempotent = idempotent
         self.timeout = timeout

@@ -13,6 +13,7 @@ from runtime.calls.call import (
     Ask,
     Call,
     CallEvent,
+    CallState,
     Finish,
     GateKind,
     HeldRequest,
@@ -50,7 +51,8 @@ class Scene:
         asked = call.request
         confirmation = None
         if asked is not None and asked.confirmed is not None and not call.asks_input:
-            confirmation = ToolConfirmation(hint=asked.hint, confirmed=asked.confirmed, payload=asked.answer)
+            payload = asked.answer if asked.confirmed else _payload_of_a_denial(asked, call.reason)
+            confirmation = ToolConfirmation(hint=asked.hint, confirmed=asked.confirmed, payload=payload)
         return ToolContext(
             agent_name=call.agent,
             invocation_id=call.invocation_id,
@@ -154,6 +156,32 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
         gate = GateKind.INPUT if context.asks_input else GateKind.DYNAMIC
         return Outcome(Ask(context.asked, gate, _as_result(value)), actions)
     return Outcome(Finish(_as_result(value)), actions)
+
+
+def hears_denials(call: Call, tool: Tool | None) -> bool:
+    """Whether this denied call's function asked by itself, and wants to be called with the denial."""
+    denied = call.state is CallState.REFUSED and call.request is not None and call.request.confirmed is False
+    return denied and call.gate is GateKind.DYNAMIC and getattr(tool, "on_denied", "refuse") == "call"
+
+
+async def hear_denial(call: Call, tool: Tool, scene: Scene) -> Call:
+    """The denied call with what its function makes of the denial. It stays denied, whatever the function asks for."""
+    context = scene.context(call)
+    try:
+        value = as_json(await tool.run(copy.deepcopy(call.run_args), context))
+        return replace(call, result=_as_result(value), actions=_storable(context.actions))
+    except _ANYTHING as error:
+        if was_cancelled():
+            raise
+        log.info("tool %s raised %s over a denial", call.tool, type(error).__name__)
+        return replace(call, result={"error": _words(error)})
+
+
+def _payload_of_a_denial(asked: HeldRequest, reason: str | None) -> Json:
+    """What the function asked with, and the reason beside it."""
+    if reason is None or not isinstance(asked.payload, dict | None):
+        return asked.payload
+    return {**(asked.payload or {}), "reason": reason}
 
 
 def _storable(actions: EventActions) -> JsonObject | None:

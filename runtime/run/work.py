@@ -21,7 +21,17 @@ from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
 from runtime.run.agent_paths import Paths
 from runtime.run.asking import ask, content_of, why
-from runtime.run.execute import Scene, admit, execute, from_model, recover, runnable, was_cancelled
+from runtime.run.execute import (
+    Scene,
+    admit,
+    execute,
+    from_model,
+    hear_denial,
+    hears_denials,
+    recover,
+    runnable,
+    was_cancelled,
+)
 from runtime.run.journal import Journal
 from runtime.store.database import Database
 from runtime.store.lease import Lease
@@ -108,9 +118,21 @@ class Work:
                 case Run(ready):
                     await self._run(turn, ready)
                 case Tell(untold):
-                    invocation = self._tell(invocation, turn, untold)
+                    invocation = self._tell(invocation, turn, await self._with_denials_heard(untold))
                 case "wait" | "ask the model":
                     return invocation, list(turn.values())
+
+    async def _with_denials_heard(self, untold: Sequence[Call]) -> list[Call]:
+        """Before a denial is told, its function may have something to say about it."""
+        heard = list[Call]()
+        for call in untold:
+            tool = (await self._tools_for(call) or {}).get(call.tool) if call.gate is GateKind.DYNAMIC else None
+            if tool is not None and hears_denials(call, tool):
+                await self._lease.sure()
+                heard.append(await hear_denial(call, tool, self._scene()))
+            else:
+                heard.append(call)
+        return heard
 
     def _took(self, turn: dict[str, Call], call: Call, *, told: bool = False) -> None:
         """A call's new state, to be written with the next flush."""

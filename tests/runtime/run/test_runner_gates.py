@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 
 import pytest
 from pydantic import BaseModel
 
-from runtime import Agent, FunctionTool, Invalid, ScriptedModel, ToolConfirmation, ToolContext, call
+from runtime import Agent, Conflict, FunctionTool, Invalid, ScriptedModel, ToolConfirmation, ToolContext, call
 from runtime.jsontypes import Json, JsonObject
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, shown
@@ -400,6 +401,55 @@ async def test_a_denied_dynamic_gate_does_not_run_the_body_again(run: MakeRunner
     chat = Chat(run(agent))
     heard = await chat.deny((await chat.say("I need five days")).request, "Release week")
     assert heard.result("request_time_off") == {"error": "tool call was rejected by the user", "reason": "Release week"}
+    assert log == []
+
+
+def asks_again(context: ToolContext) -> None:
+    context.request_confirmation(hint="Please?")
+
+
+ANSWERS: dict[str, tuple[Callable[[ToolContext], object], Json]] = {
+    "results": (lambda _: {"status": "stays"}, {"status": "stays"}),
+    "fails": (lambda _: 1 / 0, {"error": "ZeroDivisionError: division by zero"}),
+    "asks again": (asks_again, {"result": None}),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+async def test_a_function_may_ask_to_be_called_with_the_denial(run: MakeRunner, what: str) -> None:
+    """As google-adk does it. The call stays denied, whatever the function does then."""
+    returned, expected = ANSWERS[what]
+
+    def leave(days: int, tool_context: ToolContext) -> object:
+        confirmation = tool_context.tool_confirmation
+        if confirmation is None:
+            tool_context.request_confirmation(payload={"approved_days": 0})
+            return None
+        log.append((days, confirmation.confirmed, confirmation.payload))
+        return returned(tool_context)
+
+    agent, model = clerk(
+        FunctionTool(leave, on_denied="call"), script=(call("leave", days=5), "Sorry.", "It was denied.")
+    )
+    chat = Chat(run(agent))
+    request = (await chat.say("I need five days")).request
+    heard = await chat.deny(request, "Release week")
+    assert heard.result("leave") == expected
+    assert heard.lines[-1] == "clerk says Sorry."
+    again = await chat.deny(request, "Release week")
+    assert again.lines == []
+    with pytest.raises(Conflict):
+        await chat.approve(request)
+    assert log == [(5, False, {"approved_days": 0, "reason": "Release week"})]
+    assert len(model.requests) == 2
+
+
+async def test_a_gated_function_is_not_called_with_a_denial(run: MakeRunner) -> None:
+    """Nor is it by google-adk: it did not ask by itself."""
+    agent, _ = clerk(FunctionTool(reimburse, require_confirmation=True, on_denied="call"), script=(TRIP, "Sorry."))
+    chat = Chat(run(agent))
+    heard = await chat.deny((await chat.say("The trip was 1500")).request)
+    assert heard.result("reimburse") == {"error": "tool call was rejected by the user"}
     assert log == []
 
 
