@@ -69,7 +69,6 @@ class LineKind(StrEnum):
     GRANTED = "granted"
     GRANT_USED = "grant used"
     GRANT_REVOKED = "grant revoked"
-    CONFIGURED = "configured"
     INSTALLED = "installed"
     UNINSTALLED = "uninstalled"
     PAUSED = "paused"

@@ -316,10 +316,6 @@ class Confirmation:
         return self.revisions[-1]
 
     @property
-    def original_arguments(self) -> JsonObject:
-        return self.revisions[0].arguments
-
-    @property
     def pending(self) -> tuple[Vote, ...]:
         """Stored votes not yet counted, oldest first."""
         return tuple(vote for vote in self.votes if vote.state is VoteState.PENDING)

@@ -228,7 +228,6 @@ def _outcomes(call: Call) -> list[HostOutcome]:
             result=call.result,
             text=None if call.result is None else _text(call.result),
             begun_at=call.begun,
-            ended_at=call.since if call.settled else None,
             altered=call.state is CallState.REFUSED and call.reason == ALTERED,
         ),
     ]

@@ -147,7 +147,6 @@ class HostOutcome:
     result: Json = None
     text: str | None = None  # result, error or refusal as one reads it
     begun_at: float | None = None
-    ended_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
     asked_anew: bool = False  # held, and a later request has taken its place: an answer would go to that one
 

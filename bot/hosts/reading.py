@@ -384,14 +384,14 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
     confirmed: bool | None = first.answer.confirmed
     if asking.ask in (Ask.INPUT, Ask.OPERATION):
         became = Became.DONE if confirmed else Became.REFUSED
-        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, ended_at=first.at)
+        return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed)
     if asking.after is None and asking.ended_empty and asking.request.id not in running:
         became = Became.DONE if confirmed else Became.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
         return None if on_its_way else _begun(asking, confirmed, running)
-    result, at = asking.after
+    result = asking.after[0]
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
         became, confirmed = Became.DONE, None  # it ran, whatever was answered
@@ -406,7 +406,6 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
         result=result,
         text=text_of(result),
         begun_at=first.at,
-        ended_at=at,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Row, bindparam, insert, select, update
 
 from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
-from bot.confirmation.effects import Delivery, Step
+from bot.confirmation.effects import AnswerDelivery, Delivery, Step
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.confirmation.schedule import next_due, to_draw
@@ -304,8 +304,10 @@ def _lock_head(tx: Tx, chain: str) -> Head:
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
     """Into the session's mailbox: once for each attempt and word, whoever runs this again."""
-    kind = "answer" if hasattr(delivery, "confirmed") else "settlement"
-    word = getattr(delivery, "word", None) or ("approved" if getattr(delivery, "confirmed", False) else "denied")
+    if isinstance(delivery, AnswerDelivery):
+        kind, word = "answer", "approved" if delivery.confirmed else "denied"
+    else:
+        kind, word = "settlement", str(delivery.word)
     put_mail(
         tx,
         session.key,

@@ -104,10 +104,6 @@ class Call:
     def settled(self) -> bool:
         return self.state in SETTLED
 
-    @property
-    def confirmed_payload(self) -> Json:
-        return self.request.answer if self.request else None
-
 
 @dataclass(frozen=True)
 class Approved:

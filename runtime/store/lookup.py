@@ -33,11 +33,6 @@ _EVENTS = (
 )
 
 
-def read_bodies(tx: Tx, key: int) -> list[str]:
-    """The events as their stored JSON."""
-    return [row.body for row in tx.execute(_EVENTS, {"key_": key, "after_": 0})]
-
-
 def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:
     rows = tx.execute(select(calls.c.body).where(calls.c.session == key, calls.c.turn == turn))
     return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: call.place)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from sqlalchemy import insert
+import asyncio
+
+from sqlalchemy import ColumnElement, Table, insert
 
 from bot.store.tables import homes
+from runtime.errors import Busy
 from runtime.store.database import Database, Tx
-from runtime.store.lease import Lease, try_lease
+from runtime.store.lease import POLL, TERM, Lease, claim
 
 
 async def a_lease(database: Database, key: str = "a lease") -> Lease:
@@ -17,3 +20,43 @@ async def a_lease(database: Database, key: str = "a lease") -> Lease:
     lease = await try_lease(database, homes, homes.c.key == key, term=3600.0)
     assert lease is not None
     return lease
+
+
+async def try_lease(
+    database: Database,
+    table: Table,
+    where: ColumnElement[bool],
+    *,
+    topic: str | None = None,
+    term: float = TERM,
+) -> Lease | None:
+    """The lease, or None when somebody else has it."""
+    token = await database.run(claim, table, where, term=term)
+    return None if token is None else Lease(database, table, where, token, topic=topic, term=term)
+
+
+async def wait_for_lease(
+    database: Database,
+    table: Table,
+    where: ColumnElement[bool],
+    *,
+    topic: str,
+    patience: float,
+    term: float = TERM,
+    poll: float = POLL,
+) -> Lease:
+    """Waits until whoever holds the row releases it, or its lease lapses; `Busy` after `patience` seconds."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + patience
+    with database.waiter(topic) as waiter:
+        while True:
+            lease = await try_lease(database, table, where, topic=topic, term=term)
+            if lease is not None:
+                return lease
+            left = until - loop.time()
+            if left <= 0:
+                raise Busy(
+                    f"Somebody else is at work on this and did not finish within {patience:g} seconds. "
+                    "Nothing was changed; trying again is safe."
+                )
+            await waiter.wait(min(poll, left))

@@ -22,11 +22,11 @@ from bot.store.tables import sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
-from runtime.store.lease import LeaseLost, try_lease
+from runtime.store.lease import LeaseLost
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA
 from tests.support.foreign.ear import Ear, listening
-from tests.support.leased import a_lease
+from tests.support.leased import a_lease, try_lease
 from tests.support.office import Opens
 from tests.support.outgoing import outgoing
 from tests.support.watched import Watched

@@ -323,7 +323,7 @@ def test_a_result_is_told_without_what_it_hides_by_name() -> None:
 
 
 def test_lines_of_the_system_are_no_story() -> None:
-    line = append(Head(), "system", LineKind.CONFIGURED, {}, KEYS, at=NOON, salt="s")
+    line = append(Head(), "system", LineKind.CHECKPOINT, {}, KEYS, at=NOON, salt="s")
     assert step_view(line) is None
 
 

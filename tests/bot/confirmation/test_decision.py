@@ -155,7 +155,7 @@ class TestEditing:
         assert desk.state() is State.APPROVED
         assert desk.answer.payload == {"version": "2.4.2"}
         assert desk.answer.arguments == {"version": "2.4.2", "replicas": 3}
-        assert desk.row.original_arguments == {"version": "2.4.1", "replicas": 3}
+        assert desk.row.revisions[0].arguments == {"version": "2.4.1", "replicas": 3}
 
     def test_a_click_on_the_older_card_is_not_counted(self) -> None:
         desk = Desk(make_policy(quorum=2))

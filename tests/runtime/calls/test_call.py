@@ -132,7 +132,8 @@ def test_an_edit_runs_and_both_sets_stay_on_record() -> None:
     approved = lived(HELD, Approve(payload={"amount": 1200}, amended=amended))
     assert (approved.run_args, approved.args) == (amended, ARGS)
     assert approved.approved == fingerprint("reimburse", amended)
-    assert approved.confirmed_payload == {"amount": 1200}
+    assert approved.request is not None
+    assert approved.request.answer == {"amount": 1200}
     assert lived(approved, Begin()).state is CallState.RUNNING
 
 
@@ -147,7 +148,7 @@ def test_a_tool_that_asks_again_needs_a_new_approval() -> None:
     assert (again.state, again.approved, again.attempt) == (CallState.HELD, None, 0)
     assert [one.request_id for one in again.asked] == ["r1", "r2"]
     assert again.result == {"status": "pending"}
-    assert lived(again, Approve(3)).confirmed_payload == 3
+    assert lived(again, Approve(3)).asked[-1].answer == 3
 
 
 def test_attempts_are_counted_by_their_effects() -> None:

@@ -20,10 +20,9 @@ from runtime.store.lease import (
     release,
     remaining,
     renew,
-    try_lease,
-    wait_for_lease,
 )
 from tests.support.kill import child, here
+from tests.support.leased import try_lease, wait_for_lease
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.watched import Watched, When
 
@@ -338,16 +337,6 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
         with pytest.raises(StoreError):
             await lease.sure()
     assert "A lease was not released, and is left to lapse: The store is closed." in caplog.messages
-
-
-async def test_who_is_cancelled_while_claiming_leaves_no_lease_behind(lively: Database) -> None:
-    claiming = asyncio.create_task(try_lease(lively, desks, MINE))
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    claiming.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await claiming
-    assert await try_lease(lively, desks, MINE) is not None
 
 
 async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively: Database) -> None:
