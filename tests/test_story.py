@@ -51,7 +51,7 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
-        await me.sees("You can't decide this one", within=me.thread)
+        await me.sees("You can't decide this one")
 
         await me.becomes(demo.people["ben"])
         await me.clicks("Edit…: deploy")
@@ -87,14 +87,14 @@ async def reads_the_audit(me: Visitor, done: Locator) -> None:
 
     await me.page.get_by_role("button", name="Behind the scenes").click()
     lines = list[dict[str, object]]()
-    for kind in ("approved", "done"):
+    for kind in ("approved", "begun"):
         line = me.panel.locator(".travel", has_text=f"{kind}: deploy")
         await line.locator("summary").click()
         shown = line.get_by_role("region", name="JSON")
         await expect(shown).to_contain_text('"hash"')
         lines.append(json.loads(await shown.inner_text()))
-    decided, ended = lines
-    assert ended["previous"] == decided["hash"]
+    decided, begun = lines
+    assert begun["previous"] == decided["hash"]
 
 
 async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path, browser: Browser) -> None:
