@@ -78,10 +78,11 @@ def test_with_everything_on_it_can_be_read(without: str) -> None:
     text = _OFF.sub("", TEXT)
     agent, slack = text.index("\n[agent]"), text.index("\n[store]")
     elsewhere = ("url", "app", "token_env", "headers", "secret_env", "timeout")
+    here = ("target", "artifact_service", "memory_service", "credential_service")
     kept = [
         line
         for line in text[agent:slack].splitlines()
-        if not line.startswith(tuple(f"{key} =" for key in (elsewhere if without == "url" else (without,))))
+        if not line.startswith(tuple(f"{key} =" for key in (elsewhere if without == "url" else here)))
     ]
     read = parse_settings("\n".join(kept) + "\n" + text[slack:], {})
     assert read.agent is not None
