@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options, standard_output, tell, tell_all
+from bot.commands.common import Call, names_option, options, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from runtime.store.database import Database
 
 _EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
-
-_NAMES = click.option(
-    "--names/--no-names", default=True, help="Ask Slack for the names of people and channels.  [default: --names]"
-)
 
 
 @click.group(no_args_is_help=True)
@@ -46,7 +42,7 @@ def audit() -> None:
 @click.option("--session", metavar="ID", help="Lines of one session, or of the system.")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
-@_NAMES
+@names_option
 @options()
 def export(
     call: Call,
@@ -139,7 +135,7 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 @audit.command("list")
 @click.option("--tool", metavar="NAME", help="Calls of one tool.")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
-@_NAMES
+@names_option
 @options()
 def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
     """List the calls that people were asked about, the newest first."""
@@ -162,7 +158,7 @@ def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
 @audit.command()
 @click.argument("id")
 @click.option("--full", is_flag=True, help="With everything that each line holds.")
-@_NAMES
+@names_option
 @options()
 def show(call: Call, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
     """Show what happened to one confirmation, or in one session, a line for each step.

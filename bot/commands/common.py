@@ -112,6 +112,11 @@ def options(
     return add
 
 
+names_option = click.option(
+    "--names/--no-names", default=True, help="Ask Slack for the names of people and channels.  [default: --names]"
+)
+
+
 def account() -> str | None:
     """The name of the account that runs the command; through sudo, of the person who does."""
     try:

@@ -8,33 +8,38 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options
+from bot.commands.common import Call, names_option, options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from bot.operations.grants import GrantInForce
+    from bot.operations.names import Names
 
 
 @click.command()
+@names_option
 @options(json=True)
-def grants(call: Call) -> int:
+def grants(call: Call, names: bool) -> int:
     """List the grants in force: which calls run without asking, until when, who allowed it, and how often it was used.
 
     `adk-confirm revoke ID` ends one.
     """
-    found, at = asyncio.run(_find(call))
-    lines = [line for one in found for line in words.grant(one, at)] or [words.NO_GRANTS]
+    found, at, known = asyncio.run(_find(call, names=names and not call.json))
+    lines = [line for one in found for line in words.grant(one, at, known)] or [words.NO_GRANTS]
     call.tell({"grants": [one.to_json() for one in found]}, *lines)
     return 0
 
 
-async def _find(call: Call) -> tuple[list[GrantInForce], datetime]:
+async def _find(call: Call, *, names: bool) -> tuple[list[GrantInForce], datetime, Names]:
     from bot.audit.fingerprint import Seal
     from bot.operations.grants import read_grants
+    from bot.operations.names import NO_NAMES, Namer
     from bot.store.repository import now
 
     secret = call.settings.secret
     seal = None if secret is None else Seal(secret.get_secret_value(), "call")
     async with call.reading() as database:
-        return await database.read(read_grants, seal), await database.read(now)
+        found, at = await database.read(read_grants, seal), await database.read(now)
+        ids = ((one.team, giver) for one in found for giver in one.given_by)
+        return found, at, await Namer(call.settings, database).learn(ids) if names else NO_NAMES

@@ -8,28 +8,30 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options
+from bot.commands.common import Call, names_option, options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from bot.operations.names import Names
     from bot.operations.pending import Parked, Pending
     from bot.store.mailbox import Pause
 
 
 @click.command()
+@names_option
 @options(json=True)
-def pending(call: Call) -> int:
+def pending(call: Call, names: bool) -> int:
     """List the calls that wait for approval: who may decide, since when, and until when.
 
     It also lists work that failed so often that it is not retried, and says whether runs are paused.
     """
     from bot.audit.ledger import stamp
 
-    found = asyncio.run(_find(call))
+    found, known = asyncio.run(_find(call, names=names and not call.json))
     pause = found.pause
     lines = [words.paused(pause)] if pause is not None else []
-    lines += [line for one in found.waiting for line in words.waits(one, found.at)] or [words.NOTHING_WAITS]
+    lines += [line for one in found.waiting for line in words.waits(one, found.at, known)] or [words.NOTHING_WAITS]
     lines += [words.parked(one) for one in found.parked]
     call.tell(
         {
@@ -50,7 +52,8 @@ class _Found:
         self.parked: list[Parked] = []
 
 
-async def _find(call: Call) -> _Found:
+async def _find(call: Call, *, names: bool) -> tuple[_Found, Names]:
+    from bot.operations.names import NO_NAMES, Namer
     from bot.operations.pending import Pending, read_parked
     from bot.operations.pending import pending as waiting
     from bot.store.mailbox import paused
@@ -61,4 +64,5 @@ async def _find(call: Call) -> _Found:
         async for one in waiting(database):
             found.waiting.append(one) if isinstance(one, Pending) else found.parked.append(one)
         found.parked += await database.read(read_parked)
-    return found
+        ids = (one for waits in found.waiting for one in waits.ids)
+        return found, await Namer(call.settings, database).learn(ids) if names else NO_NAMES

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `--help` needs these texts, and none of what fills them
     from bot.operations.grants import GrantInForce
+    from bot.operations.names import Names
     from bot.operations.pending import Parked, Pending
     from bot.operations.reapply import Reapplied
     from bot.store.mailbox import Pause
@@ -81,7 +82,7 @@ def paused(pause: Pause) -> str:
     return f"Runs are paused since {spelled(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
 
 
-def waits(one: Pending, now: datetime) -> Iterator[str]:
+def waits(one: Pending, now: datetime, names: Names) -> Iterator[str]:
     """Three lines about one confirmation: what, for whom, since and until when."""
     from blocks.text import visible
     from blocks.values import json_text
@@ -89,8 +90,12 @@ def waits(one: Pending, now: datetime) -> Iterator[str]:
 
     again = " (did it take effect?)" if one.what == "outcome" else ""
     yield f"{one.id}  {visible(one.tool)}{again}  {json_text(one.arguments)}"
-    votes = f"{len(one.votes)} of {one.quorum}" + (f" ({', '.join(one.votes)})" if one.votes else "")
-    yield visible(f"    for {', '.join(one.approvers) or 'nobody'}; {votes}; asked by {one.asked_by} in {one.session}")
+    voters = ", ".join(map(names.of, one.votes))
+    what = "votes to run it again" if one.what == "outcome" else "approvals" if one.quorum > 1 else "approval"
+    votes = f"{len(one.votes)} of {one.quorum} {what}" + (f" ({voters})" if voters else "")
+    approvers = ", ".join(map(names.of, one.approvers)) or "nobody"
+    where = f"{names.of(one.channel)}, session {one.session}" if one.channel else one.session
+    yield visible(f"    for {approvers}; {votes}; asked for by {names.of(one.asked_by)} in {where}")
     left = one.until - now
     until = f"{roughly(left)} left" if left.total_seconds() > 0 else "which is over"
     yield f"    since {spelled(one.since)}, {roughly(now - one.since)} ago; until {spelled(one.until)}, {until}"
@@ -105,7 +110,7 @@ def parked(one: Parked) -> str:
     return visible(f"{one.kind} {one.name} {what}{since}: {one.trouble}")
 
 
-def grant(one: GrantInForce, now: datetime) -> Iterator[str]:
+def grant(one: GrantInForce, now: datetime, names: Names) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     from blocks.text import visible
     from blocks.values import quick
@@ -116,7 +121,8 @@ def grant(one: GrantInForce, now: datetime) -> Iterator[str]:
     used = "not used yet" if one.uses == 0 else f"used {one.uses} time{'s' if one.uses > 1 else ''}"
     until = f"until {spelled(one.until)}, {roughly(one.until - now)} left"
     void = "; it has no seal of this app, so it lets nothing through" if one.sealed is False else ""
-    yield visible(f"    given by {', '.join(one.given_by)} in {one.session}; {until}; {used}{void}")
+    given_by = ", ".join(map(names.of, one.given_by))
+    yield visible(f"    given by {given_by} in {one.session}; {until}; {used}{void}")
 
 
 def reapplied(one: Reapplied, *, dry_run: bool) -> str:

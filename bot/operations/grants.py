@@ -33,6 +33,7 @@ class GrantInForce:
     until: datetime
     session: str
     uses: int
+    team: str
     sealed: bool | None
 
     def to_json(self) -> JsonObject:
@@ -65,6 +66,7 @@ def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
         until=grant.until,
         session=grant.session.id,
         uses=_uses(tx, grant),
+        team=grant.team,
         sealed=None if seal is None else grant.is_sealed(seal),
     )
 

@@ -19,7 +19,7 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database
 
-PATIENCE = 10.0
+PATIENCE = 5.0
 AT_ONCE = 8
 MOST = 300
 """So many people and channels are asked about; of a longer export the others keep their ids."""
@@ -48,7 +48,7 @@ NO_NAMES = Names()
 
 
 async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> Names:
-    """What Slack does not tell within ten seconds keeps its id: a name is never worth an error."""
+    """What Slack does not tell within five seconds keeps its id: a name is never worth an error."""
     wanted = sorted({one.rpartition(":")[2] for one in ids})
     if client is None or not wanted:
         return NO_NAMES

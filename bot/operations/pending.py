@@ -44,6 +44,14 @@ class Pending:
     votes: tuple[str, ...]
     quorum: int
     revision: int
+    team: str
+    channel: str | None
+
+    @property
+    def ids(self) -> list[tuple[str, str]]:
+        """With their workspace, the ids that a name would help with."""
+        found = (*self.approvers, *self.votes, self.asked_by, self.channel or "")
+        return [(self.team, one) for one in found]
 
     def to_json(self) -> JsonObject:
         return {
@@ -123,6 +131,8 @@ def _shown(row: Confirmation) -> Pending:
         votes=tuple(dict.fromkeys(vote.voter.user for vote in votes)),
         quorum=row.policy.quorum,
         revision=row.revision.number,
+        team=row.asked.team,
+        channel=row.asked.channel,
     )
 
 

@@ -174,6 +174,12 @@ async def test_people_and_channels_have_names(at: Backoffice, monkeypatch: pytes
         assert line["names"] == {"C0DEPLOYS": "#deploys", "U0ANNA": "anna"}
         rows = csv.DictReader(io.StringIO((await at.command("audit", "export", "--format", "csv")).out))
         assert [(row["who_name"], row["channel_name"]) for row in rows] == [("zoë", "#deploys"), ("anna", "#deploys")]
+        other = await at.asks("deploy_api")
+        waits = (await at.command("pending")).lines[1]
+        assert waits.startswith(
+            "    for anna (user:U0ANNA), user:U0BEN; 0 of 2 approvals; asked for by zoë (U0ASKER) in #dep"
+        )
+        await at.vote(other, ANNA, VoteKind.DENY)
         assert "zoë" not in (await at.command("audit", "show", deploy, "--no-names")).out
     assert "asked for by U0ASKER in C0DEPLOYS" in (await at.command("audit", "show", deploy)).out
 

@@ -60,11 +60,12 @@ async def test_what_waits_for_whom_since_and_until_when(at: Backoffice) -> None:
     first, second, third, *others = (await at.command("pending")).lines
     assert first == f'{deploy}  deploy  {{"version": "2.4.1", "dry": false}}'
     assert second == (
-        "    for user:U0ANNA, user:U0BEN; 1 of 2 (U0ANNA); asked by U0ASKER in slack-T0ACME-C0DEPLOYS-1.1"
+        "    for user:U0ANNA, user:U0BEN; 1 of 2 approvals (U0ANNA); "
+        "asked for by U0ASKER in C0DEPLOYS, session slack-T0ACME-C0DEPLOYS-1.1"
     )
     assert third == f"    since {spelled(asked)}, 1h ago; until {spelled(asked + timedelta(days=1))}, 23h left"
     assert others[0] == f"{refund}  refund  {{}}"
-    assert others[1].startswith("    for user:U0ANNA; 0 of 1; asked by U0ASKER")
+    assert others[1].startswith("    for user:U0ANNA; 0 of 1 approval; asked for by U0ASKER")
     assert len(others) == 3
 
 
