@@ -135,8 +135,8 @@ class _Line:
 
 _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.ASKED: lambda it: (
-        f"The agent wants to call {_call(it.tool, as_object(it.content.get('arguments')))}. The policy of this moment "
-        "is stored with the request."
+        f"{_call(it.tool, as_object(it.content.get('arguments')))} waits for approval. The policy that applies now is "
+        "stored with it."
     ),
     LineKind.CALL_REFUSED: lambda it: f"{it.tool} was refused and nobody was asked: {it.text}",
     LineKind.REMINDED: lambda it: f"Nobody has decided about {it.tool} yet, so the approvers are reminded.",
