@@ -194,6 +194,8 @@ def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...
     if not row.asked.wants_payload:
         return (), 0
     fields = payload_fields(row.revision.payload, row.asked.payload_schema)
+    if row.asked.question and not row.answered:  # a field that is hidden is filled in without its default
+        fields = tuple(one for one in fields if not redactor.hides(one.name))
     return masked_arguments(redactor, {one.name: one.value for one in fields})
 
 
@@ -280,6 +282,8 @@ def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequenc
     """Never a value that is shown otherwise than it is: a form would put the mask in its place."""
     if row.state is not State.WAITING:
         return ()
+    if row.asked.question:
+        return edits.editable(row)
     wants = row.asked.wants_payload
     whole = {PAYLOAD: row.revision.payload}
     values = (row.revision.payload if isinstance(row.revision.payload, dict) else whole) if wants else None

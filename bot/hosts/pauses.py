@@ -183,9 +183,18 @@ def _node_name(path: str) -> str:
 
 
 def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
-    """The schema of the form to fill in, and what it begins with: one input a field, or one for the whole answer."""
+    """The schema of the form to fill in, and what it begins with: one input a field, or one for the whole answer.
+
+    It begins with the fields' defaults: google-adk gives its node a null for a field that is left out.
+    """
     if has_fields(schema):
-        return schema or {}, {}
+        properties = _object((schema or {}).get("properties"))
+        defaults: JsonObject = {
+            name: rules["default"]
+            for name, rules in properties.items()
+            if isinstance(rules, dict) and "default" in rules
+        }
+        return schema or {}, defaults
     plain: JsonObject = {name: part for name, part in (schema or {}).items() if name not in ("$defs", "definitions")}
     whole: JsonObject = {"type": "object", "properties": {ANSWER: plain or {"type": "string"}}, "required": [ANSWER]}
     return {**whole, **{name: (schema or {})[name] for name in ("$defs", "definitions") if name in (schema or {})}}, {}

@@ -37,10 +37,10 @@ def build() -> Any:
 
     class Loader(BaseAgentLoader):
         def load_agent(self, agent_name: str) -> Any:
-            return app(agent_name)
+            return app(agent_name) if agent_name in APPS else pausing(agent_name)
 
         def list_agents(self) -> list[str]:
-            return list(APPS)
+            return [*APPS, *os.environ.get("PAUSING", "").split()]
 
     wanted: dict[str, Any] = {
         "agents_dir": written(tempfile.mkdtemp(prefix="adk-foreign-")),
@@ -75,6 +75,14 @@ def app(name: str) -> Any:
 
     resumable = ResumabilityConfig(is_resumable=True) if os.environ.get("RESUMABLE") else None
     return App(name=name, root_agent=agent(name), resumability_config=resumable, plugins=plugins())
+
+
+def pausing(name: str) -> Any:
+    """An agent that waits for people in other ways, under its own name; only google-adk 2 has these."""
+    from tests.support.foreign.pausing import MADE
+
+    made: Any = MADE[name]()
+    return made.model_copy(update={"name": name})
 
 
 def plugins() -> list[Any]:
