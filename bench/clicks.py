@@ -162,7 +162,7 @@ async def fill(
     from bot.store.incoming_words import Heard, hear
     from bot.store.open import open_store
     from bot.store.repository import chain_of
-    from bot.store.transactions import Opening, open_request
+    from bot.store.requests import Opening, open_request
     from runtime.store.database import Tx
 
     policies = parse_settings(CONFIG.format(port=0), {}).policies

@@ -24,9 +24,9 @@ from bot.slack.outbound.errors import Gone, SlackTrouble
 from bot.store.grants_in_force import Rights, grants_in, rights_of
 from bot.store.mailbox import Letter
 from bot.store.repository import Session, find_session, now, session_confirmations
+from bot.store.requests import Opening, asked_of
 from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail
-from bot.store.transactions import Opening, asked_of
 from runtime.errors import Invalid
 from runtime.store.database import Tx
 from runtime.store.lease import Lease

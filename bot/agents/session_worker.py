@@ -39,7 +39,8 @@ from bot.policy.model import CallFacts
 from bot.store.mailbox import Letter, held_back, letters_done, next_letters, paused, read_session, refuse_letter, rest
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
-from bot.store.transactions import answered_elsewhere, asked_again, open_request, out_of_reach, see
+from bot.store.requests import open_request
+from bot.store.transactions import answered_elsewhere, asked_again, out_of_reach, see
 from bot.telemetry.tracing import following
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx

@@ -33,9 +33,9 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
+from bot.store.casting import Ballot, Known, nothing_known
 from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import read_confirmation
-from bot.store.transactions import Ballot, Known, nothing_known
 from bot.telemetry.tracing import followed_cast, following
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject

@@ -21,8 +21,8 @@ from bot.inbound.after_ack import Errands
 from bot.inbound.payloads import Body, at_of, once, person_of, told_at
 from bot.policy.approvers import Person
 from bot.slack.outbound.client import Sender
+from bot.store.casting import Ballot
 from bot.store.repository import read_confirmation
-from bot.store.transactions import Ballot
 from bot.telemetry.tracing import followed_casts
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx

@@ -30,10 +30,10 @@ from bot.operations.reapply import reapply_all
 from bot.policy.approvers import OPERATOR, Person, operator
 from bot.policy.model import Policies, Policy
 from bot.store.audit_log import find_confirmation
+from bot.store.casting import Ballot, Cast, cast
 from bot.store.open import HISTORY, open_beside, socket_path
 from bot.store.purge import purge
 from bot.store.repository import read_confirmation
-from bot.store.transactions import Ballot, Cast, cast
 from bot.telemetry.tallies import unscraped
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import Json, JsonObject

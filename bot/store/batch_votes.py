@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from bot.config.rules import Rules
+from bot.store.casting import Ballot, Cast, cast
 from bot.store.tables import confirmations
-from bot.store.transactions import Ballot, Cast, cast
 from runtime.store.database import Tx
 
 log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from bot.audit.ledger import ALARMS, SYSTEM, LedgerLine
 from bot.config.rules import Rules
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.store.batch_votes import cast_all
+from bot.store.casting import Ballot, Cast, Known, cast, nothing_known
 from bot.store.repository import session_in
-from bot.store.transactions import Ballot, Cast, Known, cast, nothing_known
 from runtime.store.database import Database
 from runtime.telemetry import tracing
 from runtime.telemetry.logs import about

@@ -25,6 +25,7 @@ from bot.policy.model import Policies
 from bot.policy.versioned import NewerVersion, Unreadable
 from bot.slack.answers import texts
 from bot.slack.workspaces.departures import removed
+from bot.store.casting import count_next, put_right
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
 from bot.store.mailbox import paused, read_session
 from bot.store.repository import (
@@ -40,7 +41,7 @@ from bot.store.repository import (
 )
 from bot.store.slack_lanes import CARDS, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
-from bot.store.transactions import count_next, draw_again, drawn, keep_time, look_at_grant, placed, put_right
+from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, placed
 from bot.telemetry.tracing import following
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject

@@ -36,13 +36,15 @@ from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
+from bot.store.casting import Ballot, Cast, cast
 from bot.store.incoming_words import Heard, hear
 from bot.store.mailbox import letters_done, next_letters, rest
 from bot.store.open import open_store, socket_path
 from bot.store.outbox import all_told, told_up_to
 from bot.store.repository import read_confirmation, session_confirmations
+from bot.store.requests import Opening, open_request
 from bot.store.tables import chains, ledger, mail, sessions
-from bot.store.transactions import Ballot, Cast, Opening, cast, drawn, hand_over, open_request, placed, see
+from bot.store.transactions import drawn, hand_over, placed, see
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Database, Tx
 from tests.support.deciding import ASKER, TEAM, full_member

@@ -11,7 +11,7 @@ import pytest
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
 from bot.operations.operator_times import spelled
-from bot.store.transactions import Ballot, cast
+from bot.store.casting import Ballot, cast
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, full_member
 

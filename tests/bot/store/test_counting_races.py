@@ -11,9 +11,9 @@ import pytest
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
+from bot.store.casting import count_next
 from bot.store.open import open_store
 from bot.store.repository import put_mail
-from bot.store.transactions import count_next
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, full_member
 from tests.support.secret import SECRET

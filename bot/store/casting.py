@@ -1,0 +1,201 @@
+"""Votes: stored, counted, and what the voter is told of it. Transaction functions.
+
+Nothing here asks Slack: what had to be found out is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import and_, func, select, update
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation.authorise import Facts, Reason, Refusal
+from bot.confirmation.model import Confirmation, Edit, Vote, VoteKind
+from bot.confirmation.seals import with_seal
+from bot.confirmation.states import Transition
+from bot.confirmation.unsealed import checked
+from bot.confirmation.votes import count, needs_asking, store_vote
+from bot.policy.approvers import Person
+from bot.store.refused_clicks import without_repeats
+from bot.store.repository import (
+    REPLIES,
+    Session,
+    lock_confirmation,
+    now,
+    save,
+)
+from bot.store.tables import replies
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Tx
+from runtime.store.lease import free
+from runtime.store.upsert import insert_if_absent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ballot:
+    """A click or a submitted form, as it is stored. `id` is the same when the same click is delivered again."""
+
+    id: str
+    confirmation: str
+    revision: int
+    kind: VoteKind
+    voter: Person
+    reason: str | None = None
+    edit: Edit | None = None
+    grant: bool = False
+    way: str = "button"
+    target: JsonObject | None = None  # where the voter looks for what became of it
+
+
+@dataclass(frozen=True)
+class Cast:
+    """What a vote came to so far: `settled` when it needed nobody to be asked."""
+
+    row: Confirmation
+    settled: bool
+    refusal: Refusal | None = None
+
+
+Known = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
+"""What was found out already about who votes, with who spoke in the session; `None`: it has to be asked. No I/O."""
+
+
+def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:  # noqa: ARG001
+    return None  # a `Known`
+
+
+def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
+    """Stores a vote; whoever called acks only after. What needs no asking, or was asked just now, is counted here."""
+    session, row = lock_confirmation(tx, ballot.confirmation)
+    sound = checked(row, now(tx), rules.policies, rules.seal)
+    plain = Vote(
+        id=ballot.id,
+        kind=ballot.kind,
+        voter=ballot.voter,
+        revision=ballot.revision,
+        stored_at=now(tx),
+        reason=ballot.reason,
+        edit=ballot.edit,
+        grant=ballot.grant,
+        way=ballot.way,
+        target=ballot.target,
+        sealed="",
+    )
+    vote = with_seal(plain, sound.row, rules.seal)
+    stored = store_vote(sound.row, vote)
+    change, settled = stored, all(waiting.id != vote.id for waiting in stored.row.pending)
+    first = stored.row.pending[:1]
+    if first and first[0].id == vote.id:
+        facts = known(stored.row, vote, session.speakers)
+        if facts is not None or not needs_asking(stored.row, vote):
+            change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
+    if change.row is row:
+        return Cast(row, settled=False)  # the same click, delivered again
+    _tell_the_lost(tx, row, sound)
+    if settled and not _tell_voter(tx, vote, change):  # likewise, of a vote that was refused
+        return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
+    news = without_repeats(tx, change)
+    if settled and news is not change and not news.steps:  # refused, as often before
+        return Cast(_put_right(tx, session, row, sound), settled, _refusal(change))
+    save(tx, session, sound.then(news))
+    return Cast(change.row, settled, _refusal(change))
+
+
+def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
+    """Counts the oldest stored vote with what was found out about its voter; another replica may have been faster."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    if not row.pending or row.pending[0].id != vote_id:
+        return row
+    change = count(row, vote_id, facts, now(tx), rules)
+    save(tx, session, without_repeats(tx, change))
+    _tell_the_lost(tx, row, change)
+    return change.row
+
+
+def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
+    """What no seal vouches for goes."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    sound = checked(row, now(tx), rules.policies, rules.seal)
+    _tell_the_lost(tx, row, sound)
+    return _put_right(tx, session, row, sound)
+
+
+def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Transition) -> Confirmation:
+    return row if sound.row is row else save(tx, session, sound)
+
+
+def _tell_the_lost(tx: Tx, before: Confirmation, change: Transition) -> None:
+    """Whoever's vote waited and waits no more hears what became of it."""
+    waiting = {vote.id for vote in change.row.pending}
+    for vote in before.pending:
+        if vote.id not in waiting:
+            _tell_voter(tx, vote, change)
+
+
+def _refusal(change: Transition) -> Refusal | None:
+    return next((s.refusal for s in change.steps if s.kind is LineKind.VOTE_REFUSED), None)
+
+
+_WHILE_TOLD = 1.0
+
+
+def _tell_voter(tx: Tx, vote: Vote, change: Transition) -> bool:
+    """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
+    button that counted sees it on the card."""
+    if vote.target is None or not (_refusal(change) or vote.target.get("view") or vote.target.get("list")):
+        return True
+    reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
+    place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}
+    person = f"{vote.voter.team}/{vote.voter.user}"
+    made = {**reply, **place, "person": person, "failures": 0}
+    if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
+        return False
+    if not vote.target.get("view"):
+        _take_the_place_of_older(tx, vote.id, person, change.row.id)
+    tx.notify(REPLIES)
+    return True
+
+
+def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> None:
+    """Of what somebody was not told yet about one confirmation only the newest is worth telling, and no later than the
+    oldest would have been. What is shown in a view of its own is told there."""
+    now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
+    waits = free(replies, now)
+    due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
+    if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
+        due_at = now + _WHILE_TOLD  # one is on its way: what comes until it has arrived is told together
+    tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
+    values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
+    tx.execute(update(replies).where(replies.c.vote == vote).values(values))
+
+
+def _verdict(change: Transition) -> str:
+    """What the voter is told: the step their word led to, and where the confirmation stands now."""
+    row = change.row
+    told = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
+    heard = next((step for step in told if step.kind is LineKind.VOTE_REFUSED), told[0] if told else None)
+    refusal = heard.refusal if heard else None
+    return canonical(
+        {
+            "kind": str(heard.kind) if heard else None,
+            "reason": str(refusal.reason) if refusal else None,
+            "fields": list(refusal.fields) if refusal else [],
+            "unresolved": refusal.unresolved.what if refusal and refusal.unresolved else None,
+            "votes": heard.votes if heard else None,
+            "state": _too_late_for(refusal) or str(row.state),
+            "outcome": str(row.outcome.kind) if row.outcome else None,
+            "confirmation": row.id,
+            "question": row.asked.question,
+            "tool": row.redactor.mask_text(row.asked.tool),
+            "quorum": row.policy.quorum,
+            "revision": row.revision.number,
+        }
+    )
+
+
+def _too_late_for(refusal: Refusal | None) -> str | None:
+    """A vote that came after the deadline is too late for it, also before the clock was looked at."""
+    return refusal.state if refusal is not None and refusal.reason is Reason.TOO_LATE else None

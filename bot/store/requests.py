@@ -1,0 +1,134 @@
+"""A request that a host holds is put to people, or refused at once. Transaction functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from uuid import uuid4
+
+from sqlalchemy import select
+
+from bot.audit.ledger import LineKind
+from bot.config.rules import Rules
+from bot.confirmation import words
+from bot.confirmation.authorise import Facts
+from bot.confirmation.decision import let_through, open_confirmation
+from bot.confirmation.effects import Step
+from bot.confirmation.model import AskedCall, Confirmation, Place, State
+from bot.hosts.host import HostRequest
+from bot.policy.approvers import Person
+from bot.policy.model import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
+from bot.store.grants_in_force import grant_for
+from bot.store.repository import (
+    Session,
+    has_mail,
+    lock_session,
+    moment,
+    now,
+    put_mail,
+    save,
+    write_step,
+)
+from bot.store.tables import confirmations
+from runtime.jsontypes import JsonObject, canonical
+from runtime.store.database import Tx
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """A request found at the host, and what Slack said of the places where its card could stand."""
+
+    request: HostRequest
+    asked_by: Person
+    governs: Governs | Ungoverned
+    places: tuple[Place, ...] = ()
+    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant is for this call
+    trace: str | None = None
+
+
+def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
+    """Puts a request to people, once; None when it is known, or when nobody may be asked, which is said at once.
+
+    A request that was refused stays refused: its agent may not have heard of it yet.
+    """
+    session = lock_session(tx, key)
+    request = opening.request
+    known = select(confirmations.c.id).where(
+        confirmations.c.session == key, confirmations.c.request_id == request.request_id
+    )
+    if tx.execute(known).first() is not None or has_mail(tx, key, _refusal_mark(request)):
+        return None
+    asked, at = asked_of(session, opening), now(tx)
+    found = opening.governs
+    if isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
+        found = Ungoverned(Unfit.TOO_MANY_DENIALS, found.index)
+    if isinstance(found, Ungoverned):
+        _refuse(tx, session, asked, found)
+        return None
+    grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.seal)
+    if grant is None:
+        change = open_confirmation(uuid4().hex, asked, found.policy, rules.seal, at)
+    else:
+        change = let_through(uuid4().hex, asked, found.policy, rules.seal, at, grant)
+    change = replace(change, row=replace(change.row, places=opening.places))
+    return save(tx, session, change, new=True)
+
+
+def asked_of(session: Session, opening: Opening) -> AskedCall:
+    """The request as people will see it."""
+    request = opening.request
+    return AskedCall(
+        session=session.session,
+        request_id=request.request_id,
+        call_id=request.call_id,
+        tool=request.tool,
+        arguments=request.arguments,
+        agent=request.agent,
+        asked_by=opening.asked_by,
+        team=session.team,
+        channel=session.channel,
+        enterprise=session.enterprise,
+        invocation_id=request.invocation_id,
+        hint=request.hint,
+        wants_payload=request.wants_payload,
+        payload=request.payload,
+        payload_schema=request.payload_schema,
+        tool_schema=request.tool_schema,
+        can_edit=request.can_edit,
+        ask=request.ask,
+        siblings=request.siblings,
+        speakers=session.speakers,
+        trace=opening.trace,
+    )
+
+
+def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
+    found = select(confirmations.c.decided_at).where(
+        confirmations.c.session == key,
+        confirmations.c.tool == tool,
+        confirmations.c.state == str(State.DENIED),
+        confirmations.c.decided_at > tx.now() - DENIALS_WINDOW.total_seconds(),
+    )
+    return [moment(at) for at in tx.execute(found).scalars()]
+
+
+def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> None:
+    """No person is asked: the agent hears it at once, and so does the thread."""
+    reason = words.ungoverned_to_model(found)
+    body: JsonObject = {
+        "request": asked.request_id,
+        "call": asked.call_id,
+        "invocation": asked.invocation_id,
+        "turn": asked.turn,
+        "ask": str(asked.ask),
+        "reason": reason,
+        "trace": asked.trace,
+    }
+    put_mail(tx, session.key, kind="refusal", mark=_refusal_mark(asked), body=canonical(body))
+    step = Step(kind=LineKind.CALL_REFUSED, at=now(tx), who=asked.asked_by, text=words.ungoverned(found))
+    write_step(tx, session.key, step, None, asked.tool)
+
+
+def _refusal_mark(asked: HostRequest | AskedCall) -> str:
+    return f"refused:{asked.request_id}"
