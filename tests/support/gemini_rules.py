@@ -135,7 +135,11 @@ def _tool(tool: JsonDict, where: str) -> None:
     seen: set[str] = set()
     for spelled in tool.get("functionDeclarations", []):
         declared = {_camel(key): value for key, value in spelled.items()}  # the API takes both spellings
-        _only(declared, {"name", "description", "parameters", "parametersJsonSchema", "response"}, where)
+        _only(
+            declared,
+            {"name", "description", "parameters", "parametersJsonSchema", "response", "responseJsonSchema"},
+            where,
+        )
         name = declared.get("name", "")
         if not _NAME.fullmatch(name):
             raise BadRequest(f"{where}: Invalid function name {name!r}.")

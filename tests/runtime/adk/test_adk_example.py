@@ -12,15 +12,19 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.config.settings import Agent
+from bot.config.settings import Agent, Settings, parse_settings
+from bot.confirmation.model import Ask
 from bot.hosts import open_host
-from bot.hosts.host import Became, Host
+from bot.hosts.host import Became, Host, HostRequest
+from bot.policy.model import CallFacts, Governs
 from bot.store.open import open_store
+from runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.visit import Visit
 from tests.support.gemini import FakeGemini, call, say
 from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
+GALLERY = ROOT / "examples" / "adk"
 SECRET = "shared by both, and by nobody else"
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -90,6 +94,69 @@ async def goes_through(host: Host, gemini: FakeGemini) -> None:
 async def test_in_the_bot_s_process(gemini: FakeGemini) -> None:
     async with hosted(Agent(target="examples.adk.hr.agent:app")) as host:
         await goes_through(host, gemini)
+
+
+# The gallery: each runs, and each has a policy for what it asks
+
+SAYS: dict[str, list[object]] = {
+    "refund": [call("refund", order="A-1001", amount=150.0), say("It is refunded.")],
+    "release": [
+        call("transfer_to_agent", agent_name="deployer"),
+        call("deploy", service="search", version="2", env="prod"),
+        say("It is deployed."),
+    ],
+    "files": [call("delete_file", path="old.txt"), say("It is gone.")],
+    "onboarding": [],
+}
+ASKS: dict[str, tuple[str, JsonObject, Json, JsonObject | None]] = {
+    "refund": (
+        "refund",
+        {"order": "A-1001", "amount": 150.0},
+        {"amount": 120.0, "note": "late"},
+        {"status": "refunded", "order": "A-1001", "amount": 120.0, "note": "late"},
+    ),
+    "release": (
+        "deploy",
+        {"service": "search", "version": "2", "env": "prod"},
+        None,
+        {"deployed": "search", "version": "2", "env": "prod"},
+    ),
+    "files": ("delete_file", {"path": "old.txt"}, None, None),
+    "onboarding": ("order_laptop", {"model": "16 inch", "memory": 32}, None, {"result": "Ordered: 16 inch, 32 GB."}),
+}
+
+
+@pytest.mark.parametrize("name", ASKS)
+async def test_the_gallery(name: str, gemini: FakeGemini) -> None:
+    tool, arguments, payload, result = ASKS[name]
+    gemini.will(*SAYS[name])  # type: ignore[arg-type]  # what the model answers
+    settings = parse_settings((GALLERY / name / "adk-confirm.toml").read_text(), {})
+    assert settings.agent is not None
+    async with hosted(settings.agent) as host:
+        visit = Visit(host)
+        request = await visit.asks("Please do what you are for")
+        if request.ask is Ask.INPUT:
+            assert governs(settings, request, question=True)
+            await visit.approve(request, payload={"model": "16 inch", "memory": 32})
+            (request,) = await visit.requests()
+        assert (request.tool, request.arguments) == (tool, arguments)
+        assert governs(settings, request)
+        await visit.approve(request, payload=payload)
+        outcome = await visit.outcome(request)
+        assert outcome.became is Became.DONE
+        assert result is None or outcome.result == result
+
+
+def governs(settings: Settings, request: HostRequest, *, question: bool = False) -> bool:
+    """Whether a policy of the file says who decides."""
+    facts = CallFacts(tool=request.tool, args=request.arguments, team="T1", question=question)
+    return isinstance(settings.policies.resolve(facts), Governs)
+
+
+def test_every_example_is_in_the_gallery() -> None:
+    folders = {folder.name for folder in GALLERY.iterdir() if (folder / "agent.py").exists()}
+    assert folders == {*ASKS, "hr"}
+    assert all(f"]({name}/agent.py)" in (GALLERY / "README.md").read_text() for name in folders)
 
 
 @pytest.mark.slow
