@@ -20,6 +20,7 @@ from bot.agents.session_worker import Mailroom
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LedgerKeys
 from bot.cards.cards import Cards
+from bot.cards.reactions import Reactions
 from bot.cards.streaming import Voice
 from bot.cards.thread_worker import Teller
 from bot.config.reload import Reloading, ended
@@ -149,6 +150,7 @@ async def _made(
     )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     cards = Cards(sender, directory, Voice(sender, monotonic))
+    reactions = Reactions(sender) if settings.slack.reactions else None
     mailroom = Mailroom(host, cards, Openings(directory, rules, workspaces.unfit), rules)
     inbox = Inbox(database, sender, directory, rules)
     homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
@@ -164,7 +166,15 @@ async def _made(
         homes=homes,
         replicas=replicas,
         worker=Worker(
-            database, mailroom, Teller(cards), directory, cards, rules, others=others, term=term, clicks=clicks
+            database,
+            mailroom,
+            Teller(cards, reactions),
+            directory,
+            cards,
+            rules,
+            others=others,
+            term=term,
+            clicks=clicks,
         ),
         listeners=(
             Listeners(database, sender, directory, rules, lists, clicks, host.app),

@@ -44,9 +44,17 @@ class Thread(Protocol):
         ...
 
 
+class Reactions(Protocol):
+    """The sign on the thread's first message."""
+
+    async def show(self, lease: Lease, session: Session, rows: Sequence[Confirmation]) -> None:
+        """Brings it up to date."""
+        ...
+
+
 class Teller:
-    def __init__(self, thread: Thread) -> None:
-        self._thread = thread
+    def __init__(self, thread: Thread, reactions: Reactions | None = None) -> None:
+        self._thread, self._reactions = thread, reactions
 
     async def attend(self, key: str, lease: Lease) -> None:
         session = await lease.read(read_session, key)
@@ -57,6 +65,8 @@ class Teller:
             await self._tell(lease, session, telling, rows)
         if await lease.read(is_stale, key):
             await self._thread.close_left(lease, session)
+        if self._reactions is not None:
+            await self._reactions.show(lease, session, await lease.read(session_confirmations, key))
         await lease.run(all_told, key)
 
     async def _tell(self, lease: Lease, session: Session, telling: Telling, rows: Sequence[Confirmation]) -> None:

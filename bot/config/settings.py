@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     PlainValidator,
     SecretStr,
+    StrictBool,
     StrictStr,
     ValidationError,
     field_validator,
@@ -116,6 +117,7 @@ class Store(_Table):
 
 class Slack(_Table):
     listen: StrictStr = "127.0.0.1:3000"
+    reactions: StrictBool = False
 
     @field_validator("listen")
     @classmethod

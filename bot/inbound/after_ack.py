@@ -90,7 +90,8 @@ class Errands:
 
     async def _tell(self, sentence: str, to: Addressee) -> None:
         message = notice_message(sentence)
-        if to.url and await self._sender.respond(to.url, message, thread_ts=text(to.target.get("thread_ts"))):
+        thread_ts, both = text(to.target.get("thread_ts")), to.target.get("in_channel")
+        if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
         for pause in AGAIN:
             try:

@@ -70,8 +70,8 @@ def beside(body: Body, voter: Person) -> JsonObject:
     message = body.get("message") or {}
     if message.get("thread_ts"):
         target["thread_ts"] = str(message["thread_ts"])
-    if message.get("subtype") == "thread_broadcast":
-        target.pop("thread_ts", None)  # whoever clicked it in the channel may not have the thread open
+    if message.get("subtype") == "thread_broadcast" and "channel" in target:
+        target["in_channel"] = True  # nobody knows which of both they look at
     if container.get("is_ephemeral"):
         target.pop("message_ts", None)  # no card: it does not change by itself
         target["list"] = str(body.get("response_url") or "")

@@ -67,7 +67,8 @@ async def check_workspace(
         return
     yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
     granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
-    missing = sorted(SCOPES - granted)
+    wanted = SCOPES | ({"reactions:write"} if settings.slack.reactions else set())
+    missing = sorted(wanted - granted)
     if granted and missing:
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:

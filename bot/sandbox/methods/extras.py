@@ -19,6 +19,18 @@ def add_reaction(call: Call) -> JsonObject:
     return {"ok": True}
 
 
+def remove_reaction(call: Call) -> JsonObject:
+    channel = call.channel()
+    name = call.args.required("name")
+    message = channel.messages.get(call.args.required("timestamp"))
+    if message is None:
+        raise ApiRefusal("message_not_found")
+    if call.bot not in message.reactions.get(name, set()):
+        raise ApiRefusal("no_reaction")
+    call.workspace.messages.unreact(channel, message, name, call.bot)
+    return {"ok": True}
+
+
 def set_status(call: Call) -> JsonObject:
     """The status shows in the thread until the app posts there or sets it to nothing."""
     channel = call.channel("channel_id")
@@ -36,5 +48,6 @@ def set_status(call: Call) -> JsonObject:
 
 METHODS: Methods = {
     "reactions.add": Method(add_reaction, "reactions:write"),
+    "reactions.remove": Method(remove_reaction, "reactions:write"),
     "assistant.threads.setStatus": Method(set_status, "chat:write", per_minute=600),
 }

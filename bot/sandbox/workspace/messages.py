@@ -109,6 +109,13 @@ class Messages:
         message.reactions.setdefault(name, set()).add(user)
         self._changes.tell("reaction", team=channel.team_id, channel=channel.id, ts=message.ts)
 
+    def unreact(self, channel: Channel, message: Message, name: str, user: str) -> None:
+        users = message.reactions[name]
+        users.remove(user)
+        if not users:
+            del message.reactions[name]
+        self._changes.tell("reaction", team=channel.team_id, channel=channel.id, ts=message.ts)
+
     def find(self, channel_id: str, ts: str) -> Message:
         channel = self._directory.channel(channel_id)
         if ts in channel.messages:

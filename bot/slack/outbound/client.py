@@ -24,7 +24,7 @@ from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
 from bot.slack.outbound.calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
-from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack
+from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.rates import MINUTE, Rates
@@ -200,14 +200,29 @@ class Sender:
         theirs = ((at.team, user), WHISPERS, MINUTE)
         if self._whispers.wait(*theirs) > 0:
             raise Later("chat.postEphemeral", self._whispers.promise(*theirs))
-        self._whispers.take(*theirs)
+        for _ in range(2 if target.get("in_channel") else 1):
+            self._whispers.take(*theirs)
         if channel:
+            thread_ts = text(target.get("thread_ts")) or None
             try:
-                await self.ephemeral(at, channel, user, message, thread_ts=text(target.get("thread_ts")) or None)
+                if target.get("in_channel"):
+                    await self._in_thread_as_well(at, channel, user, message, thread_ts)
+                    thread_ts = None
+                await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
                 return
             except Gone as gone:
                 log.info("told in a direct message instead: %s", gone)
         await self.post(at, await self.open_dm(at, user), message)
+
+    async def _in_thread_as_well(
+        self, at: Workspace, channel: str, user: str, message: Message, thread_ts: str | None
+    ) -> None:
+        """Of a card that a thread and its channel show, nobody knows where it was clicked: on a phone only one of both
+        is seen."""
+        try:
+            await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
+        except SlackTrouble as trouble:
+            log.info("told in the channel only: %s", trouble)
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
         """The same with a sentence of ours."""

@@ -73,7 +73,7 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
 
 async def test_somebody_who_clicks_on_and_on_is_told_no_more_than_their_share(open_office: Opens) -> None:
     """Slowly enough that each click could be answered before the next."""
-    async with open_office() as at:
+    async with open_office(f'{POLICY}card = "thread"\n') as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         for _ in range(WHISPERS + 5):
             await at.oscar.clicks(at.oscar.now(card), "Approve")
