@@ -257,5 +257,5 @@ def _checkpointing(
 def _secret(settings: Settings) -> str:
     secret: SecretStr | None = settings.secret
     if secret is None:
-        raise CannotServe("There is no secret to seal with: set ADK_CONFIRM_SECRET to 32 random characters.")
+        raise CannotServe("There is no secret to sign with. Set ADK_CONFIRM_SECRET to 32 random characters.")
     return secret.get_secret_value()

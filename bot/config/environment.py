@@ -1,4 +1,4 @@
-"""What is not for a file: tokens, secrets and addresses, from the environment; and what is wrong with them."""
+"""Tokens, secrets and addresses, which come from the environment and not from a file; and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SLACK = "https://slack.com/api/"
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """Secrets are kept out of every `repr`."""
+    """What the environment says. No `repr` shows a secret."""
 
     bot_token: SecretStr | None = None
     app_token: SecretStr | None = None
@@ -32,7 +32,7 @@ class Environment:
 
     @property
     def several(self) -> bool:
-        """Whether workspaces install the app by themselves; else it serves the one whose token is set."""
+        """Whether workspaces install the app by themselves. If not, it serves the one whose token is set."""
         return self.bot_token is None and (self.client_id is not None or self.client_secret is not None)
 
     @classmethod
@@ -58,12 +58,12 @@ class Environment:
 
 
 def installing_problems(slack: Environment) -> Iterator[Problem]:
-    """What it takes to be installed in several workspaces."""
+    """What is missing for several workspaces to install the app."""
     for name, value in (("SLACK_CLIENT_ID", slack.client_id), ("SLACK_CLIENT_SECRET", slack.client_secret)):
         if value is None:
-            yield Problem(name, "is not set; it stands among the app's credentials, under Basic Information")
+            yield Problem(name, "is not set; find it in the app's settings, Basic Information, App Credentials")
     if slack.token_key is None:
-        yield Problem(TOKEN_KEY, f"is not set; it seals the workspaces' tokens. Make one: {HOW_TO_MAKE_ONE}")
+        yield Problem(TOKEN_KEY, f"is not set; it encrypts the workspaces' tokens. Make one: {HOW_TO_MAKE_ONE}")
     else:
         try:
             Vault(slack.token_key.get_secret_value())
@@ -82,14 +82,16 @@ def _environment_problems(env: Mapping[str, str]) -> list[Problem]:
         what = f'must be an address such as "https://your.host/slack/oauth_redirect", not "{url}"'
         problems.append(Problem("SLACK_REDIRECT_URI", what))
     if (secret := env.get("ADK_CONFIRM_SECRET")) and len(secret) < 16:
-        problems.append(Problem("ADK_CONFIRM_SECRET", "must have at least 16 characters, better 32 random ones"))
+        problems.append(
+            Problem("ADK_CONFIRM_SECRET", "must have at least 16 characters; use 32 random ones: openssl rand -hex 32")
+        )
     return problems
 
 
 def environment_warnings(environment: Environment) -> Iterator[Problem]:
     if environment.secret is None:
-        what = "is not set: SLACK_SIGNING_SECRET or SLACK_BOT_TOKEN seals in its place; a new one of those breaks seals"
+        what = "is not set: approvals and the ledger are signed with a secret of Slack's, and end with it. Set it"
         yield Problem("ADK_CONFIRM_SECRET", what)
     if environment.bot_token is not None and environment.client_id is not None:
-        what = "is not used: SLACK_BOT_TOKEN is for one workspace. To let several install the app, remove that"
+        what = "is not used: SLACK_BOT_TOKEN is set, for one workspace. Remove that one to let several install the app"
         yield Problem("SLACK_CLIENT_ID", what)

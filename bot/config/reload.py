@@ -1,7 +1,7 @@
-"""The policies as the file has them now, also while serving: who is barred has to be so at once, not after a restart.
+"""Takes the policies from the file again when it changes while the service runs, so that who is barred is so at once.
 
-A file that is wrong changes nothing, and the log says what is wrong. New calls fall under the new policies; what waits
-stays under its own until somebody runs `adk-confirm reapply`, except for who is barred.
+A file with mistakes changes nothing, and the log says what is wrong. New calls come under the new policies. A call that
+waits stays under its own policy until somebody runs `adk-confirm reapply`, except that who is barred now is barred.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bot.policy.problems import SettingsError
 log = logging.getLogger(__name__)
 
 EVERY = 1.0
-"""Seconds between two looks. A file that is being written is read once it has stayed the same for one of them."""
+"""Seconds between two looks at the file. It is read once it has stayed the same from one look to the next."""
 
 _Mark = tuple[int, int, int] | None
 
@@ -40,12 +40,12 @@ class Reloading:
             self._seen = mark
 
     async def look(self) -> None:
-        """Takes the policies from the file as it is."""
+        """Takes the policies from the file as it is now."""
         self._known = self._seen = _mark(self._file)
         try:
             settings = await asyncio.to_thread(self._read)
         except SettingsError as error:
-            log.error("%s has changed and is wrong; the policies stay as they were. %s", self._file, error)
+            log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
             return
         if same_policies(settings.policies, self._rules.policies):
             return
@@ -53,8 +53,8 @@ class Reloading:
             log.warning("%s", warning)
         self._rules.policies = settings.policies
         log.warning(
-            "%s has changed: new calls fall under its policies from now on, and whom it bars decides nothing more. "
-            "`adk-confirm reapply` brings what waits under it.",
+            "%s has changed: new calls come under its policies from now on, and people whom it bars can't decide any "
+            "more. `adk-confirm reapply` puts waiting calls under it.",
             self._file,
         )
 
@@ -67,7 +67,7 @@ class Reloading:
 
 
 async def ended(watching: asyncio.Task[None]) -> None:
-    """It has nothing to finish."""
+    """Stops watching. There is nothing to finish."""
     watching.cancel()
     await asyncio.wait({watching})
 
@@ -77,7 +77,7 @@ def same_policies(one: Policies, other: Policies) -> bool:
 
 
 def _mark(file: Path) -> _Mark:
-    """Changes when the file does, or is replaced."""
+    """Differs once the file is changed or replaced."""
     try:
         found = os.stat(file)
     except OSError:

@@ -1,4 +1,4 @@
-"""The rules in force: the policies as the file has them now, and the key that seals what is decided by them."""
+"""The rules in force: the policies as they are in the file now, and the key that signs what is decided by them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from bot.policy.model import Policies
 
 @dataclass
 class Rules:
-    """What counting needs beside the row: the file's policies, to hold an edit against, and the seal for its result.
+    """What counting a vote needs besides the row.
 
-    `policies` are those of the file as it is now: whoever needs them looks here each time (`reloading.py` puts them).
+    `policies` are those of the file as it is now: look here each time, because `reload.py` replaces them.
     """
 
     policies: Policies

@@ -1,4 +1,4 @@
-"""`adk-confirm.toml` and the environment. Everything wrong with them is found at start, and named all at once."""
+"""`adk-confirm.toml` and the environment. Everything that is wrong with them is found at start and said at once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Agent(_Table):
     app: StrictStr | None = None
     headers: dict[StrictStr, StrictStr] = Field(default_factory=dict, repr=False)
     token_env: StrictStr | None = None
-    secret_env: StrictStr | None = None  # what our plugin on the server's side knows too: answers are signed with it
+    secret_env: StrictStr | None = None  # our plugin on the server knows this secret too; answers are signed with it
     timeout: Duration = timedelta(minutes=10)
     artifact_service: StrictStr | None = None  # google-adk's, for an agent in this process; so are the next two
     memory_service: StrictStr | None = None
@@ -91,9 +91,9 @@ class Agent(_Table):
         only_remote = ("app", "headers", "token_env", "secret_env", "timeout")
         remote = [name for name in only_remote if name in self.model_fields_set]
         if self.target is not None and remote:
-            raise ValueError(f"must have {' and '.join(remote)} only beside a url; a target needs none")
+            raise ValueError(f"can have {' and '.join(remote)} only with a url, not with a target")
         if self.url is not None and self.services:
-            raise ValueError(f"must have {' and '.join(self.services)} only beside a target; a server has its own")
+            raise ValueError(f"must have {' and '.join(self.services)} only with a target; a server has its own")
         return self
 
 
@@ -111,7 +111,9 @@ class Store(_Table):
     @classmethod
     def _lease(cls, lease: timedelta) -> timedelta:
         if not timedelta(seconds=1) <= lease <= timedelta(minutes=10):
-            raise ValueError("must be between 1s and 10m: for so long a process that died keeps what it worked on")
+            raise ValueError(
+                "must be between 1s and 10m: after that time another process continues the work of one that died"
+            )
         return lease
 
 
@@ -137,7 +139,7 @@ class Slack(_Table):
 
 
 class Audit(_Table):
-    """Where and how often the ledger's checkpoints are told outside the database."""
+    """Where the ledger's checkpoints are posted outside the database, and how often."""
 
     channel: StrictStr | None = None
     team: StrictStr | None = None  # whose channel it is, where several workspaces are installed
@@ -159,7 +161,7 @@ class Audit(_Table):
 
 
 class Log(_Table):
-    """How this process writes its log; the level is for its own lines."""
+    """How this process writes its log. The level is for its own lines."""
 
     format: Form = "text"
     level: Level = "info"
@@ -186,7 +188,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`warnings` do not keep anything from starting; they are printed."""
+    """`warnings` are printed; the service starts all the same."""
 
     agent: Agent | None
     store_url: str = field(repr=False)  # it may hold a password
@@ -200,8 +202,8 @@ class Settings:
 
     @property
     def secret(self) -> SecretStr | None:
-        """What fingerprints and checkpoints are sealed with: its own secret, else one that Slack gave and all replicas
-        share. Without any, nothing can be sealed."""
+        """The key of everything that is signed: our own secret, or else one of Slack's that all replicas share. Without
+        any, nothing can be signed."""
         return sealing_secret(self.environment)
 
 
@@ -255,7 +257,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
-    """What `serve` needs beyond what every command needs."""
+    """What is missing for `serve`, beyond what every command needs."""
     slack, agent = settings.environment, settings.agent
     problems: list[Problem] = []
     if agent is None:
@@ -270,7 +272,7 @@ def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Proble
     if slack.several:
         problems += installing_problems(slack)
         if settings.audit.channel is not None and settings.audit.team is None:
-            what = 'is missing; of the workspaces that install the app, say whose it is, as "T0ACME"'
+            what = 'is missing; name the workspace that the channel is in, such as "T0ACME"'
             problems.append(Problem("audit.team", what))
     elif slack.bot_token is None:
         problems.append(Problem("SLACK_BOT_TOKEN", "is not set; it is the xoxb-… token of your Slack app"))

@@ -1,7 +1,7 @@
-"""Tokens at rest: sealed with a key from the environment before they reach the database, and opened after.
+"""Encrypts the workspaces' tokens before they are stored, with a key from the environment.
 
-`ADK_CONFIRM_TOKEN_KEY` holds one Fernet key or, while it is being replaced, several with commas between them: the first
-one seals, each of them opens. What an older one sealed is sealed anew at the next start; then it can go.
+`ADK_CONFIRM_TOKEN_KEY` holds one Fernet key or, while it is being replaced, several with commas between them. The first
+one encrypts; each of them decrypts. At the next start everything is encrypted with the first; then the others can go.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:  # an extra: only whoever serves several workspaces needs it
 
 KEY = "ADK_CONFIRM_TOKEN_KEY"
 HOW_TO_MAKE_ONE = 'python -c "from cryptography.fernet import Fernet; print(Fernet.generate_key().decode())"'
-NO_LIBRARY = "To seal the tokens of several workspaces takes a library: pip install 'adk-confirm[oauth]'."
+NO_LIBRARY = "Serving several workspaces needs a library for their tokens: pip install 'adk-confirm[oauth]'."
 
 
 class BadKey(ConfirmError):
-    """What stands in the environment is no key; the message never shows it."""
+    """The environment has no usable key. The message never shows what it has."""
 
 
 class Unopenable(ConfirmError):
-    """None of the keys that are there sealed this."""
+    """None of the keys fits a stored token."""
 
     def __init__(self) -> None:
         super().__init__(
-            f"A workspace's token can't be opened with {KEY}. Put the key that sealed it behind the present one, with "
-            "a comma between them; or, if it is lost, install the app there again."
+            f"A workspace's token can't be decrypted with {KEY}. Add the key that encrypted it after the present one, "
+            "with a comma between them. If it is lost, install the app in that workspace again."
         )
 
 
@@ -50,7 +50,7 @@ class Vault:
         return opened
 
     def seal_anew(self, sealed: str) -> str | None:
-        """The same under the newest key; None when that is how it is sealed."""
+        """The same, encrypted with the newest key; None if it is already."""
         return None if _opened(self._newest, sealed) is not None else self.seal(self.open(sealed))
 
 
@@ -62,7 +62,7 @@ def _fernet(key: str) -> Fernet:
     try:
         return Fernet(key)
     except ValueError:  # it may quote the key
-        raise BadKey(f"This is no key to seal tokens with. Make one: {HOW_TO_MAKE_ONE}") from None
+        raise BadKey(f"This is not a key for tokens. Make one: {HOW_TO_MAKE_ONE}") from None
 
 
 def _opened(fernet: Fernet, sealed: str) -> str | None:

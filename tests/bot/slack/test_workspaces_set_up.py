@@ -91,7 +91,7 @@ def test_a_key_opens_what_it_sealed_and_is_replaced_without_a_gap() -> None:
     assert fresh is not None
     assert Vault(new).open(fresh) == "xoxb-1"
     assert Vault(new).seal_anew(fresh) is None
-    with pytest.raises(Unopenable, match="install the app there again"):
+    with pytest.raises(Unopenable, match="install the app in that workspace again"):
         Vault(new).open(sealed)
     with pytest.raises(BadKey):
         Vault(f"{new},{old},")
@@ -170,7 +170,7 @@ async def test_check_says_what_is_wrong_with_key_and_credentials(
             ({"SLACK_CLIENT_ID": "9.9"}, "SLACK_CLIENT_ID is not the app's Client ID"),
             ({"SLACK_CLIENT_SECRET": "no"}, "SLACK_CLIENT_SECRET is not the app's Client Secret"),
             ({"ADK_CONFIRM_TOKEN_KEY": ""}, "ADK_CONFIRM_TOKEN_KEY: is not set"),
-            ({"ADK_CONFIRM_TOKEN_KEY": Fernet.generate_key().decode()}, "install the app there again"),
+            ({"ADK_CONFIRM_TOKEN_KEY": Fernet.generate_key().decode()}, "install the app in that workspace again"),
         ):
             assert await ask(**changed) == 1
             assert said in capsys.readouterr().out

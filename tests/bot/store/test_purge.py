@@ -71,7 +71,7 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     at.clock.passes(days=100)
     assert SECRET in await at.database.read(everything)
     said = await purged(at)
-    assert said.lines[0].endswith(" UTC went: 6 lines, 1 confirmation, 2 letters.")
+    assert said.lines[0].endswith(" UTC is purged: 6 lines, 1 confirmation, 2 letters.")
     assert said.lines[-1].startswith("Messages in Slack, backups of the store and an agent's own server keep what they")
     assert SECRET not in await at.database.read(everything)
     lines = await at.lines()
@@ -85,7 +85,7 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
         "6 lines, 1 confirmation, 2 letters",
     )
     story = (await at.command("audit", "show", deploy)).lines
-    assert story[-1].endswith("done (deploy): what it told was purged")
+    assert story[-1].endswith("done (deploy): its content was purged")
     assert await at.refusal("withdraw", deploy) == (
         f"Confirmation {deploy} was purged: only its lines are left, nothing waits."
     )
@@ -99,8 +99,8 @@ async def test_a_rehearsal_tells_the_same_and_changes_nothing(at: Backoffice) ->
     rehearsed = await purged(at, "--dry-run")
     assert await at.database.read(everything) == before
     done = await purged(at)
-    assert rehearsed.lines[0].partition(" UTC ")[2] == "would go: 6 lines, 1 confirmation, 2 letters."
-    assert done.lines[0].partition(" UTC ")[2] == "went: 6 lines, 1 confirmation, 2 letters."
+    assert rehearsed.lines[0].partition(" UTC ")[2] == "would be purged: 6 lines, 1 confirmation, 2 letters."
+    assert done.lines[0].partition(" UTC ")[2] == "is purged: 6 lines, 1 confirmation, 2 letters."
     again = await purged(at)
     assert again.out.startswith("Nothing is left to purge from before ")
     assert len(await at.lines("system")) == 1, "where nothing was purged there is nothing to tell"
@@ -120,8 +120,8 @@ async def test_what_waits_is_never_touched(at: Backoffice) -> None:
     at.clock.passes(days=100)
     before = {name: await at.row(name) for name in (waits, unknown, approved)}
     said = await purged(at)
-    assert said.lines[0].endswith(" UTC went: 2 lines, 1 confirmation, 2 letters.")
-    assert said.lines[1] == "1 session is still in use, and kept what it needs."
+    assert said.lines[0].endswith(" UTC is purged: 2 lines, 1 confirmation, 2 letters.")
+    assert said.lines[1] == "1 session is still in use and kept what it needs."
     assert {name: await at.row(name) for name in (waits, unknown, approved)} == before
     told = [line.content is not None for line in await at.lines()]
     assert told.count(False) == 2
@@ -153,7 +153,7 @@ async def test_a_session_in_use_keeps_what_it_needs(at: Backoffice) -> None:
     at.clock.passes(days=100)
     await at.hears("one more thing", ANNA)
     await at.is_told()
-    assert (await purged(at)).lines[1] == "1 session is still in use, and kept what it needs."
+    assert (await purged(at)).lines[1] == "1 session is still in use and kept what it needs."
     assert SECRET not in await at.database.read(everything)
     people = select(mail.c.person).where(mail.c.kind == "words").order_by(mail.c.id)
     assert await at.database.read(lambda tx: tx.execute(people).scalars().all()) == ["U0ASKER", "U0ANNA"]
@@ -173,11 +173,11 @@ async def test_nothing_of_a_session_goes_that_is_owed_something(at: Backoffice) 
     at.clock.passes(days=100)
     nothing, kept = (await purged(at)).lines
     assert nothing.startswith("Nothing is left to purge from before ")
-    assert kept == "1 session is still in use, and kept what it needs."
+    assert kept == "1 session is still in use and kept what it needs."
     assert all(line.content for line in await at.lines())
     await at.database.run(gives_up, at.clock.at)
     await at.is_drawn()
-    assert (await purged(at)).lines[0].endswith("went: 2 lines, 1 confirmation, 2 letters.")
+    assert (await purged(at)).lines[0].endswith("is purged: 2 lines, 1 confirmation, 2 letters.")
 
 
 async def test_grants_that_have_ended_go(at: Backoffice) -> None:
@@ -235,7 +235,7 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     await at.database.run(all_told, at.key)
     await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))
     at.clock.passes(days=100)
-    assert (await purged(at)).lines[0].endswith("went: 6 lines, 1 confirmation, 2 letters, 1 history.")
+    assert (await purged(at)).lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters, 1 history.")
     await at.hears("and again", BEN)
     session = await at.database.read(find_session, at.key)
     assert session is not None
@@ -263,9 +263,9 @@ async def test_home_tabs_that_nobody_opens_any_more(at: Backoffice) -> None:
 @pytest.mark.parametrize(
     ("before", "sentence"),
     [
-        ("2999-01-01", "--before 2999-01-01 is not past yet: only what is over can be purged."),
-        ("tomorrow", "--before 'tomorrow' is no point in time: write 2030-01-31"),
-        ("0d", "--before '0d' is no point in time"),
+        ("2999-01-01", "--before 2999-01-01 is in the future. Only what has ended can be purged"),
+        ("tomorrow", "--before 'tomorrow' is not a point in time. Write 2030-01-31"),
+        ("0d", "--before '0d' is not a point in time"),
     ],
 )
 async def test_what_is_no_day_before_today(at: Backoffice, before: str, sentence: str) -> None:
@@ -279,7 +279,7 @@ async def test_beside_a_service_and_without_one(at: Backoffice) -> None:
     await at.database.close()
     said = await at.alone("audit", "purge", "--before", "90d")
     await at.reopen()
-    assert said.lines[0].endswith("went: 6 lines, 1 confirmation, 2 letters.")
+    assert said.lines[0].endswith("is purged: 6 lines, 1 confirmation, 2 letters.")
 
 
 # With all the parts
