@@ -136,7 +136,7 @@ def _say_arguments(view: CardView, drawing: _Drawing) -> None:
         drawing.add(Line((Say(words.ASKS_ABOUT),)))
     _say_values(view.arguments, {} if view.wants_payload else changed, drawing)
     if answer:
-        drawing.add(Line((Say(words.ANSWER),)))
+        drawing.add(Line((Say(words.THE_ANSWER if view.question else words.ANSWER),)))
         _say_values(answer, changed, drawing)
     own = {argument.name for argument in (answer if view.wants_payload else view.arguments)}
     _say_changes([change for change in view.diff if change.path not in own], drawing)

@@ -17,14 +17,16 @@ def opening() -> JsonObject:
     return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
 
 
-def counting(ref: Ref | None = None) -> JsonObject:
+def counting(ref: Ref | None = None, *, question: bool = False) -> JsonObject:
     """The answer to a submit, within three seconds; the verdict follows in the same view."""
     metadata = ref.encode() if ref else ""
-    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")], metadata=metadata)
+    title = words.TITLE_YOUR_ANSWER if question else words.TITLE_COUNTING
+    return modal(Callback.SHOW, title, [rich([line(words.COUNTING)], "counting")], metadata=metadata)
 
 
 def verdict_modal(view: VerdictView) -> JsonObject:
-    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([verdict(view)], "verdict")])
+    title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_COUNTING
+    return modal(Callback.SHOW, title, [rich([verdict(view)], "verdict")])
 
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:

@@ -53,7 +53,8 @@ QUESTION_WITHDRAWN = "The app was removed from this workspace before anybody ans
 QUESTION_ELSEWHERE = "Somebody answered it outside this app."
 MAY_ANSWER = "{approvers} may answer"
 NOBODY_MAY_ANSWER = "Nobody may answer: the policy names no one"
-ASKS_ABOUT = "It is about"
+THE_ANSWER = "The answer"
+ASKS_ABOUT = "About"
 
 # the same for a long-running operation, which has begun when people are asked
 TITLES_OPERATION = {
@@ -61,6 +62,7 @@ TITLES_OPERATION = {
     Face.DONE: "👍 {tool} is approved",
 }
 OPERATION_ENDS = {
+    Face.APPROVED: "Approved by {people}. The agent is told as soon as it is free.",
     Face.DONE: "Approved by {people}. The agent has been told.",
     Face.DENIED: "Denied by {people}. The agent has been told.",
     Face.EXPIRED: "Nobody decided in time. The agent has been told that it was rejected.",
@@ -211,6 +213,7 @@ TITLE_DENY = "Deny"
 TITLE_EDIT = "Edit"
 TITLE_HISTORY = "History"
 TITLE_COUNTING = "Your vote"
+TITLE_YOUR_ANSWER = "Your answer"
 TITLE_VOTES = "Your votes"
 TITLE_OPENING = "One moment"
 SUBMIT_EDIT = "Approve edited"

@@ -203,7 +203,8 @@ class Listeners:
         )
         wrong = await self._cast(ballot)
         self._redraw(body, ballot, url)
-        shown = verdict.counting(ref) if wrong is None else verdict.notice_modal(str(wrong))
+        counting = verdict.counting(ref, question=row.asked.question)
+        shown = counting if wrong is None else verdict.notice_modal(str(wrong))
         await ack(response_action="update", view=shown)
 
 

@@ -271,7 +271,7 @@ async def test_a_tool_of_our_own_runtime_asks(
         await at.ann.finds("Answered by", at.deploys, thread=said)
         await at.rests()
         (done,) = at.ran()
-        assert (done["tool"], done["answer"]) == ("survey", {"colour": "blue", "size": 3})
+        assert (done["tool"], done["answer"]) == ("survey", {"why": "", "colour": "blue", "size": 3})
 
         said = await at.ann.says("@adk-confirm name_it {}", at.deploys)
         card = await at.ann.finds("What shall it be called?", at.deploys, thread=said)
