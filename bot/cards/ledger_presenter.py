@@ -16,7 +16,7 @@ from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, rea
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
-from bot.store.repository import content_of
+from bot.store.ledger_lines import content_of
 from runtime.jsontypes import Json, JsonObject
 
 _TOLD = {kind.value: kind for kind in StepKind}

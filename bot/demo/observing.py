@@ -16,7 +16,8 @@ from bot.demo.tour import Tour
 from bot.sandbox.page.explained import Names
 from bot.sandbox.page.panel import Item, answer_message, ledger_line, request_event
 from bot.sandbox.workspace.changes import Changes
-from bot.store.repository import line_of, read_confirmation
+from bot.store.ledger_lines import line_of
+from bot.store.repository import read_confirmation
 from bot.store.tables import confirmations, ledger
 from runtime import REQUEST_CONFIRMATION, Event
 from runtime.errors import StoreError

@@ -23,7 +23,8 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
-from bot.store.repository import confirmation_lines, read_confirmation
+from bot.store.ledger_lines import confirmation_lines
+from bot.store.repository import read_confirmation
 from bot.store.retry import Again, say_again
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx

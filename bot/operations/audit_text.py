@@ -22,7 +22,8 @@ from bot.operations.names import NO_NAMES, Names
 from bot.operations.operator_times import spelled
 from bot.slack.answers import obj, objects, text, texts
 from bot.store.audit_log import Story
-from bot.store.repository import content_of, moment
+from bot.store.ledger_lines import content_of
+from bot.store.repository import moment
 from runtime.jsontypes import Json, JsonObject
 
 INDENT = "    "

@@ -10,8 +10,9 @@ from bot.confirmation.model import State
 from bot.confirmation.states import Transition, changed
 from bot.policy.approvers import OPERATOR, Person
 from bot.policy.versioned import NewerVersion
+from bot.store.ledger_lines import write_step
 from bot.store.mailbox import PAUSED
-from bot.store.repository import lock_confirmation, now, save, write_step
+from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, switches
 from runtime.jsontypes import canonical
 from runtime.store.database import Database, Tx

@@ -16,7 +16,8 @@ from bot.confirmation.stored_json import row_from_json
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
 from bot.policy.versioned import NewerVersion, Unreadable
-from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now, write_step
+from bot.store.ledger_lines import write_step
+from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.store.slack_lanes import CARDS, THREADS
 from bot.store.tables import cards, confirmations, homes, replies, sessions, threads
 from runtime.jsontypes import JsonObject

@@ -13,7 +13,8 @@ from sqlalchemy import Row, Select, select, tuple_
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
 from bot.policy.versioned import NewerVersion, Unreadable
-from bot.store.repository import line_of, read_confirmation, seconds
+from bot.store.ledger_lines import line_of
+from bot.store.repository import read_confirmation, seconds
 from bot.store.tables import chains, confirmations, ledger, sessions
 from runtime.errors import Conflict, NotFound
 from runtime.store.database import Database, Tx

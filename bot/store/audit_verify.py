@@ -14,7 +14,8 @@ from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, stamp
 from bot.audit.purges import Purges
 from bot.audit.verification import Broken, Finding, Report, Sealed, verify
 from bot.store.checkpoints import stored_checkpoints
-from bot.store.repository import line_of, seconds
+from bot.store.ledger_lines import line_of
+from bot.store.repository import seconds
 from bot.store.tables import chains, ledger
 from runtime.store.database import Tx
 

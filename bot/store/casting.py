@@ -20,13 +20,7 @@ from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.store.refused_clicks import without_repeats
-from bot.store.repository import (
-    REPLIES,
-    Session,
-    lock_confirmation,
-    now,
-    save,
-)
+from bot.store.repository import REPLIES, Session, lock_confirmation, now, save
 from bot.store.tables import replies
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx

@@ -22,7 +22,8 @@ from bot.confirmation.states import Transition
 from bot.policy.approvers import Person
 from bot.policy.model import Governs, Policy
 from bot.policy.versioned import NewerVersion, Unreadable
-from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save, write_step
+from bot.store.ledger_lines import write_step
+from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from bot.store.tables import grants, ledger
 from runtime.errors import NotFound
 from runtime.store.database import Tx

@@ -15,7 +15,8 @@ from bot.audit.purges import emptied
 from bot.confirmation.effects import Step
 from bot.policy.approvers import OPERATOR
 from bot.store.checkpoints import last_checkpoint, store_checkpoint, take_turn
-from bot.store.repository import now, write_step
+from bot.store.ledger_lines import write_step
+from bot.store.repository import now
 from bot.store.sealed_rows import ledger_keys
 from bot.store.tables import chains, ledger
 from runtime.store.database import Tx, for_update

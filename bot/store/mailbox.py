@@ -14,7 +14,8 @@ from sqlalchemy import Row, bindparam, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
-from bot.store.repository import Session, find_session, lock_session, now, session_confirmations, write_step
+from bot.store.ledger_lines import write_step
+from bot.store.repository import Session, find_session, lock_session, now, session_confirmations
 from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail, sessions, switches
 from runtime.errors import NotFound

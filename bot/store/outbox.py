@@ -17,8 +17,9 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
+from bot.store.ledger_lines import lines_to_tell
 from bot.store.refused_clicks import TRIES
-from bot.store.repository import lines_to_tell, lock_session
+from bot.store.repository import lock_session
 from bot.store.slack_lanes import owe_thread, thread_done
 from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical

@@ -26,8 +26,9 @@ from bot.audit.purges import emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
+from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
-from bot.store.repository import now, seconds, write_step
+from bot.store.repository import now, seconds
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict

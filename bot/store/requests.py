@@ -20,16 +20,8 @@ from bot.hosts.host import HostRequest
 from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
 from bot.store.grants_in_force import grant_for
-from bot.store.repository import (
-    Session,
-    has_mail,
-    lock_session,
-    moment,
-    now,
-    put_mail,
-    save,
-    write_step,
-)
+from bot.store.ledger_lines import write_step
+from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx

@@ -18,14 +18,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey,
 from bot.confirmation.outcome import HostReport, begin, observe, start, take_back, unreached
 from bot.confirmation.schedule import tick, to_draw
 from bot.confirmation.states import Transition, changed
-from bot.store.repository import (
-    chain_of,
-    lock_confirmation,
-    moment,
-    now,
-    save,
-    save_places,
-)
+from bot.store.repository import chain_of, lock_confirmation, moment, now, save, save_places
 from bot.store.slack_lanes import card_done
 from bot.store.tables import confirmations
 from runtime.calls.call import Call

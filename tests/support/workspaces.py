@@ -26,7 +26,8 @@ from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel, Install, Team
 from bot.sandbox.workspace.registration import App
 from bot.slack.workspaces.departures import DEPARTURES
-from bot.store.repository import SESSIONS, content_of, read_lines
+from bot.store.ledger_lines import content_of, read_lines
+from bot.store.repository import SESSIONS
 from bot.store.tables import confirmations
 from runtime.store.database import Tx
 from tests.support.office import Office, office

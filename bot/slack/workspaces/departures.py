@@ -21,7 +21,8 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
 from bot.slack.workspaces.installed import WITHHELD, Installed, bots, forget, serving
 from bot.store.attempts import begin
-from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, now, write_step
+from bot.store.ledger_lines import write_step
+from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS, now
 from bot.store.slack_lanes import CARDS, THREADS
 from bot.store.tables import ATTENDED, confirmations, grants, mail, replies, sessions, switches
 from runtime.jsontypes import JsonObject, canonical

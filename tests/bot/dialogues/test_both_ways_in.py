@@ -12,8 +12,8 @@ from bot.audit.ledger import LineKind
 from bot.operations.control import ask
 from bot.sandbox.people.seen import Home, Modal
 from bot.sandbox.server.delivery import Delivery
+from bot.store.ledger_lines import read_lines
 from bot.store.open import socket_path
-from bot.store.repository import read_lines
 from bot.store.tables import chains, confirmations
 from runtime.jsontypes import Json
 from runtime.store.database import Tx

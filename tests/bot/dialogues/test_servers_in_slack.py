@@ -13,7 +13,8 @@ from aiohttp import web
 
 from bot.audit.ledger import LineKind
 from bot.sandbox.people.seen import Seen
-from bot.store.repository import chain_of, read_lines
+from bot.store.ledger_lines import read_lines
+from bot.store.repository import chain_of
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.kinds import KINDS
 from tests.support.foreign.passers_by import answered_by_others, session_of

@@ -11,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.ledger import SYSTEM
 from bot.sandbox.server.server import FakeSlack
-from bot.store.repository import content_of, read_lines
+from bot.store.ledger_lines import content_of, read_lines
 from tests.support.office import Office, office
 
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\n'

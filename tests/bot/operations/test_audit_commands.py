@@ -18,7 +18,7 @@ from bot.confirmation.model import VoteKind
 from bot.operations.audit_export import COLUMNS
 from bot.sandbox.server.server import FakeSlack
 from bot.store.audit_log import Wanted, pages
-from bot.store.repository import write_step
+from bot.store.ledger_lines import write_step
 from bot.store.tables import chains
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, MALLORY

@@ -11,7 +11,7 @@ from sqlalchemy import select, text, update
 from bot.audit.ledger import LineKind
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Seen
-from bot.store.repository import read_lines
+from bot.store.ledger_lines import read_lines
 from bot.store.tables import chains, confirmations
 from runtime.calls.call import fingerprint
 from runtime.jsontypes import JsonObject

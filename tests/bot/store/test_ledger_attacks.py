@@ -24,7 +24,8 @@ from bot.confirmation.model import VoteKind
 from bot.confirmation.stored_json import step_content
 from bot.policy.approvers import OPERATOR
 from bot.store.audit_verify import verify_ledger
-from bot.store.repository import line_of, now, read_lines, seconds, write_step
+from bot.store.ledger_lines import line_of, read_lines, write_step
+from bot.store.repository import now, seconds
 from bot.store.sealed_index import put_right
 from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import Checkpointing, seal_moved

@@ -18,8 +18,9 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.policy.approvers import OPERATOR
 from bot.store.audit_verify import verify_ledger
+from bot.store.ledger_lines import read_lines, write_step
 from bot.store.open import open_store
-from bot.store.repository import read_lines, seconds, write_step
+from bot.store.repository import seconds
 from bot.store.tables import chains, checkpoints, ledger
 from bot.worker.checkpoint_job import seal_moved
 from runtime.errors import StoreError

@@ -18,8 +18,9 @@ from bot.audit.ledger import LineKind
 from bot.config.settings import SettingsError, parse_settings
 from bot.confirmation.effects import Step
 from bot.operations.pause import pause
+from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
-from bot.store.repository import now, write_step
+from bot.store.repository import now
 from bot.store.tables import confirmations
 from bot.telemetry.tracing import log_line
 from runtime.errors import Invalid

@@ -19,8 +19,9 @@ from bot.policy.approvers import OPERATOR
 from bot.slack.outbound.errors import Gone
 from bot.store.audit_verify import verify_ledger
 from bot.store.checkpoints import stored_checkpoints
+from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
-from bot.store.repository import now, write_step
+from bot.store.repository import now
 from bot.store.tables import chains
 from bot.worker.checkpoint_job import AT_ONCE, Checkpointing, Sealed, seal_moved
 from runtime.store.database import Database, Tx

@@ -1,0 +1,115 @@
+"""The ledger's lines as rows: written at the end of their chain, and read. Transaction functions."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, bindparam, insert, select, update
+
+from bot.audit.ledger import Head, LedgerLine, LineKind, append, stamp, to_show
+from bot.confirmation.effects import Step
+from bot.confirmation.stored_json import step_content
+from bot.store.sealed_rows import ledger_keys
+from bot.store.slack_lanes import owe_thread
+from bot.store.tables import chains, ledger
+from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx, for_update
+from runtime.store.prepared import Prepared
+from runtime.store.upsert import insert_if_absent
+
+_HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.chain == bindparam("chain_"))))
+_MOVE_HEAD = Prepared(
+    update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
+)
+_WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.name}_") for column in ledger.c}))
+
+
+def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
+    """One more line of a chain. The chain's head is locked, so that lines written at once stand one after the other."""
+    keys = ledger_keys(tx)
+    line = append(
+        _lock_head(tx, chain),
+        chain,
+        step.kind,
+        step_content(step),
+        keys,
+        at=step.at,
+        salt=secrets.token_hex(16),
+        confirmation=confirmation,
+        tool=tool,
+    )
+    _MOVE_HEAD(tx, chain_=chain, seq_=line.seq, hash_=line.hash)
+    stored = {
+        "chain": chain,
+        "seq": line.seq,
+        "at": line.at.timestamp(),
+        "stamp": stamp(line.at),
+        "kind": str(line.kind),
+        "confirmation": confirmation,
+        "tool": tool,
+        "content": line.content,
+        "salt": line.salt,
+        "digest": line.digest,
+        "previous": line.previous,
+        "hash": line.hash,
+        "sealed": line.sealed,
+    }
+    _WRITE_LINE(tx, **{f"{name}_": value for name, value in stored.items()})
+    tx.report(line)
+    owe_thread(tx, chain)
+    return line
+
+
+def _lock_head(tx: Tx, chain: str) -> Head:
+    head = _HEAD.first(tx, chain_=chain)
+    if head is None:
+        # Another replica may begin it at this moment: then its line comes first, and this one continues it.
+        begun = Head()
+        tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
+        head = _HEAD.first(tx, chain_=chain)
+    return Head(head.seq, head.hash)
+
+
+def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
+    """A chain's lines from number `after` + 1 on."""
+    found = select(ledger).where(ledger.c.chain == chain, ledger.c.seq > after).order_by(ledger.c.seq)
+    return [line_of(row) for row in tx.execute(found)]
+
+
+def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
+    """The same, for a thread: a line that somebody changed or made in the database is an alarm instead."""
+    return [to_show(line, ledger_keys(tx)) for line in read_lines(tx, chain, after)]
+
+
+def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
+    """All that was written of one confirmation, in order, for people to look at."""
+    found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
+    return [to_show(line_of(row), ledger_keys(tx), older=True) for row in tx.execute(found)]
+
+
+def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
+    return LedgerLine(
+        chain=row.chain,
+        seq=row.seq,
+        at=datetime.fromisoformat(row.stamp),
+        kind=LineKind(row.kind),
+        confirmation=row.confirmation,
+        tool=row.tool,
+        content=row.content,
+        salt=row.salt,
+        digest=row.digest,
+        previous=row.previous,
+        hash=row.hash,
+        sealed=row.sealed,
+    )
+
+
+def content_of(line: LedgerLine) -> JsonObject | None:
+    """What a line told, without its version; `None` once it is purged."""
+    if line.content is None:
+        return None
+    content: JsonObject = json.loads(line.content)
+    return content
