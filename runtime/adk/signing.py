@@ -27,7 +27,7 @@ SECRET_ENV = "ADK_CONFIRM_PLUGIN_SECRET"  # noqa: S105  (the variable's name)
 SECRET_BEFORE_ENV = f"{SECRET_ENV}_BEFORE"
 SHORTEST = 16
 
-UNSIGNED = "Not signed with the plugin's secret: the calls of this agent are decided in Slack, and only there."
+UNSIGNED = "Not signed with the plugin's secret: answers for this agent are taken only from a bot that has it."
 """What the plugin says of an answer that it refuses; the bot knows it again."""
 
 

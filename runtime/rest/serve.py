@@ -39,7 +39,7 @@ class Serving:
     port: int
     store: str
     dialect: Dialect = "call"
-    shares_state: bool = False  # whether clients may write `app:` state of an app that Slack uses too
+    shares_state: bool = False  # whether clients may write `app:` state of an app that a bot uses too
     sealer: Sealer | None = None  # for stored calls
 
 

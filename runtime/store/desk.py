@@ -1,7 +1,7 @@
-"""What belongs to a desk, such as Slack: sessions that it opened, names that it gives, state that it shares.
+"""What belongs to a desk, a bot that asks people: sessions that it opened, names that it gives, state that it shares.
 
-Others may share the store with a desk, such as `adk-confirm api`. Each transaction that writes to a session asks here
-first, so that no way in can forget it.
+Others, such as `adk-confirm api`, may share the store with a desk. Each transaction that writes to a session calls
+`check_sender` first, so that no way in can forget it.
 """
 
 from __future__ import annotations
@@ -45,18 +45,20 @@ def check_sender(
     if sender.desk:
         return
     if session is not None and session.opened_by == "desk":
-        raise Forbidden(f"Session {name.id} was opened in Slack and takes nothing by another way. Nothing was changed.")
+        raise Forbidden(
+            f"Session {name.id} belongs to the bot that opened it and takes nothing from others. Nothing was changed."
+        )
     prefix = tx.execute(_PREFIX, {"app_": name.app}).scalar_one_or_none()
     if prefix is None:
         return
     for what, text in (("user", name.user_id), ("session", name.id)):
         if text.startswith(prefix):
             raise Forbidden(
-                f"The {what} {text} is Slack's: names with {prefix} in front are taken. Nothing was changed."
+                f"The {what} {text} belongs to a bot: names with {prefix} in front are taken. Nothing was changed."
             )
     shared = next((key for key in keys if key.startswith("app:")), None)
     if shared is not None and not sender.shares_state:
         raise Forbidden(
-            f"{shared} is state that sessions in Slack see too, and approvals may hang on it. Nothing was changed. "
+            f"{shared} is state that a bot's sessions see too, and approvals may depend on it. Nothing was changed. "
             "Whoever runs this API can allow it: adk-confirm api --shared-state."
         )

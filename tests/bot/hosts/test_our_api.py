@@ -6,6 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from google.adk.cli.api_server import RunAgentRequest
+from google.adk.cli.conformance.adk_web_server_client import AdkWebServerClient
+from google.adk.events.event import Event
+from google.genai import types
 
 from bot.hosts.about import OUR_PORT
 from bot.hosts.adk_host import ForeignHost
@@ -16,6 +20,8 @@ from tests.support.foreign.alone import ran
 from tests.support.foreign.ours import agent
 from tests.support.foreign.visit import Visit
 from tests.support.served import served
+
+ASK = "adk_request_confirmation"
 
 
 @pytest.fixture
@@ -56,3 +62,35 @@ async def test_a_reason_is_told_once(visit: Visit) -> None:
     (said,) = await visit.deny(await visit.asks("please deploy search"), reason="Not on a Friday")
     assert said.count("Not on a Friday") == 1
     assert ran() == []
+
+
+async def test_the_client_that_google_adk_has_for_its_own_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads our sessions and events with google-adk's own models, which take no field that they do not know."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    async with served(Runner(agent("clerk"))) as url, AdkWebServerClient(base_url=url) as client:
+        assert "version" in await client.get_version_data()
+        session = await client.create_session(app_name="clerk", user_id="ann", state={"team": "search"})
+
+        async def run(*parts: types.Part) -> list[Event]:
+            message = types.Content(role="user", parts=list(parts))
+            asked = RunAgentRequest(app_name="clerk", user_id="ann", session_id=session.id, new_message=message)
+            return [event async for event in client.run_agent(asked)]
+
+        events = await run(types.Part(text="please deploy search"))
+        (asking,) = [call for event in events for call in event.get_function_calls() if call.name == ASK]
+        assert asking.id in {one for event in events for one in event.long_running_tool_ids or ()}
+        given = types.FunctionResponse(id=asking.id, name=ASK, response={"confirmed": True})
+        resumed = await run(types.Part(function_response=given))
+        assert resumed[-1].is_final_response()
+        stored = await client.get_session(app_name="clerk", user_id="ann", session_id=session.id)
+        assert [event.id for event in stored.events if event.author == "clerk"] == [
+            event.id for event in (*events, *resumed) if not event.partial
+        ]
+        assert stored.state["team"] == "search"
+        await client.update_session(
+            app_name="clerk", user_id="ann", session_id=session.id, state_delta={"team": "mail"}
+        )
+        await client.delete_session(app_name="clerk", user_id="ann", session_id=session.id)
+    assert ran() == [{"tool": "deploy", "service": "search"}]

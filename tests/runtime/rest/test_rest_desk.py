@@ -93,7 +93,7 @@ async def test_a_session_that_slack_opened_takes_nothing(at: Shared) -> None:
             run_body(ANN, THREAD, newMessage=yes),
             run_body(ANN, THREAD, newMessage=by_call),
         ):
-            assert "opened in Slack" in await at.refuses("POST", endpoint, body)
+            assert "belongs to the bot" in await at.refuses("POST", endpoint, body)
     others: list[tuple[str, str, JsonObject | None]] = [
         ("PATCH", of(ANN, THREAD), {"stateDelta": {"limit": 10**6}}),
         ("PATCH", of(ANN, THREAD), {"stateDelta": {"user:limit": 10**6}}),
@@ -103,7 +103,7 @@ async def test_a_session_that_slack_opened_takes_nothing(at: Shared) -> None:
         ("POST", f"{of(ANN, THREAD)}/calls/{request.call.id}", {"word": "run again", "attempt": 1}),
     ]
     for method, path, change in others:
-        assert "opened in Slack" in await at.refuses(method, path, change)
+        assert "belongs to the bot" in await at.refuses(method, path, change)
     assert await at.desk.history() == before
     assert (await at.desk.state(), paid) == ({}, [])
     assert (await at.desk.approve(request)).texts == ["It is paid."]
@@ -119,14 +119,14 @@ async def test_names_of_slacks_form_are_not_given_here(at: Shared, user: str, se
         (of(user), {"sessionId": session, "state": poison}),
         (of(user), {"sessionId": session, "events": [{"author": "user", "content": {"parts": [{"text": "yes"}]}}]}),
     ):
-        assert "is Slack's" in await at.refuses("POST", path, body)
+        assert "belongs to a bot" in await at.refuses("POST", path, body)
     assert (await at.desk.say("Pay")).request.call.name == "pay"
     assert paid == []
 
 
 async def test_a_user_of_slack_gets_no_session_without_a_name_either(at: Shared) -> None:
-    assert "is Slack's" in await at.refuses("POST", of(ANN), {"state": {"user:limit": 10**6}})
-    assert "is Slack's" in await at.refuses("POST", of(ANN))
+    assert "belongs to a bot" in await at.refuses("POST", of(ANN), {"state": {"user:limit": 10**6}})
+    assert "belongs to a bot" in await at.refuses("POST", of(ANN))
 
 
 async def test_the_apps_state_is_not_changed_around_slack(at: Shared) -> None:
@@ -201,7 +201,7 @@ async def test_a_session_without_anything_in_it_becomes_slacks(database: Databas
     await other.runner.create_session(user_id=ANN, session_id=THREAD)
     desk = Chat(Runner(clerk(call("pay", amount=99999), "It is paid."), database, desk="slack-"), THREAD, ANN)
     request = (await desk.say("Pay")).request
-    with pytest.raises(Forbidden, match="opened in Slack"):
+    with pytest.raises(Forbidden, match="belongs to the bot"):
         await other.approve(request)
     assert (await desk.approve(request)).texts == ["It is paid."]
 
