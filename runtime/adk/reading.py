@@ -203,7 +203,7 @@ def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionRes
     """The answers that stand in the session to what waited, each with what waited for it and the signatures with it."""
     pauses = Pauses()
     for event in session.events:
-        for given in responses_to_pauses(event.content) if event.author == USER else ():
+        for given in event.get_function_responses() if event.author == USER else ():  # under whatever name
             about = pauses.about(given.id)
             if about is not None:
                 yield about, given, signatures_in(event.custom_metadata)

@@ -21,6 +21,7 @@ from runtime.jsontypes import JsonObject
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     workflow = pytest.importorskip("google.adk.workflow")
+    workflow_input = pytest.importorskip("google.adk.events.request_input")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
@@ -177,6 +178,29 @@ async def test_i_make_a_session_with_my_answer_in_it(flow: Flow) -> None:
         async for _ in flow.runner.run_async(user_id="ann", session_id="made", invocation_id=invocation):
             pass
     assert paid == []
+
+
+@pytest.mark.parametrize("name", ["adk_request_input", "adk_request_confirmation", "anything"])
+async def test_i_answer_a_question_in_the_bots_place(name: str) -> None:
+    """In a message, and in a session that I make with my answer in it."""
+
+    def how_many(node_input: Any) -> Any:
+        yield workflow_input.RequestInput(message=f"How many of {node_input}?")
+
+    at = Flow(workflow.FunctionNode(func=how_many))
+    await at.begin()
+    (question,) = [c for event in await at.tell(types.Part(text="5")) for c in event.get_function_calls()]
+    answer = types.Part(function_response=types.FunctionResponse(id=question.id, name=name, response={"result": 1}))
+    before = await at.events()
+    with pytest.raises(Exception, match=r"Not signed|can't be read"):
+        await at.tell(answer)
+    assert await at.events() == before
+    invocation, content = before[-1].invocation_id, types.Content(role="user", parts=[answer])
+    at.session = "made"
+    await at.begin(*before, Event(author="user", invocation_id=invocation, content=content))
+    with pytest.raises(Exception, match="Not signed"):
+        async for _ in at.runner.run_async(user_id="ann", session_id="made", invocation_id=invocation):
+            pass
 
 
 async def test_without_a_secret_google_adk_reads_answers_as_it_does() -> None:
