@@ -101,14 +101,17 @@ async def staged(port: int = PORT, store: str | None = None) -> AsyncIterator[De
 
 
 def _environment(slack: Sandbox, store: str, folder: Path) -> dict[str, str]:
+    """The bot's environment: this process's own, without the settings of a real Slack app."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("SLACK_", "ADK_CONFIRM_"))}
     return {
-        "ADK_CONFIRM_DEMO_LOG": str(folder / "effects.jsonl"),  # what the agent did, which outlives a crash
-        **os.environ,
+        **others,
         "SLACK_BOT_TOKEN": slack.bot_token,
         "SLACK_SIGNING_SECRET": slack.signing_secret,
         "SLACK_API_URL": slack.url,
         "DATABASE_URL": store,
         "ADK_CONFIRM_SECRET": "the demo's secret is no secret",
+        # What the agent did. It outlives a crash.
+        "ADK_CONFIRM_DEMO_LOG": os.environ.get("ADK_CONFIRM_DEMO_LOG") or str(folder / "effects.jsonl"),
     }
 
 

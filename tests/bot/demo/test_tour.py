@@ -86,6 +86,7 @@ async def test_the_hints_lead_through_approval_expiry_crash_and_recovery(
 ) -> None:
     effects = tmp_path / "effects.jsonl"
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(effects))
+    monkeypatch.setenv("SLACK_APP_TOKEN", "xapp-of-a-real-app")  # the demo must not use it
     async with staged(port=0) as demo:
         visitor = Visitor(demo)
         await approves(visitor, demo)
@@ -108,6 +109,7 @@ async def approves(visitor: Visitor, demo: Demo) -> None:
     await visitor.follows("Be chris")
     card = await visitor.follows(CARD, "press Approve")
     assert card is not None
+    card = await chris.finds("2.4.2", demo.channel, thread=card.thread, timeout=LONG)  # the edited one
     await chris.clicks(card, "Approve")
     await visitor.has(1, State.APPROVED, OutcomeKind.DONE)
 
