@@ -27,6 +27,7 @@ from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
+from bot.store.slack_lanes import cards_owed
 from runtime.jsontypes import Json
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
@@ -38,6 +39,8 @@ START = Method("chat.startStream", 20, repeatable=False)
 APPEND = Method("chat.appendStream", 100, repeatable=False)
 STOP = Method("chat.stopStream", 20, repeatable=False)
 
+MANY = 8
+"""While more cards than these are owed, no status is shown."""
 SOON = 0.5
 """What is said within so many seconds is posted whole: a stream would cost three calls for it."""
 GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
@@ -74,8 +77,8 @@ class Voice:
             await self.close_left(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Where Slack does not show a status it is not asked again."""
-        if session.channel in self._without_status:
+        """Where Slack does not show a status it is not asked again, and while many cards are owed they come first."""
+        if session.channel in self._without_status or await lease.read(cards_owed) > MANY:
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 

@@ -7,7 +7,7 @@ is, and `bot_threads`, where ledger lines or an agent's words are not told yet.
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.sql.dml import Insert
 
 from bot.confirmation.model import Confirmation
@@ -54,6 +54,12 @@ def owe_thread(tx: Tx, key: str) -> None:
 
 def thread_done(tx: Tx, key: str, due_at: float | None) -> None:
     _THREAD_DONE(tx, key_=key, due_at_=due_at)
+
+
+def cards_owed(tx: Tx) -> int:
+    """How many confirmations have a card that shows an older row, and nothing has gone wrong with it."""
+    owed = select(func.count()).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
+    return int(tx.execute(owed).scalar_one())
 
 
 def cards_under_way(tx: Tx, key: str) -> bool:

@@ -39,7 +39,7 @@ from bot.store.repository import (
     read_confirmation,
     session_in,
 )
-from bot.store.slack_lanes import CARDS, THREADS
+from bot.store.slack_lanes import CARDS, THREADS, cards_owed
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, placed
 from bot.telemetry.tracing import following
@@ -48,6 +48,9 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 from runtime.store.lease import TERM, Lease
 from runtime.telemetry.logs import about
+
+WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
+"""For each other card that is owed, the card of an approved call waits so much longer for its end, up to this long."""
 
 HELD_FOR = 300.0
 """So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
@@ -229,10 +232,12 @@ def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed
 
 
 def until_drawn(tx: Tx, row: Confirmation) -> float:
-    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not."""
+    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not.
+    While many cards are owed they wait longer, since Slack takes about fifty updates a minute."""
     if row.decision is None or not runs(row) or not row.card_channels or row.unreached or paused(tx):
         return 0.0
-    return row.decision.at.timestamp() + SOON - now(tx).timestamp()
+    wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
+    return row.decision.at.timestamp() + wait - now(tx).timestamp()
 
 
 def age(tx: Tx, vote: Vote) -> float:

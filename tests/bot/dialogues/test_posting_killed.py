@@ -39,7 +39,7 @@ async def post(what: str, lease: Lease, cards: Cards, row: Confirmation, session
     if what == "draw":
         await cards.draw(lease, row, session)
     elif what == "tell":
-        await cards.tell(lease, session, lines_of(session, [Step(kind=LineKind.ASKED, at=row.asked_at)]), [row])
+        await cards.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
     else:
         await cards.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
 
@@ -78,6 +78,6 @@ async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url:
 
     seen = [one for one in out.asker.messages(out.deploys) if one.author == "adk-confirm"]
     assert len(seen) == 1
-    assert ("Approve deploy?" in seen[0], "needs approval" in seen[0], "I shall" in seen[0]).index(True) == (
+    assert ("Approve deploy?" in seen[0], "Expired with" in seen[0], "I shall" in seen[0]).index(True) == (
         ["draw", "tell", "say"].index(what)
     )
