@@ -24,8 +24,10 @@ from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
 
-AGAIN = (1.0, 2.0, 4.0, 8.0)
-"""The pauses before somebody is told once more what Slack did not take."""
+PAUSES = (1.0, 2.0, 4.0, 8.0, 15.0, *(30.0,) * 20)
+"""Between the attempts to tell somebody something while Slack is away: ten minutes, and then nobody waits for it."""
+LONGEST_PAUSE = 120.0
+"""If Slack wants a longer one, nobody is told."""
 
 
 @dataclass(frozen=True)
@@ -93,12 +95,12 @@ class Errands:
         thread_ts, both = text(to.target.get("thread_ts")), to.target.get("in_channel")
         if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return
-        for pause in AGAIN:
+        for pause in PAUSES:
             try:
                 await self._sender.whisper(to.target, message)
                 return
             except Later as later:
-                if later.after > AGAIN[-1] or await self._stopped_within(max(pause, later.after)):
+                if later.after > LONGEST_PAUSE or await self._stopped_within(max(pause, later.after)):
                     raise
         await self._sender.whisper(to.target, message)
 

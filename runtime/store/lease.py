@@ -40,7 +40,6 @@ from runtime.store.database import Database, Tx, Waiter, for_update
 
 TERM = 10.0
 """How long a row stays a dead process's own, unless a setting says otherwise."""
-POLL = 5.0
 _LONGEST_PAUSE = 1.0
 
 P = ParamSpec("P")

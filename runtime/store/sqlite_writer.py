@@ -39,10 +39,15 @@ _TROUBLE = frozenset(
 )
 
 
-def in_words(error: BaseException) -> BaseException:
+_CAN_NOT_WRITE = _TROUBLE | {sqlite3.SQLITE_READONLY}
+"""The file system turned read-only. Of a transaction that only reads it would say that its function tried to write."""
+
+
+def in_words(error: BaseException, *, writing: bool = False) -> BaseException:
     """The store's own trouble as a sentence; anything else as it is."""
     original = error.orig if isinstance(error, DBAPIError) else error
-    if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in _TROUBLE:
+    trouble_codes = _CAN_NOT_WRITE if writing else _TROUBLE
+    if isinstance(original, sqlite3.Error) and getattr(original, "sqlite_errorcode", 0) & 0xFF in trouble_codes:
         trouble = StoreError(f"SQLite could not do this ({original}). Nothing of it was stored.")
         trouble.__cause__ = error
         return trouble
@@ -165,7 +170,7 @@ class Writer:
             while (nested := connection.get_nested_transaction()) is not None:
                 nested.rollback()
         if job.error is not None:
-            job.error = in_words(job.error)
+            job.error = in_words(job.error, writing=not read_only)
             raw.execute("ROLLBACK TO job")
         raw.execute("RELEASE job")
 

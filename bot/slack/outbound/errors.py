@@ -11,6 +11,9 @@ NotInstalled   there is no token for this workspace: nothing can be done there b
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 import aiohttp
 from slack_sdk.errors import SlackApiError
@@ -156,7 +159,7 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
     data = response.data if isinstance(response, AsyncSlackResponse) and isinstance(response.data, dict) else {}
     code = str(data.get("error") or "")
     if status == 429 or code in _LATER:
-        return Later(method, _retry_after(headers.get("Retry-After"), _LATER.get(code, 30.0)), code or "ratelimited")
+        return Later(method, _retry_after(headers, _LATER.get(code, 30.0)), code or "ratelimited")
     if status >= 500 or not code or code in _UNSURE:
         return _lost(method, code or f"status {status}", repeatable)
     if code in _REVOKED:
@@ -173,14 +176,37 @@ def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
 def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:
     """The SDK hands out its own response, or aiohttp's where the body was no JSON."""
     if isinstance(response, AsyncSlackResponse):
-        return response.status_code, {str(name): str(value) for name, value in response.headers.items()}
+        return response.status_code, _by_lower_name(response.headers)
     if isinstance(response, aiohttp.ClientResponse):
-        return response.status, dict(response.headers)
+        return response.status, _by_lower_name(response.headers)
     return 0, {}
 
 
-def _retry_after(given: str | None, default: float) -> float:
-    return float(given) if given is not None and re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given) else default
+def _by_lower_name(headers: Mapping[str, object]) -> dict[str, str]:
+    return {str(name).lower(): str(value) for name, value in headers.items()}
+
+
+_LONGEST_BY_DATE = 3600.0
+"""A date comes from a proxy, whose clock may be anything."""
+
+
+def _retry_after(headers: Mapping[str, str], default: float) -> float:
+    """Slack gives seconds. A proxy in front of it may give a date, which is compared with the date of its answer."""
+    given = headers.get("retry-after", "")
+    if re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", given):
+        return float(given)
+    at, now = _date(given), _date(headers.get("date", ""))
+    if at is None:
+        return default
+    return min(max((at - (now or datetime.now(UTC))).total_seconds(), 1.0), _LONGEST_BY_DATE)
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        parsed = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed
 
 
 _POINTER = re.compile(r"\[json-pointer:([^\]]{1,200})\]")

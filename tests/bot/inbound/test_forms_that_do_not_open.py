@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.inbound.after_ack import Addressee, Errands
+from bot.inbound.after_ack import PAUSES, Addressee, Errands
 from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
@@ -127,6 +127,10 @@ async def test_words_beside_a_card_are_tried_again_while_slack_fails(at: Office)
     at.slack.faults.fails("chat.postEphemeral", times=3)
     await at.bob.clicks(card, "Deny")
     await at.bob.finds(UNSURE, at.deploys, thread=card)
+
+
+def test_words_are_tried_again_for_as_long_as_somebody_may_wait_for_them() -> None:
+    assert 600 <= sum(PAUSES) <= 900
 
 
 async def test_an_error_that_nobody_expected_is_logged_with_its_reason_and_told(

@@ -96,11 +96,21 @@ async def test_a_workspace_knows_its_organisation(out: Outgoing) -> None:
     assert asked == [("E0ORG", TEAM)]
 
 
-async def test_a_time_to_come_back_that_is_a_date_is_no_reason_to_fail() -> None:
-    """Slack tells seconds; a proxy in front of it may tell a date."""
+@pytest.mark.parametrize(
+    ("given", "at", "after"),
+    [
+        ("7", None, 7),
+        ("Wed, 21 Oct 2015 07:28:40 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", 40),
+        ("Wed, 21 Oct 2015 07:27:00 GMT", "Wed, 21 Oct 2015 07:28:00 GMT", 1),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", None, 3600),
+        ("soon", None, 30),
+    ],
+)
+async def test_when_to_come_back_is_given_in_seconds_or_as_a_date(given: str, at: str | None, after: int) -> None:
+    """Slack gives seconds, and writes the header's name in small letters. A proxy in front of it may give a date."""
 
     async def limited(_: web.Request) -> web.Response:
-        headers = {"Retry-After": "Wed, 21 Oct 2099 07:28:00 GMT"}
+        headers = {"retry-after": given} if at is None else {"retry-after": given, "date": at}
         return web.json_response({"ok": False, "error": "ratelimited"}, status=429, headers=headers)
 
     proxy = web.Application()
@@ -109,7 +119,7 @@ async def test_a_time_to_come_back_that_is_a_date_is_no_reason_to_fail() -> None
         out.slack.base = str(server.make_url("")).rstrip("/")
         with pytest.raises(Later) as later:
             await post(out)
-    assert later.value.after == pytest.approx(30, abs=1)
+    assert later.value.after == pytest.approx(after, abs=1)
 
 
 @pytest.mark.parametrize(("code", "kept"), [("invalid_blocks", True), ("metadata_too_large", False)])

@@ -302,3 +302,13 @@ async def test_trouble_that_sqlite_tells_in_detail_is_trouble_of_the_store(sqlit
     with pytest.raises(StoreError, match=r"SQLite could not do this .*malformed"):
         await database.run(lambda tx: tx.execute(text("UPDATE things SET name = 'y' WHERE id = 1")))
     await database.close()
+
+
+async def test_a_file_that_can_not_be_written_any_more_is_the_stores_trouble(sqlite_url: str) -> None:
+    """As on a disk that the system has turned read-only."""
+    database = await Database.open(sqlite_url)
+    await database.run(create)
+    await database.run(lambda tx: tx.connection.exec_driver_sql("PRAGMA query_only=ON"))
+    with pytest.raises(StoreError, match="Nothing of it was stored"):
+        await database.run(put, 1)
+    await database.close()
