@@ -20,8 +20,7 @@ from bot.leasing.backpressure import Precedence
 from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
-from runtime.store.lease import TERM, Lease, LeaseLost, free
-from runtime.store.lease import claim as claim_row
+from runtime.store.lease import TERM, Lease, LeaseLost, claim_locked, free
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +28,8 @@ MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 POLL = 5.0
 SKIPPED = 0.05
+REFILL = 0.05
+"""So long after a row is done the next are claimed, so that rows that end one after the other are replaced together."""
 AGAIN = 1.0
 WHILE_PEOPLE_CLICK = 4
 URGENT = 4
@@ -144,7 +145,7 @@ class Attendant:
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
-        urgent = self._kind.urgent
+        urgent, loop = self._kind.urgent, asyncio.get_running_loop()
         quiet = self._clicks.quiet if urgent else await self._clicks.stand_back()
         most = WHILE_PEOPLE_CLICK * (URGENT if urgent else 1)
         room = self._kind.at_once - len(self._tasks)
@@ -153,7 +154,7 @@ class Attendant:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
-            task.add_done_callback(lambda _: waiter.wake())
+            task.add_done_callback(lambda _: loop.call_later(REFILL, waiter.wake))
         if not claimed:
             await self._pause(waiter.wait(pause))
 
@@ -247,13 +248,11 @@ def claim_due(
     due = select(kind.key, table.c.due_at).where(is_due).order_by(table.c.due_at).limit(room)
     if turns is not None:
         due = due.where(kind.key.in_([*turns]))
-    claimed: list[tuple[str, Claim]] = []
-    for key, due_at in tx.execute(for_update(due, skip_locked=True)).all():
-        token = claim_row(tx, table, kind.key == key, term=term)
-        if token is not None:
-            claimed.append((str(key), Claim(token, due_at, "" if turns is None else turns[str(key)])))
-    if claimed:
-        return claimed, 0.0
+    found = tx.execute(for_update(due, skip_locked=True)).all()
+    if found:
+        token = claim_locked(tx, table, kind.key, [key for key, _ in found], term=term)
+        whose = {} if turns is None else turns
+        return [(str(key), Claim(token, due_at, whose.get(str(key), ""))) for key, due_at in found], 0.0
     next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
     next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
     times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]

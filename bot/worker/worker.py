@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from functools import wraps
+from typing import Concatenate, ParamSpec, Protocol
 
 from sqlalchemy import delete, select, update
 
@@ -51,6 +52,10 @@ from runtime.telemetry.logs import about
 
 WHILE_OWED, LONGEST_HOLD = 0.5, 20.0
 """For each other card that is owed, the card of an approved call waits so much longer for its end, up to this long."""
+
+P = ParamSpec("P")
+RowOwed = tuple[Confirmation, tuple[Owed, ...]]
+"""A confirmation, and what needs attention now."""
 
 HELD_FOR = 300.0
 """So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
@@ -140,31 +145,30 @@ class Worker:
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
         """Counts stored votes and keeps the time: nothing here waits for a card."""
         nothing_was_due = True
+        row, owed_now = await lease.read(what_is_owed, confirmation_id)
         while True:
-            row, owed_now = await lease.read(what_is_owed, confirmation_id)
             due = set(owed_now) - {Owed.DRAW}
             if not self._is_sound(row):
-                await lease.run(put_right, confirmation_id, self._rules)
+                row, owed_now = await lease.run(then_owed(put_right), confirmation_id, self._rules)
             elif due:
-                await self._decide(row, due, lease)
+                row, owed_now = await self._decide(row, due, lease)
             else:
                 break
             nothing_was_due = False
         if nothing_was_due:
             await lease.run(due_again, confirmation_id)
 
-    async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> None:
+    async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> RowOwed:
         if Owed.COUNT in due:
             try:
                 with following("count", row=row):
-                    await self._count(lease, row)
+                    return await self._count(lease, row)
             except NotNow:
                 await lease.run(keep_time, row.id)  # which does not wait for what Slack knows of a voter
                 raise
-        elif Owed.LOOK_AT_GRANT in due:
-            await self._look_at_grant(lease, row)
-        else:
-            await lease.run(keep_time, row.id)
+        if Owed.LOOK_AT_GRANT in due:
+            return await self._look_at_grant(lease, row)
+        return await lease.run(then_owed(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the row as it is. Of a call that was approved just now, only its end is drawn,
@@ -189,7 +193,7 @@ class Worker:
         places = tuple(await self._drawing.draw(lease, row, session, around))
         await lease.run(placed, row.id, places)
 
-    async def _count(self, lease: Lease, row: Confirmation) -> None:
+    async def _count(self, lease: Lease, row: Confirmation) -> RowOwed:
         vote = row.pending[0]
         facts = None
         if needs_asking(row, vote):
@@ -198,9 +202,9 @@ class Worker:
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
-        await lease.run(count_next, row.id, vote.id, facts, self._rules)
+        return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules)
 
-    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> None:
+    async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowOwed:
         session = await lease.read(read_session, chain_of(row.asked.session))
         grant = await lease.read(read_grant, row.id)
         why = None
@@ -211,7 +215,7 @@ class Worker:
                 return await self._people.facts(row, vote, self._rules.policies)
 
             why = await would_withhold(grant, row, session.speakers, self._rules, at, ask)
-        await lease.run(look_at_grant, row.id, why)
+        return await lease.run(then_owed(look_at_grant), row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
@@ -226,7 +230,7 @@ def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
     return row
 
 
-def what_is_owed(tx: Tx, confirmation_id: str) -> tuple[Confirmation, tuple[Owed, ...]]:
+def what_is_owed(tx: Tx, confirmation_id: str) -> RowOwed:
     row = read_known(tx, confirmation_id)
     return row, owed(row, now(tx))
 
@@ -238,6 +242,17 @@ def until_drawn(tx: Tx, row: Confirmation) -> float:
         return 0.0
     wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
     return row.decision.at.timestamp() + wait - now(tx).timestamp()
+
+
+def then_owed(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowOwed]:
+    """The same transaction, which also says what is owed to the row after it."""
+
+    @wraps(change)
+    def changed(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> RowOwed:
+        row = change(tx, *args, **kwargs)
+        return row, owed(row, now(tx))
+
+    return changed
 
 
 def age(tx: Tx, vote: Vote) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar, TypeVarTuple, overload
@@ -37,7 +38,7 @@ class OutcomeUnknown(StoreError):
 class Tx:
     """One transaction, as the function sees it that runs in it. Of no use after that function returned."""
 
-    __slots__ = ("_clock", "connection", "context", "dialect", "facts", "topics")
+    __slots__ = ("_ahead", "_clock", "connection", "context", "dialect", "facts", "topics")
 
     def __init__(self, connection: Connection, dialect: Dialect, clock: Callable[[], float] | None) -> None:
         self.connection = connection
@@ -46,6 +47,7 @@ class Tx:
         self.facts: list[object] = []
         self.context: object = None  # what the store was opened with: see `Database.open`
         self._clock = clock
+        self._ahead: float | None = None  # of this machine's steady clock, the database's is
 
     @overload
     def execute(self, statement: TypedReturnsRows[*Ts], parameters: Parameters | None = None) -> CursorResult[*Ts]: ...
@@ -62,7 +64,9 @@ class Tx:
         """Seconds since the epoch. Ask after the root row is locked: before that, others may still act."""
         if self._clock is not None:
             return self._clock()
-        return float(self.connection.execute(_DATABASE_CLOCK).scalar_one())
+        if self._ahead is None:
+            self._ahead = float(self.connection.execute(_DATABASE_CLOCK).scalar_one()) - time.monotonic()
+        return self._ahead + time.monotonic()  # the database is asked once: a transaction lasts for moments
 
     def notify(self, topic: str) -> None:
         """Wakes who waits for the topic, in this process and (PostgreSQL) in others, once this is committed."""
