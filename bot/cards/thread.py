@@ -6,10 +6,11 @@ answer or this process is lost, the message is found in the thread and is not po
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from blocks.ids import LineMark, parse_mark
+from blocks.ids import CardMark, LineMark, parse_mark
 from blocks.kit import Message
 from blocks.thread import story, unmentioned
 from blocks.verdict import agent_failed, notice_message
@@ -32,6 +33,8 @@ from bot.store.outbox import third_tries
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
 
 
 class Thread:
@@ -115,6 +118,23 @@ class Thread:
         """The words that were on their way are there as a whole."""
         if self._voice is not None:
             self._voice.whole(session)
+
+    async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
+        """After two processes posted the same: of lines the one that repeats what is told above, of the agent's words
+        the later one."""
+        told, posted = 0, set[object]()
+        sender = self._sender.under(lease.sure)
+        for one in await self._sent(session, since):
+            mark, known = parse_mark(one.metadata), identity(one.metadata)
+            if isinstance(mark, CardMark):
+                continue  # cards are looked after by their own worker
+            copy = known is not None and known in posted
+            if isinstance(mark, LineMark) and mark.session == session.key:
+                told, copy = max(told, mark.told_seq), mark.told_seq <= told
+            posted.add(known)
+            if copy:
+                log.info("another copy of a message is deleted")
+                await sender.history.delete(Workspace(session.team, session.enterprise), session.channel, one.ts)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """Words on their way of which nothing more will come."""

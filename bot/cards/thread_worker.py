@@ -13,7 +13,16 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import Said
 from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import read_session
-from bot.store.outbox import Telling, all_told, is_stale, next_telling, spoke, told_up_to
+from bot.store.outbox import (
+    Telling,
+    all_told,
+    copies_since,
+    is_stale,
+    looked_for_copies,
+    next_telling,
+    spoke,
+    told_up_to,
+)
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.lease import Lease
@@ -37,6 +46,10 @@ class Thread(Protocol):
         self, lease: Lease, session: Session, said: Said, *, rows: Sequence[Confirmation] = (), retry: str | None = None
     ) -> str:
         """The message's ts; the same event again is the same message."""
+        ...
+
+    async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
+        """Of what was posted twice the first stays."""
         ...
 
     async def close_left(self, lease: Lease, session: Session) -> None:
@@ -63,6 +76,9 @@ class Teller:
             if any(map(_has_no_card, rows)) and await lease.read(cards_under_way, key):
                 raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
             await self._tell(lease, session, telling, rows)
+        if (since := await lease.read(copies_since, key)) is not None:
+            await self._thread.delete_copies(lease, session, since)
+            await lease.run(looked_for_copies, key)
         if await lease.read(is_stale, key):
             await self._thread.close_left(lease, session)
         if self._reactions is not None:

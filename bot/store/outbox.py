@@ -17,6 +17,7 @@ from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import Said, Waits
 from bot.policy.versioned import tagged, untagged
+from bot.store.attempts import attempts, earlier, over
 from bot.store.ledger_lines import lines_to_tell
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
@@ -25,10 +26,15 @@ from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
+from runtime.store.upsert import insert_if_absent
 
 LIVE = "live"
 _LOOK_AGAIN = 2.0
 """While a reply is shown as it is written, so often the worker checks that its run still goes on."""
+
+_COPIES = "copies"
+_SLACK_IS_LATE = 20.0
+_LONGEST_FREEZE = 86_400.0
 
 _VERSION = 1
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
@@ -91,11 +97,34 @@ def next_telling(tx: Tx, key: str) -> Telling | None:
 def all_told(tx: Tx, key: str) -> None:
     """Nothing is left to post, unless something came in the meantime."""
     lock_session(tx, key)
-    if next_telling(tx, key) is not None:
-        due_at: float | None = tx.now()
-    else:
-        due_at = None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN
-    thread_done(tx, key, due_at)
+    doubt = earlier(tx, key, _COPIES)
+    times = [
+        tx.now() if next_telling(tx, key) is not None else None,
+        None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN,
+        None if doubt is None else doubt.at + _SLACK_IS_LATE,
+    ]
+    thread_done(tx, key, min((at for at in times if at is not None), default=None))
+
+
+def may_be_doubled(tx: Tx, key: str) -> None:
+    """A process that was taken over may have posted what was posted again: whoever attends to the thread next looks for
+    copies."""
+    looked_for = {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}
+    tx.execute(insert_if_absent(tx.dialect, attempts), looked_for)
+    owe_thread(tx, key)
+
+
+def copies_since(tx: Tx, key: str) -> float | None:
+    """From when on copies have to be looked for, if at all."""
+    doubt = earlier(tx, key, _COPIES)
+    return None if doubt is None else doubt.at - _LONGEST_FREEZE
+
+
+def looked_for_copies(tx: Tx, key: str) -> None:
+    """Slack may still be at work on what the other process sent, so they are looked for twice."""
+    doubt = earlier(tx, key, _COPIES)
+    if doubt is not None and tx.now() >= doubt.at + _SLACK_IS_LATE:
+        over(tx, key, _COPIES)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:

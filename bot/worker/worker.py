@@ -29,6 +29,7 @@ from bot.slack.workspaces.departures import removed
 from bot.store.casting import count_next, put_right
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
 from bot.store.mailbox import paused, read_session
+from bot.store.outbox import may_be_doubled
 from bot.store.repository import (
     CONFIRMATIONS,
     REPLIES,
@@ -120,6 +121,7 @@ class Worker:
             Kind(
                 *(threads, threads.c.session, THREADS, teller.attend, 16),
                 about=lambda key: about(session=session_in(key)),
+                overtaken=may_be_doubled,
             ),
             Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,

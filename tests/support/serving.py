@@ -5,8 +5,8 @@ async with serving(slack, database_url, log, policies) as bot:      # `adk-confi
     await bot.killed()
     await bot.starts()
 
-`stops_after` names a transaction: with it, the process stands still right after its nth commit, and nothing that
-would follow has happened; `await bot.reached()` returns then.
+`stops_after` names a transaction, or several with commas between: the process stands still right after the nth commit
+of each, and nothing that would follow has happened; `await bot.reached()` returns then.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ R = TypeVar("R")
 ANY = "*"
 POINT = "stop"
 AHEAD = "SERVE_AHEAD"
+STANDS_BY = "SERVE_STANDS_BY"
 UNIMPORTANT = {
     *("claim_due", "renew", "release", "pause_runs", "free_all", "_upgrade", "adopt", "postpone", "heard_of", "leave"),
 }
@@ -42,6 +43,7 @@ UNIMPORTANT = {
 async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
     """Runs in the child."""
     seen: Counter[str] = Counter()
+    points = stops_after.split(",")
     whole = Database.run
 
     async def run(database: Database, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -49,7 +51,7 @@ async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
         name = fn.__name__
         if name not in UNIMPORTANT:
             seen.update((name, ANY))
-            if stops_after in (name, ANY) and seen[stops_after] == int(nth):
+            if any(point in points and seen[point] == int(nth) for point in (name, ANY)):
                 print(name, flush=True)
                 here(POINT)
         return result
@@ -61,6 +63,8 @@ async def serve(path: str, stops_after: str = "", nth: str = "1") -> None:
         return time.time() + ahead
 
     settings = load_settings(Path(path), os.environ)
+    if os.environ.get(STANDS_BY):
+        here(STANDS_BY)
     async with running(settings, file=Path(path), clock=clock if ahead else None, limits=AT_ONCE) as bot:
         print(f"Listening at {bot.url}.", flush=True)
         await asyncio.Event().wait()
@@ -77,6 +81,20 @@ class Serving:
     async def starts(self, stops_after: str = "", nth: int = 1, *, hours_later: float = 0) -> None:
         env = {**self._env, AHEAD: str(3600 * hours_later)}
         process = await self._stack.enter_async_context(child(serve, str(self._config), stops_after, str(nth), env=env))
+        await self._listens(process)
+
+    async def stands_by(self) -> None:
+        """Starts a process that has everything loaded and does nothing until it `joins`."""
+        env = {**self._env, STANDS_BY: "1"}
+        self._process = await self._stack.enter_async_context(child(serve, str(self._config), env=env))
+
+    async def joins(self) -> None:
+        assert self._process is not None
+        await self._process.reached(STANDS_BY)
+        self._process.go_on()
+        await self._listens(self._process)
+
+    async def _listens(self, process: Child) -> None:
         self._process = process
         (line,) = await process.next_lines(1)
         if not line.startswith("Listening at "):
