@@ -17,7 +17,7 @@ from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Lost
 from bot.policy.model import Governs, Ungoverned
 from bot.slack.outbound.calls import Workspace
-from bot.store.mailbox import Letter, letters_done, next_letters
+from bot.store.mailbox import Letter, letters_done, next_letters, read_session
 from bot.store.tables import sessions
 from bot.store.transactions import hand_over
 from runtime.jsontypes import canonical
@@ -68,6 +68,20 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     outcome = (await at.row(name)).outcome
     assert outcome is not None
     assert outcome.kind is became
+
+
+async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffice, host: ForeignHost) -> None:
+    """So it may lapse, or be given again."""
+    name = await at.asks("deploy")
+    await at.vote(name, ANNA)
+    letter = await at.database.run(answer_of, at.key)
+    await at.database.run(hand_over, name, delivery_from_json(canonical(letter.body)), at.rules.seal)
+    assert (await at.row(name)).handed_at is not None
+    session = await at.database.read(read_session, at.key)
+
+    await Deliveries(await a_lease(at.database), host, at.rules).not_reached(session, [letter])
+
+    assert (await at.row(name)).handed_at is None
 
 
 def answer_of(tx: Tx, key: str) -> Letter:

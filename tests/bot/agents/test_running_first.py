@@ -147,6 +147,20 @@ async def test_an_answer_that_does_not_fit_keeps_no_other_from_running(at: Offic
     assert {line["amount"] for line in at.ran()} == {1, 3}
 
 
+async def test_an_answer_from_elsewhere_is_told_in_the_thread(at: Office) -> None:
+    card = (await three_cards(at))[0]
+    runner, session = await runner_of(at)
+    calls = await runner.calls(user_id=session.user, session_id=session.id)
+    assert calls[0].request is not None
+    approval = Answer(calls[0].request.request_id, confirmed=True).as_content()
+    async for _ in runner.run(user_id=session.user, session_id=session.id, message=approval):
+        pass
+
+    await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
+
+    await at.ann.finds("was approved outside this app", at.deploys, thread=card)
+
+
 async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, SessionKey]:
     """The session's runner and key. Every approval waits in the session's mailbox."""
     await at.bot.database.run(pause_runs, OPERATOR, None)
@@ -154,6 +168,11 @@ async def approved_while_paused(at: Office, asked: list[Seen]) -> tuple[Runner, 
         await at.bob.clicks(card, "Approve")
     await at.rests()
     assert at.ran() == []
+    return await runner_of(at)
+
+
+async def runner_of(at: Office) -> tuple[Runner, SessionKey]:
+    """The runtime's own, beside the bot."""
     assert isinstance(at.bot.host, EmbeddedHost)
     (session,) = await at.bot.database.read(sessions_of_rows)
     return at.bot.host.runner, session
