@@ -190,6 +190,8 @@ class Attendant:
                 await self._overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
+                if lease.lost.is_set():  # as after a freeze, when the connections are gone as well
+                    await self._overtaken(key)
 
     async def _overtaken(self, key: str) -> None:
         if self._kind.overtaken is None:

@@ -224,8 +224,10 @@ class Lease:
         raise LeaseLost
 
     async def release(self) -> None:
+        """`lost` is set if the row was somebody else's by then."""
         self.stop()
-        await self._database.run(release, self._table, self._where, self.token, topic=self._topic)
+        if not await self._database.run(release, self._table, self._where, self.token, topic=self._topic):
+            self.lost.set()
 
     def stop(self) -> None:
         """Renews no more, and leaves the row alone: for who has released it in a transaction of its own."""

@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
 from bot.leasing.lease_loop import MOST_FAILURES, SKIPPED, Attendant, Kind, NotNow, claim_due, postpone
-from runtime.errors import Invalid
+from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
 
@@ -186,7 +186,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
     await running
 
 
-@pytest.mark.parametrize("ends", ["well", "by a write", "in trouble"])
+@pytest.mark.parametrize("ends", ["well", "by a write", "in trouble", "without a store"])
 async def test_who_lost_a_row_leaves_it_as_it_is(
     database: Database, caplog: pytest.LogCaptureFixture, ends: str
 ) -> None:
@@ -204,17 +204,25 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
             raise Invalid("This can't be done.")
         if ends == "by a write":
             await lease.run(done, key)
+        if ends == "without a store":  # its connections are gone, as after a freeze
+            raise StoreError("The store is away.")
+
+    overtaken: list[str] = []
+
+    def note(tx: Tx, key: str) -> None:
+        overtaken.append(key)
 
     def look(tx: Tx) -> tuple[str, int, str | None, bool]:
         row = tx.execute(select(rows)).one()
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+        attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 10)
     assert await database.read(look) == ("another's", 0, None, False)
     told = "test_rows x was taken over by another process; nothing more was written here"
-    assert (told in caplog.messages) is (ends != "well")
+    assert (told in caplog.messages) is (ends in ("by a write", "in trouble"))
+    assert set(overtaken) == (set() if ends == "well" else {"x"})
 
 
 async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lapsed(database: Database) -> None:
