@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from slack_sdk.models.blocks import Block, ButtonElement
+from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
 
 from blocks import words
 from blocks.card_text import heading, notices, outcome, small_facts, standing, title
 from blocks.content import CARD, Content, asked, content
-from blocks.ids import Action, CardMark, Ref, block_id, checked_id
-from blocks.kit import Message, actions, button, confirm, drawn, header, small_print
+from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
+from blocks.kit import Message, actions, button, confirm, drawn, header, menu, small_print
 from blocks.rich import Line, rich, say, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face
@@ -38,7 +38,7 @@ def card(view: CardView) -> Message:
         if pieces:
             blocks.append(rich(pieces, named(part)))
     blocks += small_print(small, named("facts"))
-    blocks += actions(buttons(view, blind=what.blind, cut=cut), named("buttons"))
+    blocks += actions(buttons(view, blind=what.blind), named("buttons"))
     over = [asked(view)] if became else []
     head = [Line(title(view)), *became, *over, *what.intro]
     return Message(
@@ -59,37 +59,41 @@ def approve_opens(view: CardView, *, blind: bool) -> bool:
     return blind or view.wants_payload or view.grant_offer is not None
 
 
-def buttons(view: CardView, *, blind: bool, cut: bool) -> list[ButtonElement]:
+def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
     """Only what can be used now. Slack shows them to everybody; who may press them is decided when they do."""
-    row = deciding(view, blind=blind, cut=cut)
-    if view.face is Face.WAITING and view.withdrawable:
-        row.append(withdraw_button(view))
+    row: list[InteractiveElement] = [*deciding(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
-    return row
+    return [*row, more(view, withdraw=view.face is Face.WAITING and view.withdrawable)]
 
 
-def deciding(view: CardView, *, blind: bool, cut: bool) -> list[ButtonElement]:
-    """The buttons of whoever may decide."""
+def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
+    """What stands behind "⋯"."""
+    ref = Ref(view.id, view.revision)
+    options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
+    options += [(words.WITHDRAW, more_value(Action.WITHDRAW, ref))] if withdraw else []
+    return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
+
+
+def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
+    """The buttons of whoever may decide. Those that open a form say so with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []
     if view.face is Face.WAITING and view.question:
         row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
     elif view.face is Face.WAITING:
         row += [_approve(view, value, blind=blind)]
-        row += [button(Action.DENY, words.DENY, value, about=view.tool, style="danger")]
+        row += [button(Action.DENY, words.DENY_OPENS, value, about=view.tool, style="danger")]
         if view.editable and not view.wants_payload:  # there, Approve opens the form
             row.append(button(Action.EDIT, words.EDIT, value, about=view.tool))
     elif view.face is Face.UNKNOWN:
         row += _settling(view, value, blind=blind)
-    if cut:
-        row.append(button(Action.SEE, words.SEE_EVERYTHING, value, about=view.tool))
     return row
 
 
 def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
     if approve_opens(view, blind=blind):
-        return button(Action.APPROVE_OPEN, words.APPROVE, value, about=view.tool, style="primary")
+        return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
     sure = confirm(words.CONFIRM_APPROVE, words.APPROVE) if view.confirm_dialog else None
     return button(Action.APPROVE, words.APPROVE, value, about=view.tool, style="primary", sure=sure)
 
@@ -113,7 +117,7 @@ def _settling(view: CardView, value: str, *, blind: bool) -> list[ButtonElement]
     return [
         button(Action.HAPPENED, words.HAPPENED, value, about=about, sure=yes),
         button(Action.NOT_HAPPENED, words.NOT_HAPPENED, value, about=about, sure=no),
-        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN, value, about=about)
+        button(Action.RUN_AGAIN_OPEN, words.RUN_AGAIN_OPENS, value, about=about)
         if blind
         else button(Action.RUN_AGAIN, words.RUN_AGAIN, value, about=about, sure=again),
     ]

@@ -1,14 +1,16 @@
-"""The face of each state: the title, what there is to say about it, and the facts around the decision."""
+"""The texts of a card: its title, what became of the call, who still has to approve, and what else to know."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from blocks import words
-from blocks.content import TOOL_IN_TITLE, WHOLE, Room
+from blocks.content import Room, headline, result
+from blocks.readable import LONGEST_TITLE
 from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, line, listed, name, say
 from blocks.text import plain, seen
-from blocks.values import quick, shown
+from blocks.values import quick
 from blocks.view import (
     ABSENT,
     AnsweredOutside,
@@ -30,14 +32,17 @@ _PEOPLE = 8
 
 
 def title(view: CardView) -> tuple[Span, ...]:
-    return say(_title(view), tool=name(view.tool, TOOL_IN_TITLE), agent=name(view.agent, TOOL_IN_TITLE))
+    return say(_title(view), what=Prose(headline(view)), agent=Prose(view.agent))
 
 
 def heading(view: CardView) -> str:
     """The title for a header block, which takes plain text and interprets none of it."""
-    supplied = {"{tool}": view.tool, "{agent}": view.agent}
+    what, agent = plain(headline(view), LONGEST_TITLE), plain(view.agent, LONGEST_TITLE)
     template = _title(view)
-    return next((template.replace(k, plain(v, TOOL_IN_TITLE)) for k, v in supplied.items() if k in template), template)
+    if "{what}" not in template:
+        return template.replace("{agent}", agent)
+    ends = what.endswith(("?", "!")) and template.endswith("{what}?")
+    return (template.removesuffix("?") if ends else template).replace("{what}", what)
 
 
 def _title(view: CardView) -> str:
@@ -49,8 +54,8 @@ def _title(view: CardView) -> str:
         return words.TITLE_AGAIN
     if view.face is Face.APPROVED and any(isinstance(notice, Paused) for notice in view.notices):
         return words.TITLE_PAUSED
-    if view.face is Face.SETTLED and view.happened is None:
-        return words.TITLE_NOBODY_KNOWS
+    if view.face is Face.SETTLED and view.happened is not True:
+        return words.TITLE_NOBODY_KNOWS if view.happened is None else words.TITLE_NO_EFFECT
     return words.TITLES[view.face]
 
 
@@ -58,13 +63,17 @@ def _title(view: CardView) -> str:
 
 
 def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
-    """What there is to say about the state, and whether some of it had to be cut."""
+    """What the card says about its state, and whether some of it had to be cut."""
     pieces: list[Piece] = [Line(_sentence(view))] if view.face is not Face.WAITING else []
     cut = False
-    for text, as_code in _told(view, room):
+    if view.result is not ABSENT and view.face in (Face.DONE, Face.SETTLED, Face.ELSEWHERE):
+        drawn, cut = result(view.result, room)
+        pieces += drawn
+    elif left := _left_behind(view):
+        text, as_code = left
         done = seen(text, room.result, room.lines, keep="\n\t")
         pieces.append(Box(done.text) if as_code else Quote(done.text))
-        cut = cut or not done.whole
+        cut = not done.whole
     if view.face is Face.UNKNOWN:
         checks, shortened = _checks(view, room)
         pieces.extend(checks)
@@ -72,16 +81,14 @@ def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
     return pieces, cut
 
 
-def _told(view: CardView, room: Room) -> list[tuple[str, bool]]:
-    """The texts that an agent, a tool or a person left behind: (text, as code)."""
+def _left_behind(view: CardView) -> tuple[str, bool] | None:
+    """The text that an agent, a tool or a person left behind, and whether it is code."""
     match view.face:
-        case Face.DONE | Face.SETTLED | Face.ELSEWHERE if view.result is not ABSENT:
-            return [(shown(view.result, room.enough).text, True)]
         case Face.FAILED if view.error:
-            return [(view.error, True)]
+            return view.error, True
         case Face.DENIED | Face.REFUSED | Face.WITHDRAWN | Face.ELSEWHERE | Face.SETTLED if view.reason:
-            return [(view.reason, False)]
-    return []
+            return view.reason, False
+    return None
 
 
 def _about_question(view: CardView) -> tuple[Span, ...]:
@@ -127,7 +134,7 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
             nothing = say(" " + words.NO_RESULT) if view.result is ABSENT else ()
             return say(words.DONE, took=_took(view)) + nothing + approved
         case Face.FAILED:
-            return say(words.FAILED, took=_took(view)) + approved
+            return say(words.FAILED, took=_took(view, words.TOOK_UNTIL_FAILED)) + approved
         case Face.DENIED:
             return say(words.DENIED_BY, people=people) if view.decided_by else say(words.DENIED)
         case Face.EXPIRED:
@@ -151,8 +158,8 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
     return say(words.REFUSED) + approved
 
 
-def _took(view: CardView) -> str:
-    return "" if view.duration is None else words.TOOK.format(duration=words.duration(view.duration))
+def _took(view: CardView, template: str = words.TOOK) -> str:
+    return "" if view.duration is None else template.format(duration=words.duration(view.duration))
 
 
 _CHECKS = 5
@@ -161,17 +168,18 @@ _CHECKS = 5
 def _checks(view: CardView, room: Room) -> tuple[list[Piece], bool]:
     if not view.checks:
         return [Line(say(words.CHECK_ITSELF))], False
-    most = len(view.checks) if room is WHOLE else _CHECKS
-    told = [seen(check, room.hint) for check in view.checks[:most]]
-    cut = len(view.checks) > most or not all(check.whole for check in told)
-    return [Line(say(words.CHECK)), *(Quote(check.text) for check in told)], cut
+    most = len(view.checks) if room.exact else _CHECKS
+    checks = [seen(check, room.hint) for check in view.checks[:most]]
+    cut = len(view.checks) > most or not all(check.whole for check in checks)
+    return [Line(say(words.CHECK)), *(Quote(check.text) for check in checks)], cut
 
 
 # -- the facts around it
 
 
 def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
-    """Votes so far of those needed, who may decide (so many of them by name), until when: while it is open."""
+    """Who approved, how many approvals are missing from whom (so many of them by name), until when: while it is
+    open."""
     return [Line(row)] if (row := _voting(view, most)) else []
 
 
@@ -187,34 +195,40 @@ def small_facts(view: CardView) -> list[Line]:
 
 
 def _voting(view: CardView, most: int) -> tuple[Span, ...]:
-    if view.face not in _OPEN:
+    """`Approved by @ops · Needs 1 more approval from @oncall · expires today at 09:05`."""
+    if view.face is Face.UNKNOWN:
+        return _dotted([*([_again(view)] if view.votes else []), _who(view, words.MAY_DECIDE, most)])
+    if view.face is not Face.WAITING:
         return ()
-    parts = [_votes(view)] if (view.face is Face.WAITING and not view.question) or view.votes else []
-    parts.append(_who(view, most))
-    if view.expires_at and view.face is Face.WAITING:
+    voted = _users(view, VoteSide.APPROVE)
+    parts = [say(words.APPROVED_SO_FAR, people=by(voted))] if voted else []
+    needed = (Say(words.needed(len(voted), view.quorum), bold=True),)
+    parts.append(_who(view, words.MAY_ANSWER if view.question else words.NEEDED_FROM, most, needed=needed))
+    if view.expires_at:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return _dotted(parts)
 
 
-def _votes(view: CardView) -> tuple[Span, ...]:
-    verdict = VoteSide.RUN_AGAIN if view.face is Face.UNKNOWN else VoteSide.APPROVE
-    users = _users(view, verdict)
-    count = (words.votes_again if verdict is VoteSide.RUN_AGAIN else words.votes)(len(users), view.quorum)
-    bold = (Say(count, bold=True),)
-    return say(words.VOTES_BY, votes=bold, people=by(users)) if users else bold
+def _again(view: CardView) -> tuple[Span, ...]:
+    users = _users(view, VoteSide.RUN_AGAIN)
+    votes = (Say(words.votes_again(len(users), view.quorum), bold=True),)
+    return say(words.VOTES_BY, votes=votes, people=by(users))
 
 
 def _users(view: CardView, verdict: VoteSide) -> list[str]:
     return [vote.user for vote in view.votes if vote.verdict is verdict]
 
 
-def _who(view: CardView, most: int) -> tuple[Span, ...]:
-    named = approvers(view.approvers, most)
+def _who(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
+    """Those who can still say something: somebody named by name who has approved already is not asked again."""
+    voted = {vote.user for vote in view.votes}
+    left = replace(view.approvers, users=tuple(user for user in view.approvers.users if user not in voted))
+    named = approvers(left, most) or approvers(view.approvers, most)
     if not named:
         return say(words.NOBODY_MAY_ANSWER if view.question else words.NOBODY_MAY_DECIDE)
-    row = say(words.MAY_ANSWER if view.question else words.MAY_DECIDE, approvers=named)
+    row = say(template, approvers=named, **spans)
     if view.escalated_to and (leads := approvers(view.escalated_to, most)):
-        row += say(", " + words.ESCALATED_TO, approvers=leads)
+        row += (Say(words.DOT), *say(words.ESCALATED_TO, approvers=leads))
     return row
 
 
@@ -258,9 +272,9 @@ def _around(view: CardView) -> tuple[Span, ...]:
     if view.question:
         pass  # an answer is no edit
     elif view.edited_by:
-        parts.append(say(words.EDITED_BY, who=User(view.edited_by), revision=str(view.revision)))
+        parts.append(say(words.EDITED_BY, who=User(view.edited_by)))
     elif view.diff:
-        parts.append(say(words.EDITED, revision=str(view.revision)))
+        parts.append(say(words.EDITED))
     if view.attempt > 1:
         parts.append(say(words.ATTEMPT, number=str(view.attempt)))
     if view.hidden:
@@ -269,12 +283,12 @@ def _around(view: CardView) -> tuple[Span, ...]:
 
 
 def granted(grant: GrantView) -> Line:
-    calls = calls_like(grant.tool, grant.on)
-    return line(words.GRANT, grant=code(grant.id, 64), who=by(grant.by), calls=calls, when=When(grant.until))
+    calls, uses = calls_like(grant.tool, grant.on), words.uses(grant.uses, grant.used)
+    return line(words.GRANT, who=by(grant.by), calls=calls, when=When(grant.until), uses=uses)
 
 
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
-    """`calls of deploy with service checkout`: what a grant covers. The call that it came with shows it in full."""
+    """`Calls of deploy with service checkout`: what a grant covers. The call that it came with shows it in full."""
     named = code(tool)
     bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _valued(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:

@@ -2,35 +2,39 @@
 
 `blind` is the rule by which Approve opens the whole first. It is true exactly when some part of what would run is not
 shown to the last character: the hint, the tool's name, an argument's name or value, or an argument altogether. The
-same run that draws the pieces finds it out, so what is drawn and what is claimed can't differ.
+code that draws the pieces also finds this out, so what is drawn and what is claimed can't differ.
 """
 
 from __future__ import annotations
 
+import re
+import string
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.rich import Box, Line, Link, Piece, Quote, Say, Span, Supplied, User, When, line, name
-from blocks.text import right_to_left, seen, units
+from blocks.readable import LONGEST_TITLE, Readable, in_title, readable, words_of
+from blocks.rich import Box, Line, Link, Piece, Quote, Say, Span, Supplied, User, When, code, name, say, spoken
+from blocks.text import right_to_left, seen, units, visible
 from blocks.values import Shown, shown
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much a place can hold, in units, lines and arguments."""
+    """How much a place can hold, in units, lines and arguments. In `exact` places values are JSON."""
 
     value: int
     lines: int
     total: int
     arguments: int
     name: int = 60
-    hint: int = 400
-    old: int = 200
-    result: int = 600
+    hint: int = 130
+    old: int = 60
+    result: int = 260
+    exact: bool = False
 
     @property
     def enough(self) -> int:
@@ -40,9 +44,9 @@ class Room:
 
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
-CARD = Room(value=600, lines=10, total=2000, arguments=20)
-LIST = Room(value=120, lines=2, total=400, arguments=6, hint=120, old=80, result=120)
-WHOLE = Room(*[_ENDLESS] * 8)
+CARD = Room(value=130, lines=3, total=900, arguments=12)
+LIST = Room(value=86, lines=2, total=400, arguments=6, hint=86, result=120)
+WHOLE = Room(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, exact=True)
 
 
 @dataclass(slots=True)
@@ -62,10 +66,13 @@ class _Drawing:
         """The text as far as it fits; `runs` says that it is part of what would run."""
         done = seen(text, limit, lines, keep="\n\t" if lines else "")
         if not done.whole:
-            self.cut = True
-            self.blind = self.blind or runs
+            self.left_out(runs=runs)
         self.spent += units(done.text)
         return done.text
+
+    def left_out(self, *, runs: bool = True) -> None:
+        self.cut = True
+        self.blind = self.blind or runs
 
     @property
     def left(self) -> int:
@@ -95,36 +102,105 @@ def content(view: CardView, room: Room) -> Content:
     return Content(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
 
 
+# -- the headline
+
 TOOL_IN_TITLE = 100
+_FIRST = 3
+
+
+def headline(view: CardView) -> str:
+    """What the call will do, in one sentence: the title with its arguments, or the tool's name and the first ones.
+
+    It may hold what an agent chose: draw it as plain text, or as `Prose`.
+    """
+    if view.question:
+        return words.QUESTION_FROM.format(agent=seen(view.agent, 80).text)
+    return _titled(view) or _named(view)
+
+
+def _titled(view: CardView) -> str | None:
+    given = {argument.name: argument for argument in view.arguments}
+    text = ""
+    try:
+        parts = list(string.Formatter().parse(view.title or ""))
+    except ValueError:
+        return None
+    for literal, path, _, _ in parts:
+        text += literal
+        if path is not None:
+            part = _part(given, path)
+            if part is None:
+                return None
+            text += part
+    text = visible(text.strip())
+    return text if text and units(text) <= LONGEST_TITLE else None
+
+
+def _part(given: Mapping[str, Argument], path: str) -> str | None:
+    first, *rest = path.split(".")
+    argument = given.get(first)
+    if argument is None or argument.masked:
+        return None
+    value: JsonValue = argument.value
+    for key in rest:
+        if not isinstance(value, dict) or key not in value:
+            return None
+        value = value[key]
+    return in_title(value, dict(argument.formats).get(".".join(rest)), path.split(".")[-1])
+
+
+def _named(view: CardView) -> str:
+    """`Deploy (service checkout, env prod)`."""
+    tool = words_of(seen(view.tool, TOOL_IN_TITLE).text)
+    parts: list[str] = []
+    for argument in view.arguments[:_FIRST]:
+        kind = dict(argument.formats).get("")
+        value = None if argument.masked else in_title(argument.value, kind, argument.name)
+        if value is None or not argument.name.isidentifier():
+            continue
+        part = f"{readable_name(argument.name)} {value}"
+        if units(f"{tool} ({', '.join([*parts, part])})") > LONGEST_TITLE:
+            break
+        parts.append(part)
+    return f"{tool} ({', '.join(parts)})" if parts else tool
+
+
+def readable_name(name: str) -> str:
+    """`approved_days` as `approved days`."""
+    return name.replace("_", " ").strip() if name.isidentifier() and name.strip("_") else name
 
 
 def _say_tool(view: CardView, drawing: _Drawing) -> None:
-    """The title names the tool; a name too long for it is cut there, and whole where there is room."""
+    """The tool's name stands in the line of who asked; one that is too long for it, in a box of its own."""
     if not seen(view.tool, TOOL_IN_TITLE).whole:
-        drawing.add(Box(drawing.fitted(view.tool, drawing.room.hint)))
+        drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
 
 def asked(view: CardView) -> Line:
     agent = name(view.agent, 80)
-    if view.face is Face.WAITING:
-        row = line(words.ASKS_FOR if view.asked_by else words.ASKS, agent=agent, asker=_asker(view))
-    else:
-        when = When(view.asked_at)
-        row = line(words.ASKED_FOR if view.asked_by else words.ASKED, agent=agent, asker=_asker(view), when=when)
+    template = words.ASKED_BY if view.asked_by else words.ASKED_BY_AGENT
+    row = say(template, agent=agent, asker=User(view.asked_by or ""))
+    if view.face is not Face.WAITING:
+        row += say(words.ASKED_WHEN, when=When(view.asked_at))
+    if not view.question:
+        row += (Say(words.DOT), code(view.tool, TOOL_IN_TITLE))
     if view.session_link:
-        return Line((*row.spans, Say(words.DOT), Link(view.session_link, words.CONVERSATION)))
-    return row
-
-
-def _asker(view: CardView) -> Span:
-    return User(view.asked_by or "")
+        row += (Say(words.DOT), Link(view.session_link, words.CONVERSATION))
+    return Line(row)
 
 
 def _says_nothing(hint: str, tool: str) -> bool:
-    """The hints that stand there when nobody wrote one: the title says as much, in words for people."""
-    ours = f"Approve execution of tool {tool}?"
+    """A hint that nobody wrote, or that says no more than "Approve this …?": the headline says it better."""
     adk = f"Please approve or reject the tool call {tool}()"
-    return hint in (ours, f"{adk}.") or hint.startswith(f"{adk} by responding with a FunctionResponse")
+    if hint == f"{adk}." or hint.startswith(f"{adk} by responding with a FunctionResponse"):
+        return True
+    return re.fullmatch(_NO_MORE, hint.strip(), re.IGNORECASE) is not None
+
+
+_NO_MORE = r"(?:please )?(?:approve|confirm)(?: execution of)?(?: (?:this|the|tool))+(?: [\w-]{1,40}){0,2} ?[?.!]?"
+
+
+# -- arguments
 
 
 def _say_arguments(view: CardView, drawing: _Drawing) -> None:
@@ -146,13 +222,13 @@ def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff],
     for index, argument in enumerate(arguments):
         if index >= drawing.room.arguments or drawing.left < _LEAST:
             drawing.add(Line((Say(words.more_arguments(len(arguments) - index)),)))
-            drawing.blind = drawing.cut = True
+            drawing.left_out()
             return
         if argument.masked:
             name = _say_name(argument.name, drawing)
             drawing.add(Line((*name, Say(words.HIDDEN_VALUE))))
         else:
-            _say_value(argument.name, argument.value, changed.get(argument.name), drawing)
+            _say_value(argument, argument.value, changed.get(argument.name), drawing)
 
 
 _LEAST = 80  # with less room than this a value would only be a stump
@@ -161,7 +237,7 @@ _NAME_ON_A_LINE = 120
 
 def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span, ...]:
     """The spans that a line begins with: none for a name that has to stand in a box above it."""
-    name = name or '""'
+    name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not seen(name, _NAME_ON_A_LINE).whole:
         drawing.add(Line((Say(words.NAME),)), Box(drawing.fitted(name, drawing.room.name)))
         return ()
@@ -169,12 +245,64 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span,
 
 
 def _say_value(
-    name: str, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
+    argument: Argument, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
 ) -> None:
     """`name value`, or `name old → new`; on lines of its own what does not go on one."""
-    room, begin = drawing.room, _say_name(name, drawing, runs=runs)
+    begin = _say_name(argument.name, drawing, runs=runs)
+    if (
+        not drawing.room.exact
+        and not right_to_left(argument.name)
+        and _say_readable(argument, value, change, begin, drawing, runs=runs)
+    ):
+        return
+    _say_exact(value, change, begin, drawing, boxed=right_to_left(argument.name), runs=runs)
+
+
+def _say_readable(
+    argument: Argument,
+    value: JsonValue | Absent,
+    change: FieldDiff | None,
+    begin: tuple[Span, ...],
+    drawing: _Drawing,
+    *,
+    runs: bool,
+) -> bool:
+    """False, with nothing drawn, for a value that wants a box."""
+    room, formats = drawing.room, dict(argument.formats)
+    limit = min(room.value, max(drawing.left, _LEAST))
+
+    def seen_as(value: JsonValue | Absent, limit: int) -> Readable:
+        if value is ABSENT:
+            return Readable((Say(words.NOTHING),))
+        return readable(value, argument.name, formats, limit, room.lines)
+
+    now = seen_as(value, limit)
+    was = seen_as(change.old, room.old) if change else None
+    if now.box or (was and was.box):
+        return False
+    if not now.whole:
+        drawing.left_out(runs=runs)
+    if was and not (was.whole and not was.below):
+        drawing.left_out(runs=False)
+    drawing.spent += sum(units(spoken(span)) for span in now.beside)
+    drawing.spent += sum(units(spoken(span)) for line in now.below for span in line.spans)
+    before = (*was.beside, Say(words.ARROW)) if was else ()
+    drawing.add(Line((*begin, *before, *now.beside)), *now.below)
+    return True
+
+
+def _say_exact(
+    value: JsonValue | Absent,
+    change: FieldDiff | None,
+    begin: tuple[Span, ...],
+    drawing: _Drawing,
+    *,
+    boxed: bool,
+    runs: bool,
+) -> None:
+    room = drawing.room
     now, was = _shown(value, room), _shown(change.old, room) if change else None
-    if not (now.boxed or (was and was.boxed) or right_to_left(name)):
+    if not (now.boxed or (was and was.boxed) or boxed):
         drawing.spent += units(now.text)
         drawing.add(Line((*begin, *((_code(was), Say(words.ARROW)) if was else ()), _code(now))))
         return
@@ -202,9 +330,9 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
     if not changes:
         return
     drawing.add(Line((Say(words.CHANGED),)))
-    most = len(changes) if drawing.room is WHOLE else _CHANGES
+    most = len(changes) if drawing.room.exact else _CHANGES
     for change in changes[:most]:
-        _say_value(change.path, change.new, change, drawing, runs=False)
+        _say_value(Argument(change.path, None), change.new, change, drawing, runs=False)
     if changes[most:]:
         drawing.add(Line((Say(words.more(len(changes) - most)),)))
         drawing.cut = True
@@ -222,3 +350,19 @@ def values(arguments: Sequence[Argument], room: Room) -> tuple[Piece, ...]:
     drawing = _Drawing(room)
     _say_values(arguments, {}, drawing)
     return tuple(drawing.pieces)
+
+
+def result(value: JsonValue, room: Room) -> tuple[list[Piece], bool]:
+    """What a tool returned, and whether some of it had to be cut."""
+    drawing = _Drawing(replace(room, value=room.result))
+    if room.exact:
+        drawing.add(Box(shown(value, room.enough).text))
+    elif isinstance(value, dict) and all(isinstance(inner, str | int | float | None) for inner in value.values()):
+        found = readable(value, words.RESULT, {}, room.result, room.lines)
+        if found.box:
+            drawing.add(Box(drawing.fitted(shown(value, room.enough).text, room.result, room.lines)))
+        else:
+            drawing.add(Line(found.beside))
+    else:
+        _say_value(Argument(words.RESULT, value), value, None, drawing)
+    return drawing.pieces, drawing.cut

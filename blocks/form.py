@@ -14,7 +14,7 @@ from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option
 
 from blocks import words
 from blocks.card_text import calls_like, heading
-from blocks.content import TOOL_IN_TITLE, WHOLE, content
+from blocks.content import WHOLE, content
 from blocks.fields import ACTION
 from blocks.fieldset import Fieldset, Reading, fieldset
 from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
@@ -22,7 +22,6 @@ from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.rich import Line, Piece, Say, line, listed, name, rich
 from blocks.schema import Schema, property_names
-from blocks.text import plain
 from blocks.view import Argument, CardView, GrantOffer
 
 REASON, GRANT = "reason", "grant"
@@ -47,7 +46,7 @@ def edit_form(view: CardView, schema: Schema | None) -> JsonObject:
     below = paged(_staying(view, fields), "page", *above.left)
     may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
     inputs = [one.block() for one in fields.fields] if may else []
-    blocks = [_heading(words.HEADING_EDIT, view), *above.blocks, *inputs, *below.blocks]
+    blocks = [_heading(view), *above.blocks, *inputs, *below.blocks]
     blocks += [*small_print(_why_fixed(fields), "fixed"), *(seen if inputs or not may else [])]
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
@@ -134,9 +133,11 @@ def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
 def _grant_blocks(view: CardView, offer: GrantOffer) -> list[Block]:
     calls = calls_like(view.tool, offer.on)
     if offer.seconds is None:
-        scope = line(words.GRANT_SCOPE_SESSION, calls=calls)
+        scope = line(words.GRANT_SCOPE_SESSION, calls=calls, uses=words.uses(offer.uses))
     else:
-        scope = line(words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds))
+        scope = line(
+            words.GRANT_SCOPE, calls=calls, duration=words.duration(offer.seconds), uses=words.uses(offer.uses)
+        )
     option = Option(value=GRANT, text=plain_text(words.GRANT_OPTION))
     box = CheckboxesElement(action_id=ACTION, options=[option])
     label = plain_text(words.GRANT_LABEL)
@@ -153,7 +154,7 @@ class Denial:
 
 
 def deny_form(view: CardView, *, required: bool) -> JsonObject:
-    blocks = [_heading(words.HEADING_DENY, view), reason_input(required=required)]
+    blocks = [_heading(view), reason_input(required=required)]
     return _modal(Callback.DENY, words.TITLE_DENY, blocks, view, words.DENY)
 
 
@@ -176,8 +177,8 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 # -- what they share
 
 
-def _heading(template: str, view: CardView) -> Block:
-    return header(template.replace("{tool}", plain(view.tool, TOOL_IN_TITLE)), "title")
+def _heading(view: CardView) -> Block:
+    return header(heading(view), "title")
 
 
 def _intro(template: str, view: CardView) -> Line:

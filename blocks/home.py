@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement, Option
 
 from blocks import words
-from blocks.card import deciding, revoke_button, withdraw_button
+from blocks.card import deciding, more, revoke_button, withdraw_button
 from blocks.card_text import granted, outcome, standing
-from blocks.content import LIST, TOOL_IN_TITLE, content
+from blocks.content import LIST, content, headline
 from blocks.ids import BATCH, Action, Ref, block_id, checked_id, parse_ref
 from blocks.kit import (
     JsonObject,
@@ -28,7 +28,7 @@ from blocks.kit import (
     link_button,
     plain_text,
 )
-from blocks.rich import Line, Link, Piece, Say, Supplied, When, line, name, rich, text
+from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face, GrantView, HomeView
 
@@ -134,7 +134,7 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 def _waiting(view: CardView, part: str, version: int) -> list[Block]:
     """A call that the reader may decide: what it is, and a card's own buttons."""
     what = content(view, LIST)
-    row: list[InteractiveElement] = [*deciding(view, blind=what.blind, cut=what.cut)]
+    row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     row += [_tick(view)] if _tickable(view) else []
     return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
@@ -153,7 +153,7 @@ def _item(view: CardView, part: str, version: int) -> list[Block]:
 def _summary(view: CardView) -> list[Piece]:
     what = content(view, LIST)
     became, _ = outcome(view, LIST)
-    return [Line((_tool(view),)), *became, *what.intro, *what.arguments, *standing(view)]
+    return [Line((Prose(headline(view)),)), *became, *what.intro, *what.arguments, *standing(view)]
 
 
 def _tickable(view: CardView) -> bool:
@@ -174,7 +174,7 @@ def _together(items: Sequence[CardView], version: int) -> list[Block]:
 
 def _asked(view: CardView, version: int) -> list[Block]:
     """One of the reader's own: how it stands, and a way to take it back while it waits."""
-    spans = (_tool(view), Say(words.DOT + words.STATES[view.face] + words.DOT), When(view.asked_at))
+    spans = (Prose(headline(view)), Say(words.DOT + words.STATES[view.face] + words.DOT), When(view.asked_at))
     if view.face is not Face.WAITING:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         return [rich([Line((*spans, *link))], _named("a", view, version))]
@@ -189,10 +189,6 @@ def _grant(grant: GrantView, version: int) -> list[Block]:
     block = f"grant.{checked_id(grant.id)}.{version}"
     row = [revoke_button(grant.id, grant.tool)]
     return [rich([granted(grant)], block), *actions(row, f"{block}.buttons")]
-
-
-def _tool(view: CardView) -> Supplied:
-    return name(view.tool, TOOL_IN_TITLE)
 
 
 def _section(title: str, count: int, part: str, view: HomeView) -> list[Block]:

@@ -24,7 +24,10 @@ class Action(StrEnum):
     DENY = "adk_confirm_deny"
     EDIT = "adk_confirm_edit"
     WITHDRAW = "adk_confirm_withdraw"
+    MORE = "adk_confirm_more"
+    """The menu behind "⋯": its options stand for See, History and Withdraw."""
     SEE = "adk_confirm_see"
+    HISTORY = "adk_confirm_card_history"
     HAPPENED = "adk_confirm_happened"
     NOT_HAPPENED = "adk_confirm_not_happened"
     RUN_AGAIN = "adk_confirm_run_again"
@@ -80,6 +83,20 @@ class Ref:
 def parse_ref(value: object) -> Ref | None:
     found = _REF.fullmatch(value) if isinstance(value, str) else None
     return Ref(found[1], int(found[2])) if found else None
+
+
+_MORE = {"s": Action.SEE, "w": Action.WITHDRAW, "h": Action.HISTORY}
+
+
+def more_value(action: Action, ref: Ref) -> str:
+    """The value of a menu's option: what it stands for, and of what."""
+    return next(mark for mark, meant in _MORE.items() if meant is action) + ref.encode()
+
+
+def parse_more(value: object) -> tuple[Action, Ref] | None:
+    """What `more_value` wrote."""
+    action, ref = (_MORE.get(value[:1]), parse_ref(value[1:])) if isinstance(value, str) else (None, None)
+    return None if action is None or ref is None else (action, ref)
 
 
 def join_refs(refs: Iterable[Ref]) -> str:

@@ -17,6 +17,8 @@ from slack_sdk.models.blocks import (
     HeaderBlock,
     InteractiveElement,
     MarkdownTextObject,
+    Option,
+    OverflowMenuElement,
     PlainTextObject,
 )
 from slack_sdk.models.views import View
@@ -104,6 +106,13 @@ def button(
         style=style,
         confirm=sure,
         accessibility_label=spoken,
+    )
+
+
+def menu(options: Sequence[tuple[str, str]]) -> OverflowMenuElement:
+    """What stands behind "⋯": labels and values."""
+    return OverflowMenuElement(
+        action_id=Action.MORE.value, options=[Option(value=value, text=plain_text(label)) for label, value in options]
     )
 
 

@@ -229,6 +229,16 @@ def markup(spans: Iterable[Span], longest: int | None = None) -> str:
     return "".join(_marked(_sound(span), longest) for span in spans)
 
 
+def spoken(span: Span) -> str:
+    """One span as plain text, about as long as a reader sees it."""
+    match span:
+        case Say(text) | Supplied(text) | Prose(text) | Link(_, text):
+            return text
+        case When(at):
+            return utc(at)
+    return f"@{span.id}"
+
+
 def _marked(span: Span, longest: int | None) -> str:
     match span:
         case Say(text):

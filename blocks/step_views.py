@@ -143,6 +143,8 @@ class VerdictView:
 
     counted: Counted
     tool: str
+    what: str = ""
+    """What the call does, in one sentence: where several were decided at once, each is named by it."""
     votes: int = 0
     quorum: int = 1
     decided: bool = False

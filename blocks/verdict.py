@@ -31,7 +31,7 @@ def verdict_modal(view: VerdictView) -> JsonObject:
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
     """Several that were decided together, each with its own verdict; `waiting`: some are not counted yet."""
-    blocks = [rich([verdict(view)], f"verdict.{index}") for index, view in enumerate(views)]
+    blocks = [rich([_of_several(view)], f"verdict.{index}") for index, view in enumerate(views)]
     blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
     return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
 
@@ -68,6 +68,17 @@ def verdict(view: VerdictView) -> Line:
         template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
         row = say(template, tool=tool, votes=words.votes(view.votes, view.quorum), revision=str(view.revision))
     return Line((*row, Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else row)
+
+
+def _of_several(view: VerdictView) -> Line:
+    """`Deploy checkout 2.4.1 to prod: approved, 1 more needed`."""
+    if view.counted is Counted.REFUSED:
+        became = (Say(words.BECAME_NOTHING), *_refused(view))
+    else:
+        left = max(view.quorum - view.votes, 0)
+        approving = view.counted in (Counted.APPROVED, Counted.EDITED, Counted.RUN_AGAIN)
+        became = say(words.became_more(left) if approving and left and not view.decided else words.BECAME[view.counted])
+    return Line((Prose(view.what or view.tool), Say(": "), *became))
 
 
 _TEMPLATES = {

@@ -48,6 +48,8 @@ class Argument:
     name: str
     value: JsonValue
     masked: bool = False
+    formats: tuple[tuple[str, str], ...] = ()
+    """How it is shown ("" is the value itself), and how what is inside it is: ("amount", "EUR")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class CardView:
     agent: str
     arguments: tuple[Argument, ...]
 
+    title: str | None = None
+    """A format string over the arguments that says what the call will do: the policy's, or the tool's own."""
     hint: str | None = None
     hidden: int = 0
     asked_by: str | None = None

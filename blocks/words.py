@@ -5,29 +5,30 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 
 from __future__ import annotations
 
-from blocks.step_views import StepKind, Why
+from blocks.step_views import Counted, StepKind, Why
 from blocks.view import Face
 
 # -- a card
 
-TITLES = {
-    Face.WAITING: "⏳ Approve {tool}?",
-    Face.APPROVED: "👍 {tool} is approved",
-    Face.RUNNING: "▶️ {tool} is running",
-    Face.DONE: "✅ {tool} is done",
-    Face.FAILED: "❌ {tool} failed",
-    Face.DENIED: "🚫 {tool} is denied",
-    Face.REFUSED: "⛔ {tool} is refused",
-    Face.EXPIRED: "⌛ {tool} has expired",
-    Face.LAPSED: "⌛ {tool} has lapsed",
-    Face.WITHDRAWN: "↩️ {tool} is withdrawn",
-    Face.ELSEWHERE: "⚠️ {tool} was answered elsewhere",
-    Face.UNKNOWN: "⚠️ Did {tool} happen?",
-    Face.SETTLED: "📝 {tool} is settled by hand",
+TITLES = {  # {what} is the headline: "Deploy checkout 2.4.1 to prod"
+    Face.WAITING: "{what}?",
+    Face.APPROVED: "👍 Approved: {what}",
+    Face.RUNNING: "▶️ Running: {what}",
+    Face.DONE: "✅ Done: {what}",
+    Face.FAILED: "❌ Failed: {what}",
+    Face.DENIED: "🚫 Denied: {what}",
+    Face.REFUSED: "⛔ Did not run: {what}",
+    Face.EXPIRED: "⌛ Expired: {what}",
+    Face.LAPSED: "⌛ Not started in time: {what}",
+    Face.WITHDRAWN: "↩️ Withdrawn: {what}",
+    Face.ELSEWHERE: "⚠️ Answered outside this app: {what}",
+    Face.UNKNOWN: "⚠️ Did this take effect? {what}",
+    Face.SETTLED: "📝 Took effect: {what}",
 }
-TITLE_AGAIN = "⏳ Run {tool} again?"
-TITLE_PAUSED = "⏸️ {tool} is paused"
-TITLE_NOBODY_KNOWS = "❔ Nobody knows about {tool}"
+TITLE_AGAIN = "Run again? {what}"
+TITLE_PAUSED = "⏸️ Paused: {what}"
+TITLE_NO_EFFECT = "📝 Did not take effect: {what}"
+TITLE_NOBODY_KNOWS = "❔ Outcome unknown: {what}"
 
 # the same for a question that an agent asks
 TITLES_QUESTION = {
@@ -41,9 +42,10 @@ TITLES_QUESTION = {
     Face.WITHDRAWN: "↩️ The question is withdrawn",
     Face.ELSEWHERE: "⚠️ The question was answered elsewhere",
 }
+QUESTION_FROM = "Question from {agent}"
 ANSWERED_BY = "Answered by {people}."
 ANSWER_WAITS = " The answer goes to the agent as soon as it is free."
-ANSWER_SEND_BY = " It is not sent any more after {when}."
+ANSWER_SEND_BY = " It must be sent by {when}."
 ANSWER_NOT_TAKEN = "The agent did not take the answer."
 NO_ANSWER = "The agent got no answer."
 NO_ANSWER_BY = "Nobody answered by {when}."
@@ -51,29 +53,28 @@ ANSWER_LAPSED = "{people} answered, but the agent could not be reached in time. 
 QUESTION_WITHDRAWN_BY = "Withdrawn by {people}."
 QUESTION_WITHDRAWN = "The app was removed from this workspace before anybody answered."
 QUESTION_ELSEWHERE = "Somebody answered it outside this app."
-MAY_ANSWER = "{approvers} may answer"
-NOBODY_MAY_ANSWER = "Nobody may answer: the policy names no one"
+MAY_ANSWER = "{approvers} can answer"
+NOBODY_MAY_ANSWER = "Nobody can answer: the policy names no one"
 THE_ANSWER = "The answer"
 ASKS_ABOUT = "About"
 
 # the same for a long-running operation, which has begun when people are asked
 TITLES_OPERATION = {
-    Face.WAITING: "⏳ Let {tool} go on?",
-    Face.DONE: "👍 {tool} is approved",
+    Face.WAITING: "Let this go on? {what}",
+    Face.DONE: "👍 Approved: {what}",
 }
 OPERATION_ENDS = {
-    Face.APPROVED: "Approved by {people}. The agent is told as soon as it is free.",
-    Face.DONE: "Approved by {people}. The agent has been told.",
-    Face.DENIED: "Denied by {people}. The agent has been told.",
-    Face.EXPIRED: "Nobody decided in time. The agent has been told that it was rejected.",
-    Face.LAPSED: "It was approved by {people}, but the agent could not be reached in time.",
-    Face.WITHDRAWN: "Withdrawn by {people}. The agent has been told that it was rejected.",
+    Face.APPROVED: "Approved by {people}. The agent hears it when it is free.",
+    Face.DONE: "Approved by {people}. The agent knows.",
+    Face.DENIED: "Denied by {people}. The agent knows.",
+    Face.EXPIRED: "Nobody decided in time. The agent knows that it was rejected.",
+    Face.LAPSED: "Approved by {people}, but the agent could not be reached in time.",
+    Face.WITHDRAWN: "Withdrawn by {people}. The agent knows that it was rejected.",
 }
 
-ASKS_FOR = "{agent} asks for {asker}"
-ASKS = "{agent} asks"
-ASKED_FOR = "{agent} asked for {asker}, {when}"
-ASKED = "{agent} asked, {when}"
+ASKED_BY = "Asked by {asker} through {agent}"
+ASKED_BY_AGENT = "Asked by {agent}"
+ASKED_WHEN = ", {when}"
 CONVERSATION = "Conversation"
 CARD = "Card"
 DOT = " · "
@@ -81,13 +82,27 @@ DOT = " · "
 NO_ARGUMENTS = "No arguments"
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"
+NONE = "none"
+YES, NO = "yes", "no"
+EMPTY, EMPTY_LIST = "empty", "empty list"
+AND_MORE = "… and {count} more"
+RESULT = "Result"
 ARROW = " → "
 WAS = "was"
 NAME = "Name"
-EDITED_BY = "Edited by {who}: revision {revision}"
-EDITED = "Edited: revision {revision}"
+EDITED_BY = "Edited by {who}"
+EDITED = "Edited"
 CHANGED = "Changed"
 ANSWER = "With this answer"
+
+
+def counted(count: int, name: str) -> str:
+    """`60 recipients`, where the name is a plural; else `60 items`."""
+    noun = name.replace("_", " ").strip().lower()
+    plain = noun.replace(" ", "").isascii() and noun.replace(" ", "").isalpha() and len(noun) <= 30
+    if count == 1:
+        return "1 item"
+    return f"{count:,} {noun if plain and noun.endswith('s') and not noun.endswith('ss') else 'items'}"
 
 
 def hidden(count: int) -> str:
@@ -102,44 +117,52 @@ def more(count: int) -> str:
     return f"{count} more"
 
 
-CUT = "Not everything fits here. Approve shows the rest first."
-CUT_SETTLED = "Not everything fits here."
+CUT = "Shortened here. Approve… shows all of it first."
+CUT_SETTLED = "Shortened here."
 
 
 def votes(count: int, quorum: int) -> str:
     return f"{count} of {quorum} approval{'s' if quorum > 1 else ''}"
 
 
+def needed(count: int, quorum: int) -> str:
+    """How many approvals are still missing."""
+    missing = max(quorum - count, 1)
+    return f"Needs {missing} {'more ' if count else ''}approval{'s' if missing > 1 else ''}"
+
+
 def votes_again(count: int, quorum: int) -> str:
     return f"{count} of {quorum} to run it again"
 
 
+NEEDED_FROM = "{needed} from {approvers}"
 VOTES_BY = "{votes}: {people}"
-MAY_DECIDE = "{approvers} may decide"
-NOBODY_MAY_DECIDE = "Nobody may decide: the policy names no one"
+MAY_DECIDE = "{approvers} can answer"
+NOBODY_MAY_DECIDE = "Nobody can approve this: the policy names no one"
 ESCALATED_TO = "escalated to {approvers}"
-UNTIL = "until {when}"
+UNTIL = "expires {when}"
 OR = " or "
 AND = " and "
 UNRESOLVED = " (no such account)"
 CALLABLE = "whoever {name} names"
 
 APPROVED_BY = "Approved by {people}."
-APPROVED_WAITS = " It starts as soon as the agent is free."
-APPROVED_START_BY = " It lapses if it has not begun by {when}."
+APPROVED_SO_FAR = "Approved by {people}"
+APPROVED_WAITS = " It starts when the agent is free."
+APPROVED_START_BY = " It must start by {when}."
 RUNNING_SINCE = "Started {when}."
 RUNNING = "Started."
-DONE = "It ran{took}."
+DONE = "Ran{took}."
 TOOK = " in {duration}"
-FAILED = "It ran{took} and ended in an error."
+FAILED = "Failed{took}."
 NO_RESULT = "It returned nothing."
 DENIED_BY = "Denied by {people}. It did not run."
 DENIED = "Denied. It did not run."
 REFUSED = "It did not run."
-EXPIRED = "It had {votes} when its time was up. It did not run."
-EXPIRED_AT = "It had {votes} by {when}. It did not run."
-LAPSED = "It was approved by {people}, but could not begin in time. It did not run."
-LAPSED_AT = "It was approved by {people}, but could not begin by {when}. It did not run."
+EXPIRED = "Expired with {votes}. It did not run."
+EXPIRED_AT = "Expired {when} with {votes}. It did not run."
+LAPSED = "Approved by {people}, but it did not start in time. It did not run."
+LAPSED_AT = "Approved by {people}, but it did not start by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
 ASKED_ANEW = "The agent asked again. The newer card counts."
 WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
@@ -148,41 +171,53 @@ ELSEWHERE = {
     False: "Somebody denied it outside this app. Votes here did not count.",
     None: "Somebody answered it outside this app. Votes here did not count.",
 }
-UNKNOWN = "It was started, and nobody knows how it ended. It won't run again by itself."
-UNKNOWN_SINCE = "It was started {when}, and nobody knows how it ended. It won't run again by itself."
-CHECK = "Look before you say:"
-CHECK_ITSELF = "Look whether it took effect before you say."
-SETTLED = {True: "{people} said that it happened.", False: "{people} said that it did not happen."}
-NOBODY_KNOWS = "Nobody said whether it took effect. The agent has been told that nobody knows."
+UNKNOWN = "It started, and nobody knows how it ended. It won't run again by itself."
+UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended. It won't run again by itself."
+CHECK = "Check this before you answer:"
+CHECK_ITSELF = "Check whether it took effect before you answer."
+SETTLED = {True: "{people} said that it took effect.", False: "{people} said that it did not take effect."}
+NOBODY_KNOWS = "Nobody said whether it took effect. The agent knows that the outcome is unknown."
 SOMEBODY = "Somebody"
 
 PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 PAUSED_BY = "⏸️ Runs are paused by {who}{why}. Approved calls start once they are resumed."
 BECAUSE = ": "
 UNREACHABLE = "🔌 The agent can't be reached. Trying again until {when}."
-PARKED = "🛑 It failed too often, so we stopped trying. An operator has to look."
+PARKED = "🛑 It failed too often, so we stopped trying. Tell whoever runs this app."
 NOT_SEALED = (
-    "🚨 Something about this call came into the database past this app, or before it was upgraded. It does not count. "
-    "If the app was not upgraded, tell whoever runs it."
+    "🚨 Something about this call was written into the database by other means than this app, or before it was "
+    "upgraded. It does not count. If the app was not upgraded, tell whoever runs it."
 )
-ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, past this app."
+ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
 ATTEMPT = "Attempt {number}"
-GRANT = "Grant {grant} by {who}: {calls} run without asking until {when}, in this conversation."
-CALLS = "calls of {tool}"
-CALLS_WITH = "calls of {tool} with {on}"
+GRANT = "🔓 {calls} run without asking until {when}, in this conversation{uses}. Allowed by {who}."
+CALLS = "Calls of {tool}"
+CALLS_WITH = "Calls of {tool} with {on}"
+
+
+def uses(most: int | None, used: int = 0) -> str:
+    """How many calls a grant is good for, as the end of a sentence."""
+    if most is None:
+        return ""
+    return f", {used} of {most} used" if used else f", {most} at most"
+
 
 # -- buttons
 
 APPROVE = "Approve"
+APPROVE_OPENS = "Approve…"
 DENY = "Deny"
 ANSWER_OPEN = "Answer…"
 SUBMIT_ANSWER = "Send answer"
+DENY_OPENS = "Deny…"
 EDIT = "Edit…"
 WITHDRAW = "Withdraw"
 SEE_EVERYTHING = "See everything"
-HAPPENED = "It happened"
+HISTORY = "History"
+HAPPENED = "It took effect"
 NOT_HAPPENED = "It did not"
 RUN_AGAIN = "Run again"
+RUN_AGAIN_OPENS = "Run again…"
 REVOKE = "Revoke grant"
 OPEN_CARD = "Open card"
 RETRY = "Try again"
@@ -192,16 +227,13 @@ GO_BACK = "Go back"
 
 LABEL = "{verb}: {tool}"  # what a screen reader says of a button
 
-CONFIRM_APPROVE = ("Approve this call?", "It runs as soon as the votes suffice, with the arguments on the card.")
-CONFIRM_HAPPENED = ("Did it happen?", "The agent is told that the call took effect. This can't be taken back.")
-CONFIRM_NOT_HAPPENED = (
-    "Did it not happen?",
-    "The agent is told that the call had no effect. This can't be taken back.",
-)
-CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt took effect after all, it takes effect twice.")
-CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent is told so.")
+CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
+CONFIRM_HAPPENED = ("Did it take effect?", "The agent hears that it did. You can't undo this.")
+CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent hears that it had none. You can't undo this.")
+CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
+CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run. The agent hears that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = ("Withdraw this question?", "Nobody can answer it then, and the agent goes without.")
-CONFIRM_REVOKE = ("Revoke this grant?", "From now on, calls like this ask again.")
+CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval again.")
 
 # -- views
 
@@ -221,40 +253,38 @@ SUBMIT_EDIT = "Approve edited"
 COUNTING = "Counting…"
 OPENING = "Opening…"
 
-TOO_MUCH = "This is only the beginning: the whole is too much for a window. Read it in {file}."
+TOO_MUCH = "This is only the beginning: the call is too long for a window. Read all of it in {file}."
 TOO_MUCH_YET = (
-    "This is only the beginning: the whole is too much for a window. "
+    "This is only the beginning: the call is too long for a window. "
     "A file with all of it is on its way to the thread. Open this again once it is there."
 )
 THE_FILE = "the file"
 FILE_READ = "I have read the file"
 FILE_READ_LABEL = "The whole call"
 FILE_NOT_READ = "Read the whole call in the file first, then tick this."
-REVISION = "Revision {revision}"
+REVISION = "Version {revision}"
 TOOL, AGENT, HINT = "Tool", "Agent", "Hint"
 
-HEADING_EDIT = "Edit {tool}"
-HEADING_DENY = "Deny {tool}?"
-EDIT_INTRO = "Change what {tool} runs with. Your edit counts as your approval; earlier approvals fall."
+EDIT_INTRO = "Your edit counts as your approval. Earlier approvals no longer count."
 EDIT_INTRO_DENIES = (
-    "The agent's server can't change a call on its way: once approved, your edit of {tool} denies this call "
+    "The agent's server can't change a call that is waiting. Once approved, your edit denies this call "
     "and tells the agent what you want instead. It will ask again."
 )
-STAYS = "Stays as it is"
+STAYS = "Can't be changed"
 TOO_MANY_FIELDS = "A form has no room for more fields. What stands above can't be edited here."
 TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
-PAYLOAD_INTRO = "Your answer goes to {tool} with the approval."
-NOTHING_CHANGED = "Nothing is changed yet. Change a field, or cancel."
+PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
+NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
 REASON = "Reason"
 REASON_HINT = "The agent reads this, so that it can propose something better."
 REASON_REQUIRED = "Say why: the policy asks for a reason."
 REASON_LONG = "Keep it under {limit} characters."
 GRANT_LABEL = "Next time"
-GRANT_OPTION = "and the next ones like this"
+GRANT_OPTION = "Also allow the next ones like this"
 
 
-GRANT_SCOPE_SESSION = "With this ticked, {calls} run without asking for the rest of this conversation."
-GRANT_SCOPE = "With this ticked, {calls} run without asking for {duration}, in this conversation."
+GRANT_SCOPE_SESSION = "{calls} then run without asking, in this conversation{uses}."
+GRANT_SCOPE = "{calls} then run without asking for {duration}, in this conversation{uses}."
 
 
 # -- fields
@@ -277,7 +307,7 @@ FIELD_JSON_TWICE = "The name {name} stands twice in one object."
 FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
-FIELD_UNCHECKED = "The tool's schema for this takes too long to check. Leave the field as it was."
+FIELD_UNCHECKED = "This field takes too long to check. Leave it as it was."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 KINDS = {
     "string": "text",
@@ -535,10 +565,10 @@ HOME_EMPTY = "Nothing waits for you."
 HOME_EMPTY_MORE = "When an agent needs your word, it appears here and in its thread."
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
-TICK = "Decide together"
-APPROVE_TICKED = "Approve ticked…"
-DENY_TICKED = "Deny ticked…"
-TICK_FIRST = "Tick the calls that you want to decide together, then press this again."
+TICK = "Select"
+APPROVE_TICKED = "Approve selected…"
+DENY_TICKED = "Deny selected…"
+TICK_FIRST = "Tick the calls that you want to decide, then press this again."
 
 STATES = {
     Face.WAITING: "waiting",
@@ -571,10 +601,26 @@ def batch_title(approve: bool, count: int) -> str:
     return f"{APPROVE if approve else DENY} {count} call{'s' if count > 1 else ''}"
 
 
-TITLE_BATCH = "Decide together"
+TITLE_BATCH = "Decide several"
 BATCH_ALONE = "Not among these: decide {tools} on their own cards."
 BATCH_NONE = "None of these can be decided together. Decide them on their own cards."
 BATCH_EACH = "Each is its own vote."
+
+
+BECAME = {
+    Counted.APPROVED: "approved",
+    Counted.EDITED: "approved as edited",
+    Counted.DENIED: "denied",
+    Counted.WITHDRAWN: "withdrawn",
+    Counted.SETTLED: "answered",
+    Counted.RUN_AGAIN: "runs again",
+    Counted.REVOKED: "revoked",
+}
+BECAME_NOTHING = "not counted. "
+
+
+def became_more(left: int) -> str:
+    return f"approved, {left} more needed"
 
 
 def duration(seconds: float) -> str:

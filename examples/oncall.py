@@ -110,6 +110,11 @@ def refund(customer: str, lines: list[Line], tool_context: ToolContext) -> dict[
     return {"status": "refunded", "customer": customer, "total": total}
 
 
+def refund_title(customer: str, lines: list[Line]) -> str:
+    """What people read first."""
+    return f"Refund {customer} €{sum(line.amount for line in lines):,.2f}"
+
+
 def _deployed(env: str) -> dict[str, str]:
     """The version of each service that was deployed there last."""
     return {
@@ -151,9 +156,20 @@ agent = Agent(
     ),
     tools=[
         lookup,
-        FunctionTool(reimburse, require_confirmation=over_1000, hint="Approve this reimbursement?"),
-        FunctionTool(deploy, require_confirmation=True, idempotent=True, hint="Approve this deployment?"),
+        FunctionTool(
+            reimburse,
+            require_confirmation=over_1000,
+            hint="Approve this reimbursement?",
+            title="Reimburse €{amount} for {purpose}",
+        ),
+        FunctionTool(
+            deploy,
+            require_confirmation=True,
+            idempotent=True,
+            hint="Approve this deployment?",
+            title="Deploy {service} {version} to {env}",
+        ),
         request_time_off,
-        FunctionTool(refund, require_confirmation=True, hint="Approve this refund?"),
+        FunctionTool(refund, require_confirmation=True, hint="Approve this refund?", title=refund_title),
     ],
 )

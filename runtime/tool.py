@@ -21,6 +21,7 @@ from runtime.context import ToolContext, as_json
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, BadTool, Signature
+from runtime.titles import title_fields, with_said_title, with_title
 
 __all__ = [
     "BadArguments",
@@ -96,6 +97,13 @@ class Tool(Protocol):
 
 
 @runtime_checkable
+class Titled(Protocol):
+    """A tool that says in one sentence what a call will do."""
+
+    async def announced(self, args: JsonObject, context: ToolContext) -> JsonObject: ...
+
+
+@runtime_checkable
 class Toolset(Protocol):
     """Tools that are found out at run time."""
 
@@ -107,6 +115,8 @@ class FunctionTool:
     """A Python function, sync or async, as a tool.
 
     `require_confirmation` is a bool, or a predicate over the call's arguments (and the context, if it names it).
+    `title` says in one sentence what a call will do, for the people who are asked: a format string over the arguments,
+    such as "Deploy {service} to {env}", or a function of them.
     `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
     `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds nobody
     waits for it any more, and what came of it is unknown; without one its session waits as long as it takes.
@@ -122,6 +132,7 @@ class FunctionTool:
         *,
         require_confirmation: bool | Predicate = False,
         hint: str | None = None,
+        title: str | Callable[..., str] | None = None,
         idempotent: bool = False,
         verify: Callable[..., object] | None = None,
         timeout: float | None = None,
@@ -142,6 +153,7 @@ class FunctionTool:
             raise BadTool(f"A tool cannot be called {self.name}: write a function with a name of its own.")
         self.declaration = Declaration(self.name, self._signature.description, self._signature.schema)
         self._verify = self._beside(verify, "verify") if verify else None
+        self._title = self._titled_by(title) if title is not None else None
         self._gate = (
             self._beside(require_confirmation, "require_confirmation")
             if callable(require_confirmation)
@@ -167,6 +179,26 @@ class FunctionTool:
         if verdict is None:
             raise BadTool(f"{self._gate.name} returned nothing: a predicate says True or False.")
         return bool(verdict)
+
+    async def announced(self, args: JsonObject, context: ToolContext) -> JsonObject:
+        """Its schema, with the title of this call."""
+        schema = self.declaration.schema
+        if isinstance(self._title, Signature):
+            return with_said_title(schema, str(await self._asked(self._title, args, context)))
+        return with_title(schema, self._title)
+
+    def _titled_by(self, title: str | Callable[..., str]) -> str | Signature:
+        if callable(title):
+            return self._beside(title, "title")
+        try:
+            names = {name.split(".")[0] for name in title_fields(title)}
+        except ValueError as error:
+            raise BadTool(f"The title of {self.name} {error}.") from None
+        strange = sorted(names - self._signature.names)
+        if strange and not self._signature.takes_anything:
+            known = ", ".join(sorted(self._signature.names)) or "none"
+            raise BadTool(f"The title of {self.name} names {strange[0]}, which is no argument (there are: {known}).")
+        return title
 
     def check(self, args: JsonObject, *, amended: bool = False) -> None:
         self._signature.bind(args, strict=amended)

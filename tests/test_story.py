@@ -47,7 +47,7 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await me.clicks("Close the panel")
         await me.says("@adk-confirm deploy checkout 2.4.1 to prod")
         await me.opens_thread()
-        await me.sees("0 of 2 approvals", within=me.thread)
+        await me.sees("Needs 2 approvals", within=me.thread)
 
         await me.becomes(demo.people["olga"])
         await me.clicks("Approve: deploy")
@@ -57,15 +57,13 @@ async def test_ask_refuse_edit_vote_run_and_read_the_audit(log: Path, browser: B
         await me.clicks("Edit…: deploy")
         await me.dialog.get_by_label("version").fill("2.4.2")
         await me.clicks("Approve edited")
-        await me.sees("1 of 2", within=me.dialog)
-        await me.clicks("Close", within=me.dialog)
-        await me.sees("1 of 2 approvals", within=me.thread)
-        edited = me.message("1 of 2 approvals", me.thread).locator(".content")
+        await me.sees("Needs 1 more approval", within=me.thread)
+        edited = me.message("Needs 1 more approval", me.thread).locator(".content")
         await expect(edited).to_contain_text("version 2.4.1 → 2.4.2")
 
         await me.becomes(demo.people["chris"])
         await me.clicks("Approve: deploy")
-        done = me.message("deploy is done", me.thread).first
+        done = me.message("Done: Deploy", me.thread).first
         await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
 
         await me.becomes(demo.people["ana"])
@@ -101,16 +99,16 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
     async with staged(port=0) as demo, visited(demo, browser) as me:
         await me.says("@adk-confirm reimburse 1500 for the dinner, reimburse 2000 for travel and I need 3 days off")
         await me.opens_thread()
-        await me.sees("Approve request_time_off?", within=me.thread)
+        await me.sees("Request time off", within=me.thread)
 
         await me.becomes(demo.people["lee"])
         await me.goes_to("adk-confirm")
         await me.sees("Waiting for you (3)", within=me.chat)
-        ticks = me.chat.get_by_role("checkbox", name="Decide together")
+        ticks = me.chat.get_by_role("checkbox", name="Select")
         await expect(ticks).to_have_count(2)  # the days off want to be filled in
         for at in range(2):
             await ticks.nth(at).check()
-        await me.clicks("Approve ticked…", within=me.chat)
+        await me.clicks("Approve selected…", within=me.chat)
         await me.sees("the dinner", within=me.dialog)
         await me.sees("travel", within=me.dialog)
         await me.dialog.get_by_role("button", name="Approve").click()
@@ -122,15 +120,15 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
         await me.says("/approvals")
         await me.sees("Waiting in this channel", within=me.chat)
         await me.chat.get_by_role("link", name="Open card").click()
-        await expect(me.message("Approve request_time_off?", me.thread)).to_be_focused()
-        await me.clicks("Withdraw: request_time_off", within=me.thread)
-        await me.dialog.get_by_role("button", name="Withdraw").click()
-        await me.sees("request_time_off is withdrawn", within=me.thread)
+        await expect(me.message("Request time off", me.thread)).to_be_focused()
+        await me.clicks("More options", within=me.thread)
+        await me.page.get_by_role("menuitem", name="Withdraw").click()
+        await me.sees("Withdrawn: Request time off", within=me.thread)
 
         await me.says("@adk-confirm deploy search 2.0 to staging", in_thread=True)
         await me.becomes(demo.people["ben"])
-        await me.clicks("Approve: deploy", within=me.thread)
-        await me.dialog.get_by_role("checkbox", name="and the next ones like this").check()
+        await me.clicks("Approve…: deploy", within=me.thread)
+        await me.dialog.get_by_role("checkbox", name="Also allow the next ones like this").check()
         await me.dialog.get_by_role("button", name="Approve").click()
         await me.clicks("Close", within=me.dialog)
         await me.sees("run without asking until", within=me.thread)

@@ -76,7 +76,7 @@ def _messages(slack: FakeSlack) -> Iterator[Message]:
             if message.user == slack.install.bot_user_id:
                 place = (channel.id, message.thread_ts or message.ts)
                 kind, about = _mark(message)
-                buttons = tuple(element_label(element) for _, element in controls(message.blocks))
+                buttons = tuple(filter(None, (element_label(element) for _, element in controls(message.blocks))))
                 yield Message(place, message.ts, kind, about, reader.message(message), buttons)
 
 

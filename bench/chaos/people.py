@@ -16,7 +16,7 @@ from bench.chaos.plan import CHANNELS, Call, Chat, Click, Errand, Plan, Word
 from blocks.ids import CardMark, parse_mark
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.plain import Reader
-from bot.sandbox.people.seen import Modal, find_control
+from bot.sandbox.people.seen import Modal, chosen, find_control
 from bot.sandbox.server.delivery import Delivery
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel, Message
@@ -30,7 +30,6 @@ _FORM_WITHIN = 6.0
 _VERDICT_WITHIN = 15.0
 _CARD_WITHIN = 60.0
 _FIELDS = {"Deny": "Reason", "Edit": "amount"}
-_BUTTONS = {"Edit": "Edit…"}
 _TICKET = re.compile(r"\b[tn]\d+(x\d+)?\b")
 
 
@@ -182,9 +181,9 @@ class People:
 
     async def _presses(self, ticket: str, confirmation: str, card: Message, click: Click, *, button: str = "") -> bool:
         block, element = find_control(card.blocks, button or click.how)
-        made = await self._slack.gestures.act(
-            self._cast[click.who].user, card, block, str(element.get("action_id")), None
-        )
+        picked = chosen(element, button or click.how) if element.get("type") == "overflow" else None
+        person = self._cast[click.who].user
+        made = await self._slack.gestures.act(person, card, block, str(element.get("action_id")), picked)
         if click.twice:
             await self._slack.repeats(made)
         self._note(ticket, confirmation, click.who, button or click.how, self._amount(card), made)
@@ -193,14 +192,16 @@ class People:
     async def _fills_in(self, ticket: str, confirmation: str, card: Message, click: Click) -> bool:
         person = self._cast[click.who]
         await self._closes(person)
-        block, element = find_control(card.blocks, _BUTTONS.get(click.how, click.how))
+        block, element = find_control(card.blocks, click.how)
         await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), None)
         modal = await self._modal(person, _FIELDS[click.how])
         if modal is None:
             return False
-        typed = {"Edit": str(click.amount)}.get(click.how, f"not {ticket}")
+        typed: dict[str, Json] = {"amount": str(click.amount)} if click.how == "Edit" else {}
+        if click.how == "Deny":
+            typed["Reason"] = f"not {ticket}"
         amount = click.amount if click.how == "Edit" else self._amount(card)
-        made = await self._submits(modal, {_FIELDS[click.how]: typed})
+        made = await self._submits(modal, typed)
         if made is None:
             return False
         note = partial(self._note, ticket, confirmation, click.who, click.how, amount, made, modal=modal)

@@ -15,7 +15,9 @@ from bot.confirmation.grants import LONGEST_SESSION, Grant
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.redaction import Redactor
+from bot.policy.wording import Formats
 from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.titles import title_in
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ def card_view(
 ) -> CardView:
     """`grants` are those in force; the one that this confirmation brought is shown on it."""
     redactor = row.redactor
-    arguments, hidden = masked_arguments(redactor, row.revision.arguments)
+    arguments, hidden = masked_arguments(redactor, row.revision.arguments, row.policy.format)
     payload, hidden_too = _payload(row, redactor)
     outcome = row.outcome
     return CardView(
@@ -54,6 +56,7 @@ def card_view(
         tool=redactor.mask_text(row.asked.tool),
         agent=redactor.mask_text(row.asked.agent),
         arguments=arguments,
+        title=_title(row),
         hint=redactor.mask_text(row.asked.hint) or None,
         hidden=hidden + hidden_too,
         asked_by=row.asked.asked_by.user or None,
@@ -159,11 +162,25 @@ def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | No
     )
 
 
-def masked_arguments(redactor: Redactor, values: JsonObject) -> tuple[tuple[Argument, ...], int]:
+def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = ()) -> tuple[tuple[Argument, ...], int]:
     """What may be shown of a call's arguments, and how many values that hides."""
     masked, hidden = redactor.mask_object(values)
     names = zip(values, masked.items(), strict=True)
-    return tuple(Argument(name, value, masked=redactor.hides(own)) for own, (name, value) in names), hidden
+    return tuple(
+        Argument(name, value, masked=redactor.hides(own), formats=_formats_of(own, formats))
+        for own, (name, value) in names
+    ), hidden
+
+
+def _formats_of(name: str, formats: Formats) -> Formats:
+    """The formats of one argument: "" is the value itself, the others are inside it."""
+    inside = tuple((path[len(name) + 1 :], kind) for path, kind in formats if path.startswith(f"{name}."))
+    return (*(("", kind) for path, kind in formats if path == name), *inside)
+
+
+def _title(row: Confirmation) -> str | None:
+    """The policy's title, else the tool's own. One that a function made holds for the arguments as they were asked."""
+    return row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
 
 
 def readable(redactor: Redactor, text: str) -> str:
@@ -196,7 +213,7 @@ def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...
     fields = payload_fields(row.revision.payload, row.asked.payload_schema)
     if row.asked.question and not row.answered:  # a field that is hidden is filled in without its default
         fields = tuple(one for one in fields if not redactor.hides(one.name))
-    return masked_arguments(redactor, {one.name: one.value for one in fields})
+    return masked_arguments(redactor, {one.name: one.value for one in fields}, row.policy.format)
 
 
 def answer_of(row: Confirmation) -> tuple[Argument, ...]:

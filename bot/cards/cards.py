@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from blocks.content import headline
 from blocks.step_views import Counted, VerdictView
 from blocks.verdict import verdict_message, verdict_modal, verdicts_modal
+from bot.cards.card_presenter import card_view
 from bot.cards.draw import PLAIN, Around, Drawing
 from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import Whereabouts
@@ -23,8 +25,9 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later
 from bot.store.attempts import Attempts
-from bot.store.repository import Session
+from bot.store.repository import Session, read_confirmation
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Tx
 from runtime.store.lease import Lease
 
 _AGAIN = 10.0
@@ -61,10 +64,13 @@ class Cards(Thread):
         `together`: what is known by now of all that was decided in that view.
         """
         told, view, sender = verdict_view(body), text(target.get("view")), self._sender.under(lease.sure)
+        several = [
+            verdict_view(one, what=await lease.read(_headline, text(one.get("confirmation")))) for one in together
+        ]
         at = Workspace(text(target.get("team")), text(target.get("enterprise")) or None)
         if view:
             try:
-                await _after_counting(sender, at, view, text(target.get("hash")), _in_view(target, told, together))
+                await _after_counting(sender, at, view, text(target.get("hash")), _in_view(target, told, several))
                 return
             except Gone:
                 pass  # closed meanwhile
@@ -92,8 +98,13 @@ async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: s
     await sender.update_view(at, view, verdict)
 
 
-def _in_view(target: JsonObject, told: VerdictView, together: Sequence[JsonObject]) -> JsonObject:
-    if not together:
+def _in_view(target: JsonObject, told: VerdictView, several: Sequence[VerdictView]) -> JsonObject:
+    if not several:
         return verdict_modal(told)
-    waiting = len(texts(target.get("batch"))) - len(together)
-    return verdicts_modal([verdict_view(one) for one in together], waiting=waiting > 0)
+    waiting = len(texts(target.get("batch"))) - len(several)
+    return verdicts_modal(several, waiting=waiting > 0)
+
+
+def _headline(tx: Tx, confirmation: str) -> str:
+    row = read_confirmation(tx, confirmation)
+    return "" if row is None else headline(card_view(row))

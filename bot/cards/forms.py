@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from blocks import form, full_view, verdict
+from blocks.history import history
 from blocks.ids import Ref, parse_ref
+from blocks.step_views import HistoryView
 from blocks.view import CardView
+from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import Links, card_view
+from bot.cards.ledger_presenter import step_view
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State
 from bot.confirmation.words import FIELD_REFUSALS
@@ -61,6 +65,13 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
     return full_view.everything(_view(row))
+
+
+def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
+    """The steps of one confirmation, each with its time."""
+    steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
+    tool = row.redactor.mask_text(row.asked.tool)
+    return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps))
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:

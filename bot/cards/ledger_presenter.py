@@ -13,6 +13,7 @@ from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
+from bot.confirmation.authorise import Refusal
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
 from bot.slack.answers import obj, objects, text, texts
@@ -219,7 +220,7 @@ _COUNTED = {
 }
 
 
-def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> VerdictView:
+def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | None = None) -> VerdictView:
     """What became of somebody's vote, as it was stored for them."""
     state = State(text(body.get("state"))) if body.get("state") else State.WAITING
     outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
@@ -228,6 +229,7 @@ def verdict_view(body: Mapping[str, Json], *, card_link: str | None = None) -> V
     return VerdictView(
         counted=counted,
         tool=text(body.get("tool")) or "the call",
+        what=what,
         votes=_number(body.get("votes"), 0),
         quorum=_number(body.get("quorum"), 1),
         decided=outcome is None if again else state is not State.WAITING,
@@ -247,3 +249,18 @@ def _counted(kind: Json, state: State) -> Counted:
         return _COUNTED[LineKind(kind)]
     ends = {State.DENIED: Counted.DENIED, State.WITHDRAWN: Counted.WITHDRAWN}
     return ends.get(state, Counted.APPROVED)
+
+
+def refused_view(row: Confirmation, refusal: Refusal) -> VerdictView:
+    """A vote that does not count, to whoever gave it."""
+    outcome = row.outcome.kind if row.outcome else None
+    return VerdictView(
+        counted=Counted.REFUSED,
+        tool=row.redactor.mask_text(row.asked.tool),
+        question=row.asked.question,
+        revision=row.revision.number,
+        why=_why(str(refusal.reason)),
+        face=face(row.state, outcome) if row.state is not State.WAITING else None,
+        fields=refusal.fields,
+        unresolved=refusal.unresolved.what if refusal.unresolved else None,
+    )

@@ -95,10 +95,10 @@ async def _check() -> int:
 async def _walk(demo: Demo) -> None:
     ana, ben, chris, olga = (demo.people[name] for name in ("ana", "ben", "chris", "olga"))
     said = await ana.says("@adk-confirm deploy checkout 2.4.1 to prod", demo.channel)
-    card = await ana.finds("Approve deploy?", demo.channel, thread=said, timeout=20)
+    card = await ana.finds("to prod?", demo.channel, thread=said, timeout=20)
     await olga.clicks(card, "Approve")
     await olga.finds("You can't decide this one", demo.channel, thread=said, timeout=20)
     await ben.clicks(card, "Approve")
-    await chris.finds("1 of 2", demo.channel, thread=said, timeout=20)
+    await chris.finds("Needs 1 more approval", demo.channel, thread=said, timeout=20)
     await chris.clicks(chris.now(card), "Approve")
-    await ana.finds("deploy is done", demo.channel, thread=said, timeout=20)
+    await ana.finds("Done: Deploy", demo.channel, thread=said, timeout=20)

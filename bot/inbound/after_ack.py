@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Self
 
+from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.cards.forms import with_target
 from bot.home.query import Reader
@@ -62,9 +63,10 @@ class Errands:
         task.add_done_callback(self._tasks.discard)
 
     def tell(self, sentence: str, to: Addressee) -> None:
-        self.begin("a notice", self._tell(sentence, to))
+        self.begin("a notice", self._told(notice_message(sentence), to))
 
-    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
+        """Opens the form; where there is a message instead, tells that."""
         self.begin("the form", self._opened(body, compose), Addressee.of(body))
 
     async def drain(self) -> None:
@@ -86,12 +88,15 @@ class Errands:
         if told is not None:
             self.tell(why_not(what, failed), told)
 
-    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
-        view = with_target(await compose(), beside(body, person_of(body)))
+    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
+        composed = await compose()
+        if isinstance(composed, Message):
+            self.begin("a notice", self._told(composed, Addressee.of(body)))
+            return
+        view = with_target(composed, beside(body, person_of(body)))
         await self._sender.open_view(at_of(body), body["trigger_id"], view)
 
-    async def _tell(self, sentence: str, to: Addressee) -> None:
-        message = notice_message(sentence)
+    async def _told(self, message: Message, to: Addressee) -> None:
         thread_ts, both = text(to.target.get("thread_ts")), to.target.get("in_channel")
         if to.url and not both and await self._sender.respond(to.url, message, thread_ts=thread_ts):
             return

@@ -10,36 +10,42 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from blocks import verdict
 from blocks.ids import Action, Callback, Ref, parse_id
+from blocks.kit import Message
+from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.forms import Wrong
+from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import Rules
-from bot.confirmation.authorise import Facts
+from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
+from bot.confirmation.votes import claim_of
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
-from bot.inbound.payloads import Body, at_of, beside, once, person_of, read_click
+from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
 from bot.inbound.signs import Signs
 from bot.leasing.backpressure import Precedence
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import Ballot, Known, nothing_known
+from bot.store.casting import Ballot, Cast, nothing_known
+from bot.store.grants_in_force import probe
 from bot.store.incoming_words import addressed, overheard
-from bot.store.repository import read_confirmation
+from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
 from bot.telemetry.tracing import followed_cast, following
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Database
+from runtime.store.database import Database, Tx
 from runtime.telemetry import tracing
 from runtime.telemetry.logs import about
 
@@ -56,7 +62,13 @@ OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
     Action.DENY: forms.deny_view,
     Action.EDIT: forms.edit_view,
     Action.SEE: forms.everything_view,
+    Action.HISTORY: forms.everything_view,
     Action.RUN_AGAIN_OPEN: forms.run_again_view,
+}
+OPENS_FOR: dict[str, VoteKind] = {
+    Action.APPROVE_OPEN: VoteKind.APPROVE,
+    Action.DENY: VoteKind.DENY,
+    Action.EDIT: VoteKind.APPROVE,
 }
 
 FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN)
@@ -115,28 +127,27 @@ class Listeners:
     # Clicks
 
     async def click(self, body: Body, ack: AsyncAck) -> None:
-        action, ref, voter = read_click(body)
-        meant = action["action_id"]
-        if meant == Action.REVOKE and (grant := parse_id(action.get("value"))):
-            ref = Ref(grant, 1)  # a grant has its confirmation's id
-        if ref is not None and meant in VOTES:
-            await self._vote(body, action, ref, voter)
+        click = read_click(body)
+        if click.action == Action.REVOKE and (grant := parse_id(click.value)):
+            click = replace(click, ref=Ref(grant, 1))  # a grant has its confirmation's id
+        if click.ref is not None and click.action in VOTES:
+            await self._vote(body, click, click.ref)
         await ack()
-        if ref is not None and meant in OPENS:
+        if click.ref is not None and click.action in OPENS:
             # Nothing was said yet; the trigger lives for three seconds.
-            self._errands.open_form(body, partial(self._form, OPENS[meant], ref))
+            self._errands.open_form(body, partial(self._form, click, click.ref))
 
-    async def _vote(self, body: Body, action: Body, ref: Ref, voter: Person) -> None:
-        target, url = _without_address(beside(body, voter))
+    async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
+        target, url = _without_address(beside(body, click.person))
         ballot = Ballot(
-            id=once(voter, action.get("action_ts") or body["trigger_id"], action["action_id"], ref.encode()),
+            id=once(click.person, click.at, click.action, ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,
-            kind=VOTES[action["action_id"]],
-            voter=voter,
+            kind=VOTES[click.action],
+            voter=click.person,
             target=target,
         )
-        wrong = await self._cast(ballot, nothing_known if self._clicks.many else self._known)
+        _, wrong = await self._cast(ballot)
         if wrong is not None:
             self._errands.tell(str(wrong), Addressee(target))
         self._redraw(body, ballot, url)
@@ -152,25 +163,43 @@ class Listeners:
             counted = {ballot.confirmation: ballot.id}
             self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
 
-    async def _cast(self, ballot: Ballot, known: Known = nothing_known) -> ConfirmError | None:
-        """What is wrong with a vote that could not be stored, if that is why."""
+    async def _cast(self, ballot: Ballot) -> tuple[Cast | None, ConfirmError | None]:
+        """What the vote came to, or what is wrong with one that could not be stored."""
+        known = nothing_known if self._clicks.many else self._known
         with about(confirmation=ballot.confirmation):
             try:
-                await followed_cast(self._database, ballot, self._rules, known)
+                return await followed_cast(self._database, ballot, self._rules, known), None
             except StoreError:
                 raise
             except ConfirmError as error:
-                return error
-        return None
+                return None, error
 
-    async def _form(self, view: Callable[[Confirmation, Ref], JsonObject], ref: Ref) -> JsonObject:
-        row = await self._database.read(read_confirmation, ref.id)
-        return verdict.notice_modal(forms.GONE) if row is None else view(row, ref)
+    async def _form(self, click: Click, ref: Ref) -> JsonObject | Message:
+        """The form that a click opens; a message for somebody who is known not to be allowed what it is for."""
+        found = await self._database.read(_pressed, ref.id)
+        if found is None:
+            return verdict.notice_modal(forms.GONE)
+        row, lines, speakers, at = found
+        if click.action == Action.HISTORY:
+            return forms.history_view(row, lines)
+        if row.state is State.WAITING and ref.revision == row.revision.number and click.action in OPENS_FOR:
+            refused = self._refused(probe(row, click.person, at, OPENS_FOR[click.action]), row, speakers)
+            if refused is not None:
+                return verdict.verdict_message(refused_view(row, refused))
+        return OPENS[click.action](row, ref)
+
+    def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
+        """Judged by what is known without asking Slack. For anybody else the form opens, and its submit decides."""
+        facts = self._known(row, vote, speakers)
+        if facts is None:
+            return None
+        ruling = authorise(row.policy, claim_of(row, vote), facts)
+        return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 
     # Forms
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
-        """Checks the fields against the row, stores the vote, and says "Counting…" within the three seconds."""
+        """Checks the fields against the row and stores the vote. The form closes, unless there is something to read."""
         view = body["view"]
         ref, target = forms.read_metadata(view.get("private_metadata"))
         target, url = _without_address(target)
@@ -201,11 +230,24 @@ class Listeners:
             way="form",
             target={**target, **where},
         )
-        wrong = await self._cast(ballot)
+        cast, wrong = await self._cast(ballot)
         self._redraw(body, ballot, url)
-        counting = verdict.counting(ref, question=row.asked.question)
-        shown = counting if wrong is None else verdict.notice_modal(str(wrong))
-        await ack(response_action="update", view=shown)
+        if wrong is not None:
+            await ack(response_action="update", view=verdict.notice_modal(str(wrong)))
+        elif cast is not None and cast.refusal is not None:
+            shown = verdict.verdict_modal(refused_view(cast.row, cast.refusal))
+            await ack(response_action="update", view=shown)
+        else:
+            await ack()  # the form closes, and the card shows what became of it
+
+
+def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine], frozenset[Person], datetime] | None:
+    """A confirmation with its history, who spoke in its session, and the time."""
+    found = read_history(tx, confirmation)
+    if found is None:
+        return None
+    session = find_session(tx, chain_of(found[0].asked.session))
+    return *found, session.speakers if session else frozenset(), now(tx)
 
 
 def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:

@@ -7,13 +7,9 @@ from contextlib import suppress
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from blocks import verdict
-from blocks.history import history
 from blocks.ids import Action, confirmation_in, parse_id
-from blocks.step_views import HistoryView
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
-from bot.audit.ledger import LedgerLine
-from bot.cards.ledger_presenter import step_view
-from bot.confirmation.model import Confirmation
+from bot.cards import forms
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
@@ -23,11 +19,10 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
-from bot.store.ledger_lines import confirmation_lines
-from bot.store.repository import read_confirmation
+from bot.store.repository import read_history
 from bot.store.retry import Again, say_again
 from runtime.jsontypes import JsonObject
-from runtime.store.database import Database, Tx
+from runtime.store.database import Database
 
 COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
@@ -88,7 +83,7 @@ class Commands:
         at = Workspace(row.asked.team, row.asked.enterprise)
         if not await self._directory.sees_any(at, row.card_channels, person):
             return verdict.notice_modal(NOT_SEEN)
-        return history(history_view(*found))
+        return forms.history_view(*found)
 
     # What an agent could not answer
 
@@ -105,14 +100,3 @@ class Commands:
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
             update = self._sender.update(at_of(body), str(channel), str(ts), message)
             self._errands.begin("a notice", update)
-
-
-def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
-    row = read_confirmation(tx, confirmation)
-    return None if row is None else (row, confirmation_lines(tx, confirmation))
-
-
-def history_view(row: Confirmation, lines: list[LedgerLine]) -> HistoryView:
-    steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
-    tool = row.redactor.mask_text(row.asked.tool)
-    return HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from blocks.ids import Ref, parse_ref
+from blocks.ids import Action, Ref, parse_more, parse_ref
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 from runtime.jsontypes import JsonObject
@@ -14,9 +15,28 @@ from runtime.jsontypes import JsonObject
 Body = dict[str, Any]  # Slack's own JSON; what is taken from it is checked where it is taken
 
 
-def read_click(body: Body) -> tuple[Body, Ref | None, Person]:
+@dataclass(frozen=True, kw_only=True)
+class Click:
+    """A button that was pressed, or what was picked from a menu: `action` says what is meant."""
+
+    action: str
+    value: str
+    ref: Ref | None
+    at: str  # of the click, as Slack has it
+    person: Person
+
+
+def read_click(body: Body) -> Click:
     action: Body = body["actions"][0]
-    return action, parse_ref(action.get("value")), person_of(body)
+    named, value = str(action["action_id"]), action.get("value")
+    ref = parse_ref(value)
+    if named == Action.MORE:
+        value = (action.get("selected_option") or {}).get("value")
+        picked = parse_more(value)
+        if picked is not None:
+            named, ref = str(picked[0]), picked[1]
+    at = str(action.get("action_ts") or body["trigger_id"])
+    return Click(action=named, value=str(value or ""), ref=ref, at=at, person=person_of(body))
 
 
 def person_of(body: Body) -> Person:

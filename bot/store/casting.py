@@ -139,7 +139,7 @@ _WHILE_TOLD = 1.0
 def _tell_voter(tx: Tx, vote: Vote, change: Transition) -> bool:
     """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
     button that counted sees it on the card."""
-    if vote.target is None or not (_refusal(change) or vote.target.get("view") or vote.target.get("list")):
+    if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
     place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}

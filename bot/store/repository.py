@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, insert, select, update
 
+from bot.audit.ledger import LedgerLine
 from bot.confirmation.effects import AnswerDelivery, Delivery
 from bot.confirmation.grants import Grant, revoked
 from bot.confirmation.model import Confirmation, SessionKey
@@ -16,7 +17,7 @@ from bot.confirmation.schedule import next_due, to_draw
 from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Person
-from bot.store.ledger_lines import write_step
+from bot.store.ledger_lines import confirmation_lines, write_step
 from bot.store.sealed_rows import LAST_LINE, doubt_about, letter_seal, seal_row
 from bot.store.slack_lanes import owe_card
 from bot.store.tables import confirmations, grants, mail, sessions
@@ -295,3 +296,9 @@ def owe_session(tx: Tx, key: str) -> None:
     """The session has mail."""
     _OWE(tx, key_=key, due_at_=tx.now())
     tx.notify(SESSIONS)
+
+
+def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
+    """A confirmation with all that was written of it."""
+    row = read_confirmation(tx, confirmation)
+    return None if row is None else (row, confirmation_lines(tx, confirmation))

@@ -28,7 +28,7 @@ from runtime.finite import not_finite
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments
 from runtime.telemetry import tracing
-from runtime.tool import Tool, ToolOutcomeUnknown, default_hint
+from runtime.tool import Titled, Tool, ToolOutcomeUnknown, default_hint
 from runtime.wire import Dialect, EventActions, FunctionCall, ToolConfirmation, new_call_id
 
 log = logging.getLogger(__name__)
@@ -93,6 +93,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
         await _check(tool, call.args)
         async with asyncio.timeout(patience):
             gated = await tool.gated(copy.deepcopy(call.args), scene.context(call))
+        call = await _announced(call, tool, scene, patience)
     except BadArguments as error:
         return step(call, Refuse(str(error)), now)
     except _ANYTHING as error:
@@ -115,6 +116,20 @@ async def _check(tool: Tool, args: JsonObject) -> None:
         await asyncio.to_thread(tool.check, args)
     else:
         tool.check(args)
+
+
+async def _announced(call: Call, tool: Tool, scene: Scene, patience: float) -> Call:
+    """With the title that people will see; a title that can't be made keeps nothing from being asked."""
+    if not isinstance(tool, Titled):
+        return call
+    try:
+        async with asyncio.timeout(patience):
+            return replace(call, tool_schema=await tool.announced(copy.deepcopy(call.args), scene.context(call)))
+    except _ANYTHING:
+        if was_cancelled():
+            raise
+        log.exception("the title of %s failed; its name is shown instead", call.tool)
+        return call
 
 
 async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refuse:

@@ -88,9 +88,9 @@ HONEST = History(
         entry(13, "done", "k-deploy"),
     ),
     messages=(
-        message("card", "k-pay", "✅ pay is done\nIt ran.", "2.1"),
-        message("card", "k-deploy", "✅ deploy is done\nIt ran.", "2.2"),
-        message("card", "k-ship", "🚫 ship is denied\nDenied by @dan. It did not run.", "2.3"),
+        message("card", "k-pay", "✅ Done: Pay\nIt ran.", "2.1"),
+        message("card", "k-deploy", "✅ Done: Deploy\nIt ran.", "2.2"),
+        message("card", "k-ship", "🚫 Denied: Ship\nDenied by @dan. It did not run.", "2.3"),
         message("lines", SESSION, "🚫 ship · denied by dan · asked by @ann\nnot t0x2", "2.5"),
         message(
             "lines",
@@ -174,7 +174,7 @@ FORGED: list[tuple[str, str, History]] = [
     ("ran_as_approved", "one of two approvals was for something else", without_clicks("cyd")),
     ("one_card_a_place", "two cards", with_messages(replace(HONEST.messages[0], ts="3.1"))),
     ("one_card_a_place", "no card", without_message("2.1")),
-    ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("done", "running"))),
+    ("cards_show_the_end", "an old face", reworded("2.1", lambda text: text.replace("Done", "Running"))),
     ("cards_show_the_end", "buttons stay", buttons_stay()),
     ("threads_tell_it_once", "a line stands twice", with_messages(replace(HONEST.messages[3], ts="3.1"))),
     ("threads_tell_it_once", "a line is missing", reworded("2.5", lambda text: text.replace("🚫 ship", ""))),
@@ -224,7 +224,7 @@ def test_a_call_of_which_nobody_knows_is_honest_if_its_card_asks() -> None:
     assert list(PROMISES["ran_once"](Story(history))) == []
     assert list(PROMISES["ledger_tells_the_log"](Story(history))) == []
     (finding,) = PROMISES["cards_show_the_end"](Story(history))
-    assert "Did pay happen?" in finding.what
+    assert "Did this take effect? Pay" in finding.what
 
 
 def test_a_call_that_people_ran_again_may_have_begun_twice() -> None:

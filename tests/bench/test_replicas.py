@@ -49,7 +49,7 @@ async def test_another_replica_takes_over_the_session_of_one_that_is_killed(at: 
 
     def is_asked_about() -> bool:
         found = at.people.card("t0x0")
-        return found is not None and "Did pay happen?" in found[1].text
+        return found is not None and "Did this take effect? Pay" in found[1].text
 
     busy.kill(down_for=120)
     taken = await until(is_asked_about, TAKE_OVER, "taking over")

@@ -60,6 +60,17 @@ def elements(payload: Payload) -> Iterator[Payload]:
             yield _dict(block["element"])
 
 
+def options(element: Payload) -> list[JsonValue]:
+    """The values of a menu behind "⋯"."""
+    return [option["value"] for option in _list(element["options"])] if element["type"] == "overflow" else []
+
+
+def labels(element: Payload) -> list[str]:
+    """What a control says; of a menu, what its entries say."""
+    texts = [option["text"] for option in _list(element["options"])] if "options" in element else [element["text"]]
+    return [str(_dict(text)["text"]) for text in texts]
+
+
 def _message(payload: Payload, blocks: Sequence[Payload]) -> None:
     text = payload["text"]
     assert isinstance(text, str)
@@ -144,6 +155,8 @@ def _element(element: Payload) -> None:
             _options(element, 100)
         case "radio_buttons" | "checkboxes":
             _options(element, 10)
+        case "overflow":
+            _options(element, 5)
         case "plain_text_input":
             limit = element.get("max_length", 3000)
             assert isinstance(limit, int)

@@ -36,6 +36,7 @@ WAITING = CardView(
     tool="deploy",
     agent="oncall",
     hint="Ship the checkout fix before the evening peak?",
+    title="Deploy {service} {version} to {env}",
     arguments=(
         Argument("service", "checkout"),
         Argument("version", "2.14.0"),

@@ -10,12 +10,13 @@ from pydantic import JsonValue
 
 from blocks.card import card
 from blocks.content import CARD, content
-from blocks.ids import Action, Ref
+from blocks.ids import Action, Ref, parse_more
 from blocks.kit import JsonObject
 from blocks.values import json_text, shown
 from blocks.view import (
     ABSENT,
     AnsweredOutside,
+    Approvers,
     Argument,
     CardView,
     Email,
@@ -26,6 +27,9 @@ from blocks.view import (
 )
 from tests.blocks import inert, limits, samples, strategies
 
+MORE = ["See everything", "History"]
+SETTLE = ["It took effect", "It did not", "Run again", *MORE]
+DECIDE = ["Approve", "Deny…", "Edit…", "See everything", "Withdraw", "History"]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -44,9 +48,8 @@ def buttons(view: CardView) -> dict[str, str]:
     """Label to action id."""
     labels: dict[str, str] = {}
     for element in limits.elements(drawn(view)):
-        text = element["text"]
-        assert isinstance(text, dict)
-        labels[str(text["text"])] = str(element["action_id"])
+        for text in limits.labels(element):
+            labels[text] = str(element["action_id"])
     return labels
 
 
@@ -67,11 +70,10 @@ def test_what_a_card_does_not_show_in_full_opens_before_it_is_approved(view: Car
     if whole:
         assert buttons(view)["Approve"] == Action.APPROVE
         for argument in view.arguments:
-            if not argument.masked:
-                assert shown(argument.value).text in text
+            if not argument.masked and isinstance(argument.value, str) and argument.value.isascii():
+                assert argument.value.strip() in text or shown(argument.value).text in text
     else:
-        assert buttons(view)["Approve"] == Action.APPROVE_OPEN
-        assert "See everything" in buttons(view)
+        assert buttons(view)["Approve…"] == Action.APPROVE_OPEN
 
 
 def test_megabytes_are_drawn_at_once() -> None:
@@ -88,41 +90,42 @@ def test_megabytes_are_drawn_at_once() -> None:
 
 def cut(*arguments: Argument, hint: str | None = None, tool: str = "deploy", diff: tuple[FieldDiff, ...] = ()) -> bool:
     view = replace(samples.WAITING, arguments=arguments, hint=hint, tool=tool, diff=diff)
-    opens = buttons(view)["Approve"] == Action.APPROVE_OPEN
-    assert opens == ("See everything" in buttons(view))
-    return opens
+    return "Approve…" in buttons(view)
 
 
 @pytest.mark.parametrize(
     ("whole", "too_much"),
     [
-        ("x" * 600, "x" * 601),
-        ("👍" * 300, "👍" * 301),
-        ("\n".join("abcdefghij"), "\n".join("abcdefghijk")),
-        ("\u202e" * 100, "\u202e" * 101),  # six characters each, when they can be seen
+        ("x" * 130, "x" * 131),
+        ("👍" * 65, "👍" * 66),
+        ("\n".join("abc"), "\n".join("abcd")),
+        ("\u202e" * 21, "\u202e" * 22),  # six characters each, when they can be seen
+        (["ada@example.com", "bob@example.com"], [f"person{n}@example.com" for n in range(60)]),
+        ([{"item": "Train", "amount": 120}] * 3, [{"item": "Train", "amount": 120}] * 4),
     ],
+    ids=range(6),
 )
-def test_a_value_of_600_units_and_10_lines_is_shown_and_one_more_is_cut(whole: str, too_much: str) -> None:
+def test_a_value_of_three_lines_is_shown_and_one_more_is_cut(whole: JsonValue, too_much: JsonValue) -> None:
     assert not cut(Argument("a", whole))
     assert cut(Argument("a", too_much))
 
 
-def test_a_name_of_60_a_hint_of_400_and_a_tool_of_100_are_shown() -> None:
+def test_a_name_of_60_a_hint_of_130_and_a_tool_of_100_are_shown() -> None:
     assert not cut(Argument("n" * 60, 1))
     assert cut(Argument("n" * 61, 1))
-    assert not cut(hint="h" * 400)
-    assert cut(hint="h" * 401)
+    assert not cut(hint="h" * 130)
+    assert cut(hint="h" * 131)
     assert not cut(tool="t" * 100)
     assert not cut(tool="t" * 101)  # it leaves the title, and stands below it in full
     assert "t" * 101 in said(replace(samples.WAITING, tool="t" * 101))
     assert cut(tool="t" * 401)
 
 
-def test_twenty_arguments_are_shown_and_two_thousand_units_of_them() -> None:
-    assert not cut(*(Argument(f"a{n}", n) for n in range(20)))
-    assert cut(*(Argument(f"a{n}", n) for n in range(21)))
-    assert not cut(*(Argument(f"a{n}", "x" * 600) for n in range(3)))
-    assert cut(*(Argument(f"a{n}", "x" * 600) for n in range(4)))
+def test_twelve_arguments_are_shown_and_nine_hundred_units_of_them() -> None:
+    assert not cut(*(Argument(f"a{n}", n) for n in range(12)))
+    assert cut(*(Argument(f"a{n}", n) for n in range(13)))
+    assert not cut(*(Argument(f"a{n}", "x" * 130) for n in range(6)))
+    assert cut(*(Argument(f"a{n}", "x" * 130) for n in range(8)))
 
 
 def test_a_masked_value_takes_no_room_however_long_it_is() -> None:
@@ -136,10 +139,10 @@ def test_what_an_argument_was_before_an_edit_may_be_cut_and_approved_all_the_sam
 
 
 def test_a_card_says_that_something_is_missing() -> None:
-    assert "Approve shows the rest first" in said(samples.LONG)
-    assert "Not everything fits here" in said(replace(samples.DONE, result="x" * 5000))
+    assert "Approve… shows all of it first" in said(samples.LONG)
+    assert "Shortened here" in said(replace(samples.DONE, result="x" * 5000))
     more = tuple(Argument(f"a{n}", n) for n in range(25))
-    assert "… and 5 more arguments" in said(replace(samples.WAITING, arguments=more))
+    assert "… and 13 more arguments" in said(replace(samples.WAITING, arguments=more))
 
 
 # -- the faces
@@ -147,14 +150,15 @@ def test_a_card_says_that_something_is_missing() -> None:
 
 def test_a_waiting_card_says_what_who_and_until_when() -> None:
     text = said(samples.ONE_VOTE)
-    assert "Approve deploy?" in text
-    assert "oncall asks for U0DANA" in text
+    assert text.startswith("Deploy checkout 2.14.0 to prod?\n")
+    assert "Asked by U0DANA through oncall · deploy" in text
     assert "Ship the checkout fix before the evening peak?" in text
     assert "version 2.14.0" in text
-    assert "1 of 2 approvals: U0OPS" in text
-    assert "S0ONCALL or U0LEAD may decide" in text
-    assert "until 2026-11-21 13:00 UTC" in text
-    assert list(buttons(samples.ONE_VOTE)) == ["Approve", "Deny", "Edit…", "Withdraw"]
+    assert "Approved by U0OPS · Needs 1 more approval from S0ONCALL or U0LEAD" in text
+    assert "expires 2026-11-21 13:00 UTC" in text
+    assert list(buttons(samples.ONE_VOTE)) == DECIDE
+    named = replace(samples.ONE_VOTE, approvers=Approvers(users=(samples.OPS, samples.LEAD)))
+    assert "Needs 1 more approval from U0LEAD ·" in said(named), "who has approved is not asked again"
 
 
 def test_a_deadline_is_told_in_the_readers_time_zone() -> None:
@@ -167,32 +171,49 @@ def test_a_deadline_is_told_in_the_readers_time_zone() -> None:
 @pytest.mark.parametrize(
     ("view", "sentences", "labels"),
     [
-        (samples.APPROVED, ["deploy is approved", "Approved by U0OPS and U0LEAD", "lapses if it has not begun by"], []),
-        (samples.RUNNING, ["deploy is running", "Started 2026-11-21 12:02 UTC"], []),
-        (samples.DONE, ["deploy is done", "It ran in 42 s.", '"status": "deployed"'], []),
-        (samples.FAILED, ["deploy failed", "It ran in 42 s and ended in an error", "(2 of 6 pods)"], []),
-        (samples.DENIED, ["deploy is denied", "Denied by U0LEAD. It did not run.", "Not during the sale."], []),
-        (samples.REFUSED, ["deploy is refused", "It did not run.", "takes no argument replicas"], []),
-        (samples.EXPIRED, ["deploy has expired", "It had 1 of 2 approvals by 2026-11-21 13:00 UTC"], []),
-        (samples.LAPSED, ["deploy has lapsed", "approved by U0OPS and U0LEAD, but could not begin by"], []),
-        (samples.WITHDRAWN, ["deploy is withdrawn", "Withdrawn by U0DANA. It did not run."], []),
-        (samples.ELSEWHERE, ["answered elsewhere", "Somebody approved it outside this app", "🚨"], []),
+        (samples.APPROVED, ["Approved: Deploy checkout", "Approved by U0OPS and U0LEAD", "It must start by"], MORE),
+        (samples.RUNNING, ["Running: Deploy checkout", "Started 2026-11-21 12:02 UTC"], MORE),
+        (samples.DONE, ["Done: Deploy checkout", "Ran in 42 s.", "status deployed"], MORE),
+        (samples.FAILED, ["Failed: Deploy checkout", "Failed after 42 s.", "(2 of 6 pods)"], MORE),
+        (samples.DENIED, ["Denied: Deploy", "Denied by U0LEAD. It did not run.", "Not during the sale."], MORE),
+        (samples.REFUSED, ["Did not run: Deploy", "It did not run.", "takes no argument replicas"], MORE),
+        (samples.EXPIRED, ["Expired: Deploy", "Expired 2026-11-21 13:00 UTC with 1 of 2 approvals."], MORE),
+        (
+            samples.LAPSED,
+            ["Not started in time: Deploy", "Approved by U0OPS and U0LEAD, but it did not start by"],
+            MORE,
+        ),
+        (samples.WITHDRAWN, ["Withdrawn: Deploy", "Withdrawn by U0DANA. It did not run."], MORE),
+        (samples.ELSEWHERE, ["Answered outside this app", "Somebody approved it outside this app", "🚨"], MORE),
         (
             samples.UNKNOWN,
-            ["Did deploy happen?", "nobody knows how it ended", "Is version 2.14.0 live", "U0LEAD may decide"],
-            ["It happened", "It did not", "Run again"],
+            [
+                "Did this take effect? Deploy",
+                "nobody knows how it ended",
+                "Is version 2.14.0 live",
+                "U0LEAD can answer",
+            ],
+            SETTLE,
         ),
-        (samples.UNKNOWN_VOTED, ["1 of 2 to run it again: U0OPS"], ["It happened", "It did not", "Run again"]),
-        (samples.SETTLED, ["settled by hand", "U0LEAD said that it happened."], []),
-        (samples.NOBODY_KNOWS, ["Nobody knows about deploy", "The agent has been told"], []),
-        (samples.PAUSED, ["deploy is paused", "Runs are paused"], []),
-        (samples.UNREACHABLE, ["can't be reached. Trying again until 2026-11-21 12:15 UTC"], []),
-        (samples.PARKED, ["An operator has to look"], []),
-        (samples.AGAIN, ["Run deploy again?", "Attempt 2"], ["Approve", "Deny", "Edit…", "Withdraw"]),
-        (samples.ESCALATED, ["may decide, escalated to S0LEADS"], ["Approve", "Deny", "Edit…", "Withdraw"]),
-        (samples.NOBODY, ["Nobody may decide: the policy names no one"], ["Approve", "Deny", "Edit…", "Withdraw"]),
-        (samples.GRANTED, ["Grant g41 by U0LEAD: calls of deploy with service checkout"], ["Revoke grant"]),
-        (samples.NO_ARGUMENTS, ["oncall asks\n", "No arguments"], ["Approve", "Deny", "Edit…", "Withdraw"]),
+        (
+            samples.UNKNOWN_VOTED,
+            ["1 of 2 to run it again: U0OPS"],
+            SETTLE,
+        ),
+        (samples.SETTLED, ["Took effect: Deploy", "U0LEAD said that it took effect."], MORE),
+        (samples.NOBODY_KNOWS, ["Outcome unknown: Deploy", "The agent knows that"], MORE),
+        (samples.PAUSED, ["Paused: Deploy", "Runs are paused"], MORE),
+        (samples.UNREACHABLE, ["can't be reached. Trying again until 2026-11-21 12:15 UTC"], MORE),
+        (samples.PARKED, ["Tell whoever runs this app"], MORE),
+        (samples.AGAIN, ["Run again? Deploy", "Attempt 2"], DECIDE),
+        (samples.ESCALATED, ["escalated to S0LEADS"], DECIDE),
+        (samples.NOBODY, ["Nobody can approve this: the policy names no one"], DECIDE),
+        (
+            samples.GRANTED,
+            ["Calls of deploy with service checkout run without asking"],
+            ["Revoke grant", *MORE],
+        ),
+        (samples.NO_ARGUMENTS, ["Asked by oncall ·", "No arguments"], DECIDE),
     ],
     ids=lambda value: value.face.value if isinstance(value, CardView) else None,
 )
@@ -211,13 +232,13 @@ def test_the_text_beside_the_blocks_says_what_they_say(view: CardView) -> None:
     text = str(drawn(view)["text"])
     assert text.split("\n")[0].startswith(said(view).split("\n")[0][:3])
     for argument in view.arguments:
-        value = "🔒 hidden" if argument.masked else json_text(argument.value)[1:20].split("\\")[0]
-        assert value.split('"')[0].replace("<", "&lt;").replace(">", "&gt;") in text.replace("ˋ", "`")
+        if argument.masked or isinstance(argument.value, str):
+            value = "🔒 hidden" if argument.masked else json_text(argument.value)[1:20].split("\\")[0]
+            assert value.split('"')[0].replace("<", "&lt;").replace(">", "&gt;") in text.replace("ˋ", "`")
     for person in view.decided_by:
         assert f"<@{person}>" in text
     if view.face is Face.WAITING:
-        assert f"of {view.quorum} approval" in text
-        assert "may decide" in text
+        assert "Needs " in text or "Nobody can approve" in text
     if view.reason:
         assert view.reason[:20] in text
 
@@ -225,17 +246,17 @@ def test_the_text_beside_the_blocks_says_what_they_say(view: CardView) -> None:
 def test_a_text_that_would_be_too_long_is_shortened_in_the_middle() -> None:
     arguments = tuple(Argument(f"argument_{n}", "& <b>" * 25) for n in range(12))
     text = str(drawn(replace(samples.ONE_VOTE, arguments=arguments))["text"])
-    assert text.startswith("⏳ Approve deploy?")
-    assert "1 of 2 approvals" in text.split("\n")[-1]
+    assert text.startswith("Deploy")
+    assert "Needs 1 more approval" in text.split("\n")[-1]
     assert "argument_11" in text
 
 
 def test_an_edit_is_a_diff_in_the_arguments_place() -> None:
     text = said(samples.REIMBURSE)
-    assert "amount 1500 → 1200" in text
-    assert text.count("amount") == 1
+    assert "amount 1,500 → 1,200" in text
+    assert text.count("amount 1,500") == 1
     assert "Edited by U0LEAD" in text or "Edited by <@U0LEAD>" in text
-    assert "amount 1500 → 1200" in str(drawn(samples.REIMBURSE)["text"])
+    assert "amount 1,500 → 1,200" in str(drawn(samples.REIMBURSE)["text"])
 
 
 def test_a_change_deep_inside_is_told_below() -> None:
@@ -259,7 +280,7 @@ def test_a_change_deep_inside_is_told_below() -> None:
 def test_an_answer_that_was_filled_in_is_part_of_what_is_decided() -> None:
     text = said(samples.ANSWERED)
     assert "With this answer" in text
-    assert "approved_days 0 → 8" in text
+    assert "approved days 0 → 8" in text
     assert "With this answer" not in said(samples.TIME_OFF)
 
 
@@ -276,7 +297,8 @@ def test_the_hint_that_every_tool_has_is_not_repeated() -> None:
         "Please approve or reject the tool call deploy() by responding with a FunctionResponse with an expected …",
     ):
         assert hint not in said(replace(samples.WAITING, hint=hint))
-    assert "Approve execution of tool drop?" in said(replace(samples.WAITING, hint="Approve execution of tool drop?"))
+    assert "Approve this deployment?" not in said(replace(samples.WAITING, hint="Approve this deployment?"))
+    assert "Approve this only at night." in said(replace(samples.WAITING, hint="Approve this only at night."))
 
 
 def test_approvers_are_named_as_the_policy_names_them() -> None:
@@ -284,7 +306,7 @@ def test_approvers_are_named_as_the_policy_names_them() -> None:
     assert "release-manager@example.com (no such account)" in text
     assert "whoever my.rota:on_call names" in text
     many = replace(samples.WAITING.approvers, users=tuple(f"U{n}" for n in range(20)), emails=(Email("x@y.z", "U1"),))
-    assert "14 more may decide" in said(replace(samples.WAITING, approvers=many))
+    assert "14 more · expires" in said(replace(samples.WAITING, approvers=many))
 
 
 def test_a_card_that_stands_elsewhere_links_to_the_conversation() -> None:
@@ -297,7 +319,7 @@ def test_notices_stand_on_any_card() -> None:
     text = said(view)
     assert "Runs are paused" in text
     assert "can't be reached" in text
-    assert "past this app" in text
+    assert "outside this app" in text
     assert "Approve" in buttons(view)  # votes count while runs are paused
 
 
@@ -306,19 +328,24 @@ def test_notices_stand_on_any_card() -> None:
 
 def test_a_click_carries_id_and_revision_and_nothing_else() -> None:
     elements = list(limits.elements(drawn(samples.REIMBURSE)))
-    assert {element["value"] for element in elements} == {Ref("r1", 2).encode()} == {"r1.2"}
+    values = {str(element["value"]) for element in elements if "value" in element}
+    assert values == {Ref("r1", 2).encode()} == {"r1.2"}
+    options = [option for element in elements for option in limits.options(element)]
+    assert [parse_more(value) for value in options] == [
+        (action, Ref("r1", 2)) for action in (Action.SEE, Action.WITHDRAW, Action.HISTORY)
+    ]
 
 
 def test_approve_opens_a_form_where_a_click_is_not_enough() -> None:
     assert buttons(samples.WAITING)["Approve"] == Action.APPROVE
     for view in (samples.LONG, samples.TIME_OFF, samples.OFFERED):
-        assert buttons(view)["Approve"] == Action.APPROVE_OPEN
+        assert buttons(view)["Approve…"] == Action.APPROVE_OPEN
     assert "Edit…" not in buttons(samples.TIME_OFF)  # Approve is the form
 
 
 def test_run_again_opens_the_whole_where_the_card_does_not_show_it() -> None:
     assert buttons(samples.UNKNOWN)["Run again"] == Action.RUN_AGAIN
-    assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again"] == Action.RUN_AGAIN_OPEN
+    assert buttons(replace(samples.UNKNOWN, arguments=samples.LONG.arguments))["Run again…"] == Action.RUN_AGAIN_OPEN
 
 
 def test_slack_asks_whether_you_are_sure_where_the_policy_wants_it() -> None:
@@ -330,7 +357,6 @@ def test_slack_asks_whether_you_are_sure_where_the_policy_wants_it() -> None:
 
     assert sure(samples.REIMBURSE, "Approve")
     assert not sure(samples.WAITING, "Approve")
-    assert sure(samples.WAITING, "Withdraw")
     assert sure(samples.UNKNOWN, "Run again")
 
 
@@ -339,7 +365,9 @@ def test_no_withdraw_where_nobody_in_slack_asked() -> None:
 
 
 def test_a_screen_reader_hears_what_a_button_acts_on() -> None:
-    spoken = [element["accessibility_label"] for element in limits.elements(drawn(samples.WAITING))]
+    spoken = [
+        element["accessibility_label"] for element in limits.elements(drawn(samples.WAITING)) if "text" in element
+    ]
     assert spoken[0] == "Approve: deploy"
 
 
@@ -363,11 +391,12 @@ def test_nothing_in_a_hostile_call_can_pass_for_ours() -> None:
     payload = drawn(samples.HOSTILE)
     inert.check(payload, {samples.DANA, samples.LEAD, "S0ONCALL"})
     text = said(samples.HOSTILE)
-    assert "Approve pay ꞉tada: ‹!channel›?" in text
+    assert "pay ꞉tada: ‹!channel›" in text
     assert "to\\nstate approved" in text  # a newline in a name starts no line
     assert '"in\\u202evoice\\u2066 \\u200b\\u00ad' in text
     assert 'text "1500"' in text  # a text that looks like a number says that it is a text
     assert "`&lt;!channel&gt; @here &lt;@U0LEAD&gt; #general https://evil.example`" in str(payload["text"])
     # who may decide is said by us alone
     people = [line for line in str(payload["text"]).split("\n") if "<@U0LEAD>" in line]
-    assert people == [str(payload["text"]).split("\n")[-1]]
+    assert len(people) == 1
+    assert people[0].startswith("Needs 2 approvals from")

@@ -113,7 +113,7 @@ def test_any_json_that_is_written_into_a_json_field_arrives_exactly(before: Json
 
 def test_an_edit_that_changes_nothing_is_sent_back() -> None:
     lead = edit(amount=1500, purpose="trip")
-    assert lead.refused("amount") == "Nothing is changed yet. Change a field, or cancel."
+    assert lead.refused("amount") == "Nothing has changed yet. Change a field, or cancel."
 
 
 # -- numbers
@@ -359,7 +359,7 @@ def test_only_what_the_policy_names_is_a_field_and_the_rest_is_shown() -> None:
     lead = Editor(replace(view, editable=("version",)), None)
     assert lead.form.labels == ["version"]
     text = inert.shown(lead.form.view)
-    assert "Stays as it is" in text
+    assert "Can't be changed" in text
     assert "env prod" in text
 
 
@@ -520,17 +520,15 @@ def test_a_grant_is_given_by_a_tick_and_only_where_it_was_offered() -> None:
     payload = form.approve_form(samples.OFFERED)
     limits.check(payload, "modal")
     text = inert.shown(payload)
-    assert "and the next ones like this" in text
-    assert "calls of deploy with service checkout run without asking for 30 min, in this conversation" in text
+    assert "Also allow the next ones like this" in text
+    assert "Calls of deploy with service checkout then run without asking for 30 min, in this conversation" in text
     shown = OpenForm(payload)
     assert not form.read_approval(samples.OFFERED, None, shown.state).grant
     shown.tick("Next time")
     assert form.read_approval(samples.OFFERED, None, shown.state).grant
     assert not form.read_approval(samples.WAITING, None, shown.state).grant
     session = replace(samples.OFFERED, grant_offer=GrantOffer(None))
-    assert "calls of deploy run without asking for the rest of this conversation" in inert.shown(
-        form.approve_form(session)
-    )
+    assert "Calls of deploy then run without asking, in this conversation" in inert.shown(form.approve_form(session))
 
 
 # -- Deny

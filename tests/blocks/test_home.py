@@ -73,10 +73,10 @@ def test_home_says_what_waits_what_i_asked_for_and_what_i_granted() -> None:
     text = inert.shown(inbox(samples.HOME))
     assert "Waiting for you (7)" in text
     assert "You asked for (3)" in text
-    assert "deploy · done · " in text
-    assert "deploy · denied · " in text
+    assert "Deploy checkout 2.14.0 to prod · done · " in text
+    assert "Deploy checkout 2.14.0 to prod · denied · " in text
     assert "Your grants (1)" in text
-    assert "Grant g41 by U0LEAD" in text
+    assert "run without asking until" in text
     assert "… and 3 more" in text
 
 
@@ -86,7 +86,7 @@ def test_its_buttons_are_a_cards_buttons() -> None:
     for element in limits.elements(home):
         by_value.setdefault(str(element.get("value")), []).append(str(element["action_id"]))
     assert by_value["c7Qd2m.1"] == [Action.APPROVE, Action.DENY, Action.EDIT]
-    assert by_value["long.1"] == [Action.APPROVE_OPEN, Action.DENY, Action.SEE]
+    assert by_value["long.1"] == [Action.APPROVE_OPEN, Action.DENY]
     assert by_value["t1.1"] == [Action.APPROVE_OPEN, Action.DENY]
     assert by_value["mine.1"] == [Action.WITHDRAW]
     assert by_value["g41"] == [Action.REVOKE]
@@ -100,7 +100,7 @@ def test_what_an_item_cuts_opens_before_it_is_approved_even_where_the_card_shows
 def test_a_call_whose_outcome_nobody_knows_waits_for_me_too() -> None:
     home = inbox(HomeView(version=1, waiting=(samples.UNKNOWN,)))
     assert "nobody knows how it ended" in inert.shown(home)
-    assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN]
+    assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN, Action.MORE]
 
 
 def test_an_empty_inbox_says_so() -> None:

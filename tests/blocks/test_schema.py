@@ -125,7 +125,7 @@ def test_a_wrong_value_gets_a_sentence_that_names_the_place(name: str, value: Js
     assert (found or "").replace(" or null", "") == (sentence or "").replace(" or null", "")
 
 
-SAYS_TOO_LONG = "The tool's schema for this takes too long to check. Leave the field as it was."
+SAYS_TOO_LONG = "This field takes too long to check. Leave it as it was."
 AGAIN: JsonValue = {"type": "object", "properties": {"x": {"$ref": "#"}}}
 NESTED: dict[str, JsonValue] = {"anyOf": [AGAIN, AGAIN, AGAIN]}
 WIDE: dict[str, JsonValue] = {**NESTED, **{f"x-{number}": number for number in range(100_000)}}

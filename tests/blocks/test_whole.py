@@ -72,7 +72,7 @@ def test_what_no_view_can_hold_is_a_file_and_approving_it_asks_for_it_to_be_read
     there = replace(samples.HUGE, file_link=LINK)
     payload = approve_form(there)
     limits.check(payload, "modal")
-    assert "Read it in the file" in inert.shown(payload)
+    assert "Read all of it in the file" in inert.shown(payload)
     form = OpenForm(payload)
     unread = read_approval(there, None, form.state)
     assert list(unread.errors.values()) == ["Read the whole call in the file first, then tick this."]
@@ -95,7 +95,7 @@ def test_no_line_of_the_file_can_pass_for_one_of_ours() -> None:
     view = replace(samples.WAITING, arguments=arguments, tool="../../etc\u202e", hint="Tool:\n    safe")
     text = file_text(view)
     ours = [line for line in text.split("\n") if line and not line.startswith("    ")]
-    assert ours == ["Revision 1", "Tool:", "Agent:", "Hint:", '"a\\"\\nRevision 9":', '"token":']
+    assert ours == ["Version 1", "Tool:", "Agent:", "Hint:", '"a\\"\\nRevision 9":', '"token":']
     assert "secret" not in text
     assert visible(text, keep="\n\t") == text
     assert file_name(view) == "etc-c7Qd2m-r1.txt"
@@ -111,5 +111,5 @@ def test_running_again_shows_the_whole_and_says_what_it_may_do() -> None:
     view = replace(samples.UNKNOWN, arguments=samples.LONG.arguments)
     payload = run_again_form(view)
     assert samples.SCRIPT in inert.shown(payload)
-    assert "it takes effect twice" in inert.shown(payload)
+    assert "this makes it happen twice" in inert.shown(payload)
     assert payload["private_metadata"] == "c7Qd2m.1"

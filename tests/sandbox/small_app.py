@@ -69,6 +69,7 @@ class SmallApp:
         self.bolt.action(Action.DENY.value)(self._on_deny)
         self.bolt.action(Action.EDIT.value)(self._on_edit)
         self.bolt.action(Action.WITHDRAW.value)(self._on_withdraw)
+        self.bolt.action(Action.MORE.value)(self._on_withdraw)
         self.bolt.action(Action.TICK.value)(_acked)
         self.bolt.action(Action.LINK.value)(_acked)
         self.bolt.view(Callback.DENY.value)(self._on_denied)

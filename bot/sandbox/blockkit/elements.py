@@ -208,5 +208,12 @@ def interactive(block: JsonObject) -> Iterator[JsonObject]:
         yield from interactive(child)
 
 
+def element_labels(element: JsonObject) -> list[str]:
+    """What a control says; of a menu, what its entries say."""
+    if element.get("type") == "overflow":
+        return [label(option.get("text")) for option in every_option(element)]
+    return [element_label(element)]
+
+
 def element_label(element: JsonObject) -> str:
     return label(element.get("text")) or label(element.get("placeholder"))

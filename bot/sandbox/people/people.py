@@ -140,6 +140,7 @@ class Person:
         """
         message = seen.message if stale else self._workspace.messages.find(seen.channel, seen.ts)
         block_id, element = find_control(message.blocks, button)
+        value = button if value is None and element.get("type") == "overflow" else value
         dialog = as_object(element.get("confirm"))
         if dialog and not sure:
             asked = f"{label(dialog.get('title'))}: {label(dialog.get('text'))}"

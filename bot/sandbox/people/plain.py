@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
-from bot.sandbox.blockkit.elements import element_label, every_option, interactive
+from bot.sandbox.blockkit.elements import element_labels, every_option, interactive
 from bot.sandbox.people.state import SLOTS
 from bot.sandbox.reading import as_object, as_text, label, objects
 from bot.sandbox.workspace.directory import Directory
@@ -101,7 +101,7 @@ class Reader:
         for card in cards:
             yield from self._titled(card, shown)
         own = [] if cards or "child_blocks" in block else list(interactive(block))
-        yield " ".join(f"[{element_label(each)}]" for each in own)
+        yield " ".join(f"[{name}]" for each in own for name in element_labels(each))
 
     def _input(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> str:
         element = as_object(block.get("element"))

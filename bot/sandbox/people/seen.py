@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bot.sandbox.blockkit.elements import element_label, every_option, interactive
+from bot.sandbox.blockkit.elements import element_labels, every_option, interactive
 from bot.sandbox.people.forms import entered_in
 from bot.sandbox.people.gestures import Gestures
 from bot.sandbox.people.plain import Reader, entered_text
@@ -47,7 +47,8 @@ class Seen:
 
     @property
     def buttons(self) -> tuple[str, ...]:
-        return tuple(element_label(element) for _, element in controls(self.message.blocks))
+        """Everything that can be pressed, what stands behind "⋯" included."""
+        return tuple(name for _, element in controls(self.message.blocks) for name in element_labels(element))
 
     def __contains__(self, words: str) -> bool:
         return words in self.text
@@ -61,12 +62,13 @@ def controls(blocks: Sequence[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 
 def find_control(blocks: Sequence[JsonObject], name: str) -> tuple[str, JsonObject]:
-    """Finds a control by its label, its action_id or its accessible name."""
+    """Finds a control by its label (with or without "…"), its action_id or its accessible name; a menu by an entry."""
     for block_id, element in controls(blocks):
-        names = (element_label(element), element.get("action_id"), element.get("accessibility_label"))
-        if name in names:
+        said = element_labels(element)
+        names = (*said, *(label.removesuffix("…") for label in said), element.get("action_id"))
+        if name in (*names, element.get("accessibility_label")):
             return block_id, element
-    there = [element_label(element) for _, element in controls(blocks)]
+    there = [name for _, element in controls(blocks) for name in element_labels(element)]
     raise NotFound(f"There is no “{name}” to click here, only {there}.")
 
 
@@ -107,7 +109,8 @@ class Surface:
 
     @property
     def buttons(self) -> tuple[str, ...]:
-        return tuple(element_label(element) for _, element in controls(self._blocks) if element.get("type") == "button")
+        pressed = (element for _, element in controls(self._blocks) if element.get("type") in ("button", "overflow"))
+        return tuple(name for element in pressed for name in element_labels(element))
 
     def __contains__(self, words: str) -> bool:
         return words in str(self)
@@ -117,6 +120,7 @@ class Surface:
 
     async def clicks(self, button: str, value: Json = None) -> Delivery:
         block_id, element = find_control(self._blocks, button)
+        value = button if value is None and element.get("type") == "overflow" else value
         return await self._gestures.act_in_view(
             self._reader.user, self._view, block_id, as_text(element.get("action_id")), chosen(element, value)
         )

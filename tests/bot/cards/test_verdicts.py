@@ -1,4 +1,5 @@
-"""What somebody reads after they submitted a form: what became of their word, with the numbers of their own call."""
+"""What somebody reads after they submitted a form: nothing where the card says it, a sentence where their vote did not
+count, and one line each where they decided several at once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ quorum = 2
 """
 
 
-async def test_the_verdict_names_the_call_the_revision_and_the_votes(
+async def test_a_form_that_counts_closes_and_the_card_shows_it(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
@@ -26,51 +27,73 @@ async def test_the_verdict_names_the_call_the_revision_and_the_votes(
         await at.bob.clicks(card, "Edit…")
         form = await at.bob.gets_modal("Edit")
         await form.submits({"amount": 1200})
-        told = await at.bob.gets_modal("revision 2")
-        assert "Your edit is revision 2 and counts as your approval: 1 of 2 approvals." in told
+        redrawn = await at.cyd.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
+        assert "amount 1,500 → 1,200" in redrawn
+        assert redrawn.text.startswith("Reimburse €1,200 for the team dinner?")
+        assert not form.is_open()
 
-        redrawn = await at.cyd.finds("Edited by", at.deploys, thread=card)
-        await at.cyd.clicks(redrawn, "Deny")
-        form = await at.cyd.gets_modal("Deny")
-        await form.submits({"Reason": "too much"})
-        assert "You denied reimburse." in await at.cyd.gets_modal("You denied")
+        await at.cyd.clicks(redrawn, "Deny…")
+        await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too much"})
+        await at.cyd.finds("Denied: Reimburse", at.deploys, thread=card)
+        await at.rests()
+        assert at.cyd.modal() is None
+        assert not at.slack.calls_of("chat.postEphemeral")
 
 
-async def test_a_verdict_that_is_quicker_than_slack_stands_there_in_the_end(
+async def test_a_form_that_comes_too_late_says_so_in_its_place(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Slack takes the ack, and its "Counting…", only after the verdict."""
     async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         form = await at.bob.gets_modal("Deny")
+        await at.cyd.clicks(card, "Deny…")
+        await (await at.cyd.gets_modal("Deny")).submits()
+        await at.bob.finds("Denied:", at.deploys, thread=card)
+
+        await form.submits({"Reason": "too much"})
+
+        await at.bob.gets_modal("You are too late")
+
+
+async def test_who_may_not_hears_so_when_they_press_and_fills_nothing_in(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        await at.ann.clicks(card, "Approve")  # who asked: from here on it is known who they are
+        await at.ann.finds("somebody else has to", at.deploys, thread=card)
+        await at.ann.clicks(card, "Edit…")
+        await at.slack.until(
+            lambda: sum("somebody else has to" in one for one in at.ann.messages(at.deploys)) == 2 or None
+        )
+        await at.oscar.clicks(card, "Withdraw")
+        await at.oscar.finds("Only the person who asked", at.deploys, thread=card)
+        await at.rests()
+        assert at.ann.modal() is None
+        assert at.ran() == []
+
+
+async def test_verdicts_that_are_quicker_than_slack_stand_there_in_the_end(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slack takes the ack, and its "Counting…", only after the verdicts."""
+    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
+        await at.ask("reimburse 1500 for the team dinner")
+        await at.ask("deploy checkout 2.4.1 to prod")
+        home = await at.bob.opens_home("Waiting for you (2)")
+        await home.ticks("Select")
+        await home.clicks("Deny selected…")
+        form = await at.bob.gets_modal("Deny 2 calls")
         at.slack.gestures.takes_answers.clear()
         submitting = asyncio.create_task(form.submits({"Reason": "too much"}))
-        await at.bob.gets_modal("You denied reimburse.")
+        await at.bob.gets_modal("Reimburse €1,500 for the team dinner: denied")
 
         at.slack.gestures.takes_answers.set()
         await submitting
         await at.slack.until(lambda: [call for call in updates(at) if call.error == "hash_conflict"] or None)
         await at.slack.until(lambda: updates(at)[-1].error == "" or None)
-        await at.bob.gets_modal("You denied reimburse.")
-
-
-async def test_who_has_read_the_verdict_and_closed_it_is_not_told_again(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with office(sqlite_url, tmp_path / "tools.log", monkeypatch, TWO) as at:
-        card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Deny")
-        form = await at.bob.gets_modal("Deny")
-        at.slack.gestures.takes_answers.clear()
-        submitting = asyncio.create_task(form.submits({"Reason": "too much"}))
-        await (await at.bob.gets_modal("You denied reimburse.")).closes()
-
-        await at.slack.until(lambda: updates(at)[-1].error or None)
-        at.slack.gestures.takes_answers.set()
-        await submitting
-        await at.rests()
-        assert "You denied reimburse." not in at.bob.sees(at.deploys)
+        await at.bob.gets_modal("Reimburse €1,500 for the team dinner: denied")
 
 
 def updates(at: Office) -> list[Made]:

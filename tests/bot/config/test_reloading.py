@@ -75,25 +75,25 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
         at = Staff.of(slack, tmp_path / "tools.log")
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
 
         file.write_text(policies(1).replace("quorum = 1", "quorum = 0"))
         wrong = await service.logs("the policies stay as they were")
         assert "policy[0].quorum: must be at least 1, not 0" in wrong
-        assert "0 of 2 approvals" in await at.ask(PAY)
+        assert "Needs 2 approvals" in await at.ask(PAY)
 
         file.write_text(policies(1, '"user:U0BOB"'))
         await service.logs("has changed: new calls fall under its policies from now on")
 
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("The approval of pay by bob no longer counts", at.deploys, thread=card)
-        await at.ann.finds("1 of 2 approvals: cyd", at.deploys, thread=card)
+        await at.ann.finds("Approved by cyd · Needs 1 more approval", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.finds("Your account is barred", at.deploys, thread=card)
         assert at.ran() == []
 
         later = await at.ask(PAY)
-        assert "0 of 1 approval" in later
+        assert "Needs 1 approval" in later
         await at.cyd.clicks(later, "Approve")
         await at.ann.finds(" · ran", at.deploys, thread=later)
         assert len(at.ran()) == 1
@@ -106,4 +106,4 @@ async def test_a_file_that_is_gone_takes_no_policy_away(tmp_path: Path) -> None:
         at = Staff.of(slack, tmp_path / "tools.log")
         file.unlink()
         assert "there is no such file" in await service.logs("the policies stay as they were")
-        assert "0 of 1 approval" in await at.ask(PAY)
+        assert "Needs 1 approval" in await at.ask(PAY)

@@ -40,14 +40,14 @@ async def test_from_the_mention_to_the_edit_that_runs(at: Office) -> None:
     assert "denies this call" not in str(modal)
     await modal.submits({"amount": "1200"})
 
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
 async def test_from_the_mention_to_the_reason(at: Office) -> None:
     card = await at.ask("please deploy search")
 
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     modal = await at.bob.gets_modal("Deny")
     await modal.submits({"Reason": "Not on a Friday"})
 
@@ -62,7 +62,7 @@ async def test_what_waits_is_there_after_a_restart(at: Office) -> None:
     await at.starts(at.policies)
 
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -99,9 +99,9 @@ async def test_while_a_tool_blocks_others_decide(
             await at.bob.clicks(first, "Approve")
             await until(ran)
 
-            await at.bob.clicks(second, "Deny")
+            await at.bob.clicks(second, "Deny…")
             await (await at.bob.gets_modal("Deny")).submits({"Reason": "One is enough"})
-            await at.ann.finds("denied", at.deploys, thread=second)
+            await at.ann.finds("Denied", at.deploys, thread=second)
 
-        await at.ann.finds("linger is done", at.deploys, thread=first)
+        await at.ann.finds("Done: Linger", at.deploys, thread=first)
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]

@@ -46,14 +46,14 @@ async def test_fifty_people_click_at_once(open_office: Opens, quorum: int) -> No
         made = await asyncio.gather(*(person.clicks(card, "Approve") for person in crowd))
 
         assert all(delivery.acked for delivery in made)
-        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         decided = (await at.ann.finds("✅ Approved by", at.deploys, thread=card)).text.split(" · ")[0]
         names = decided.removeprefix("✅ Approved by ").replace(" and ", ", ").split(", ")
         counted = [person for person in crowd if person.name in names]
         assert len(counted) == quorum
         for person in set(crowd) - set(counted):
             assert (await person.finds("You are too late", at.deploys, thread=card)).ephemeral
-        assert done.buttons == ()
+        assert done.buttons == ("See everything", "History")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
@@ -64,7 +64,7 @@ async def test_the_same_click_again_is_the_same_click(open_office: Opens) -> Non
         made = await at.bob.clicks(card, "Approve")
         again = await asyncio.gather(*(at.slack.repeats(made) for _ in range(5)))
         assert all(delivery.acked for delivery in again)
-        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
 
         await at.lead.clicks(at.lead.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
@@ -81,7 +81,7 @@ async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Edit…")
         await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
-        await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+        await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
 
         made = await at.lead.clicks(card, "Approve", stale=True)
 
@@ -90,7 +90,7 @@ async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -
         assert told.ephemeral
         await at.rests()
         fresh = at.lead.now(card)
-        assert "1 of 2 approvals: bob" in fresh
+        assert "Approved by bob · Needs 1 more approval" in fresh
         assert at.ran() == []
 
         await at.lead.clicks(fresh, "Approve")
@@ -105,13 +105,13 @@ async def test_a_form_for_an_older_revision_is_not_counted(open_office: Opens, f
         late = await at.lead.gets_modal(form)
         await at.bob.clicks(card, "Edit…")
         await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
-        await at.ann.finds("1500 → 1200", at.deploys, thread=card)
+        await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
 
         await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
 
         await at.lead.gets_modal("this is revision 2 now")
         assert at.lead.notices == []
-        assert "1 of 2 approvals: bob" in at.lead.now(card)
+        assert "Approved by bob · Needs 1 more approval" in at.lead.now(card)
 
 
 async def test_two_votes_at_the_same_instant_are_two_votes(open_office: Opens) -> None:
@@ -120,7 +120,7 @@ async def test_two_votes_at_the_same_instant_are_two_votes(open_office: Opens) -
 
         await asyncio.gather(at.bob.clicks(card, "Approve"), at.lead.clicks(card, "Approve"))
 
-        done = await at.ann.finds("deploy is done", at.deploys, thread=card)
+        done = await at.ann.finds("Done: Deploy", at.deploys, thread=card)
         assert "bob" in done
         assert "lead" in done
         assert len(at.ran()) == 1
@@ -132,9 +132,9 @@ async def test_one_persons_two_clicks_at_once_are_one_vote(open_office: Opens) -
 
         await asyncio.gather(*(at.bob.clicks(card, "Approve") for _ in range(4)))
 
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         await at.rests()
-        assert "1 of 2 approvals: bob" in at.bob.now(card)
+        assert "Approved by bob · Needs 1 more approval" in at.bob.now(card)
         assert at.ran() == []
 
 
@@ -142,11 +142,11 @@ async def test_an_edit_fells_earlier_approvals_and_its_authors_stands(open_offic
     async with open_office(TWO) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
 
         await at.lead.clicks(at.lead.now(card), "Edit…")
         await (await at.lead.gets_modal("Edit")).submits({"amount": "1200"})
-        edited = await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        edited = await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
         await at.ann.finds("bob no longer counts, because lead edited the call", at.deploys, thread=card)
         assert at.ran() == []
 
@@ -158,12 +158,12 @@ async def test_an_edit_fells_earlier_approvals_and_its_authors_stands(open_offic
 async def test_approve_and_deny_at_once_are_one_decision(open_office: Opens) -> None:
     async with open_office(ONE) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        await at.cyd.clicks(card, "Deny")
+        await at.cyd.clicks(card, "Deny…")
         form = await at.cyd.gets_modal("Deny")
 
         await asyncio.gather(at.bob.clicks(card, "Approve"), form.submits({"Reason": "too dear"}))
 
-        await at.slack.until(lambda: not at.ann.now(card).buttons, what="the card to be decided")
+        await at.slack.until(lambda: "Approve" not in at.ann.now(card).buttons, what="the card to be decided")
         await at.rests()
         ran = len(at.ran())
         told = at.ann.sees(at.deploys, thread=card)
@@ -222,7 +222,7 @@ async def test_what_slack_said_of_a_group_is_believed_for_half_a_minute_and_no_l
     async with open_office(TWO) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.cyd.clicks(card, "Approve")
-        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
         at.slack.group("oncall", at.cyd, id="S0ONCALL")
         await at.later(seconds=30)
 

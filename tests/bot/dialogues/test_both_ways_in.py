@@ -36,7 +36,7 @@ tools = ["*"]
 approvers = ["group:S0ONCALL", "user:U0LEAD"]
 """
 PATIENCE = 15.0
-NEXT: dict[str, Json] = {"Next time": ["and the next ones like this"]}
+NEXT: dict[str, Json] = {"Next time": ["Also allow the next ones like this"]}
 
 
 @pytest.fixture
@@ -69,7 +69,6 @@ async def closed_too_soon(at: Office, modal: Modal, values: dict[str, Json] | No
     assert made is not None
     assert made.acked
     await hang.reached()
-    await (await at.bob.gets_modal("Counting")).closes()
     at.slack.faults.clear("use*")
     return made
 
@@ -181,7 +180,7 @@ async def test_home_list_help_and_history(open_office: Opens, socket: bool) -> N
 
         click = await home.clicks("Approve")
         assert (await at.slack.repeats(click)).acked
-        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         await at.bob.clicks(listed, "Approve", stale=True)  # what an old list still offers
         await at.bob.finds("You are too late", at.deploys)
         await at.bob.sees_home("Nothing waits for you.", timeout=PATIENCE)
@@ -200,7 +199,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
     async with open_office(GRANTING, socket=socket) as at:
         card = await at.ask("deploy checkout 2.4.1 to prod")
         await at.bob.clicks(card, "Approve")
-        given = await closed_too_soon(at, await at.bob.gets_modal("and the next ones like this"), NEXT)
+        given = await closed_too_soon(at, await at.bob.gets_modal("Also allow the next ones like this"), NEXT)
         line = await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
         assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d: grant", str(line))
         await at.bob.finds("Your approval counts", at.deploys, thread=card)  # beside the card: the window is gone
@@ -210,7 +209,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
         await at.slack.until(lambda: len(at.ran()) == 2 or None)
         await at.rests()
-        assert "Approve deploy?" not in at.ann.sees(at.deploys, thread=card)
+        assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)
 
         granting = at.cyd.now(card)
         revoked = await at.cyd.clicks(granting, "Revoke grant", sure=True)
@@ -220,7 +219,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         await at.bob.finds("This grant has ended already", at.deploys, thread=card)
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.3 to prod", at.deploys, thread=card)
-        await at.bob.finds("Approve deploy?", at.deploys, thread=card)
+        await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
         await at.rests()
         kinds = (LineKind.APPROVAL, LineKind.GRANTED, LineKind.GRANT_USED, LineKind.GRANT_REVOKED)
         assert await lines(at, *kinds) == ["approval", "granted", "grant used", "grant revoked"]
@@ -232,8 +231,8 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
 
 async def both(at: Office) -> Home:
     said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
-    await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
+    await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
     return await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
 
 
@@ -241,20 +240,20 @@ async def both(at: Office) -> Home:
 async def test_several_decided_together_are_a_vote_each(open_office: Opens, socket: bool) -> None:
     async with open_office(socket=socket) as at:
         home = await both(at)
-        await home.clicks("Approve ticked…")
+        await home.clicks("Approve selected…")
         await (await at.bob.gets_modal("Tick the calls")).closes()
-        await home.ticks("Decide together")
+        await home.ticks("Select")
         at.slack.faults.fails("views.open")
-        failed = await home.clicks("Approve ticked…")
+        failed = await home.clicks("Approve selected…")
         assert failed.acked
         await at.slack.until(lambda: len(at.slack.calls_of("views.open")) == 2 or None)
-        await home.clicks("Approve ticked…")
+        await home.clicks("Approve selected…")
         modal = await at.bob.gets_modal("Approve 2 calls")
         assert "Each is its own vote." in modal
 
         decided = await closed_too_soon(at, modal)
-        await at.ann.finds("reimburse is done", at.deploys)
-        await at.ann.finds("deploy is done", at.deploys)
+        await at.ann.finds("Done: Reimburse", at.deploys)
+        await at.ann.finds("Done: Deploy", at.deploys)
         await at.slack.until(lambda: at.bob.sees().count("Your approval counts") == 2 or None)
         assert (await at.slack.repeats(decided)).acked
         await at.rests()
@@ -279,7 +278,7 @@ async def test_an_operator_looks_after_it_while_slack_is_away(
         await at.ann.finds("Runs are paused.", at.deploys, thread=card)
         click = await at.bob.clicks(card, "Approve")
         assert (await at.slack.repeats(click)).acked
-        await at.ann.finds("reimburse is paused", at.deploys, thread=card)
+        await at.ann.finds("Paused: Reimburse", at.deploys, thread=card)
         assert (await scrape(at.bot.url)).value("adk_confirm_paused") == 1
         assert at.ran() == []
 
@@ -292,9 +291,9 @@ async def test_an_operator_looks_after_it_while_slack_is_away(
         at.slack.faults.clear("chat.update")
         await at.later(minutes=1)
 
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
-        gone = await at.ann.finds("reimburse is withdrawn", at.deploys, thread=other)
-        assert gone.buttons == ()
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
+        gone = await at.ann.finds("Withdrawn: Reimburse", at.deploys, thread=other)
+        assert gone.buttons == ("See everything", "History")
         assert [line["amount"] for line in at.ran()] == [1500]
         assert await get(f"{at.bot.url}/healthz") == (200, "ok\n")
         assert (await get(f"{at.bot.url}/readyz"))[0] == 200

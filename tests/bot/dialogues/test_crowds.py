@@ -58,7 +58,7 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
         await at.ann.clicks(at.ann.now(other), "Approve")
         await at.ann.finds("so somebody else has to decide", at.deploys, thread=other)
         await at.bob.clicks(at.bob.now(cards[0]), "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=cards[0])
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=cards[0])
         assert len(told(at, at.oscar.id)) <= WHISPERS
         assert await at.bot.database.read(lines_of_refusals) == 3 * many + 1, "oscar three times a card, and ann"
         assert (await scrape(at.bot.url)).value("adk_confirm_refused_again_total") > 0

@@ -23,16 +23,16 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
-    assert "amount 1500" in card.text
+    assert "amount 1,500" in card.text
     assert "the team dinner" in card.text
-    assert card.buttons == ("Approve", "Deny", "Edit…", "Withdraw")
+    assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw", "History")
 
     made = await at.bob.clicks(card, "Approve")
-    done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
     assert made.acked
     assert done.ts == card.ts
-    assert done.buttons == ()
+    assert done.buttons == ("See everything", "History")
     await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
     await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
     assert [line["amount"] for line in at.ran()] == [1500]
@@ -41,13 +41,12 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
 async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
 
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     modal = await at.bob.gets_modal("Deny")
     await modal.submits({"Reason": "Book the cheaper place"})
 
     denied = await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
-    assert denied.buttons == ()
-    await at.bob.gets_modal("denied")
+    assert denied.buttons == ("See everything", "History")
     await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
     assert at.ran() == []
 
@@ -59,8 +58,8 @@ async def test_an_edit_runs_what_the_approver_made_of_it(at: Office) -> None:
     modal = await at.bob.gets_modal("Edit")
     await modal.submits({"amount": "1200"})
 
-    await at.ann.finds("1500 → 1200", at.deploys, thread=card)
-    await at.ann.finds("is done", at.deploys, thread=card)
+    await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
+    await at.ann.finds("Done:", at.deploys, thread=card)
     assert [line["amount"] for line in at.ran()] == [1200]
 
 
@@ -84,8 +83,8 @@ async def test_the_asker_withdraws(at: Office) -> None:
     await at.bob.finds("Only", at.deploys, thread=card)
     await at.ann.clicks(at.ann.now(card), "Withdraw", sure=True)
 
-    withdrawn = await at.bob.finds("is withdrawn", at.deploys, thread=card)
-    assert withdrawn.buttons == ()
+    withdrawn = await at.bob.finds("Withdrawn:", at.deploys, thread=card)
+    assert withdrawn.buttons == ("See everything", "History")
     assert at.ran() == []
 
 
@@ -96,21 +95,21 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office) -> None:
     modal = await at.bob.gets_modal("Approve")
     await modal.submits({"approved_days": "2"})
 
-    await at.ann.finds("is done", at.deploys, thread=card)
+    await at.ann.finds("Done:", at.deploys, thread=card)
     assert [line["days"] for line in at.ran()] == [2]
 
 
 async def test_calls_of_one_turn_keep_a_card_each(at: Office) -> None:
     said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    dinner = await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
-    rollout = await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    dinner = await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
+    rollout = await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
     assert dinner.ts != rollout.ts
 
     await at.bob.clicks(rollout, "Approve")
-    await at.ann.finds("deploy is done", at.deploys, thread=said)
+    await at.ann.finds("Done: Deploy", at.deploys, thread=said)
     assert "Approve" in at.ann.now(dinner).buttons
     await at.cyd.clicks(at.cyd.now(dinner), "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=said)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
 
     assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
 
@@ -122,7 +121,7 @@ async def test_a_direct_message_asks_each_approver_in_theirs(at: Office) -> None
     await at.cyd.finds("Approve")
     await at.bob.clicks(card, "Approve")
 
-    await at.cyd.finds("reimburse is done")
+    await at.cyd.finds("Done: Reimburse")
     await at.ann.finds("I reimbursed 1500")
     assert len(at.ran()) == 1
 
@@ -135,7 +134,7 @@ async def test_who_asked_in_a_direct_message_withdraws_where_they_asked(at: Offi
     await at.ann.clicks(led, "Withdraw", sure=True)
 
     await at.ann.finds("Withdrawn by ann", thread=said)
-    assert (await at.bob.finds("reimburse is withdrawn")).buttons == ()
+    assert (await at.bob.finds("Withdrawn: Reimburse")).buttons == ("See everything", "History")
     await at.slack.until(lambda: not at.ann.now(led).buttons or None, what="nothing to be left to withdraw")
     assert at.ran() == []
 
@@ -173,13 +172,13 @@ async def test_two_votes_are_needed_where_the_policy_says_two(
     async with office(database_url, tmp_path / "tools.log", monkeypatch, two) as at:
         card = await at.ask("deploy checkout 2.4.1 to prod")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.bob.finds("already", at.deploys, thread=card)
         assert at.ran() == []
 
         await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("deploy is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Deploy", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
 
@@ -189,5 +188,5 @@ async def test_in_socket_mode_all_is_the_same(
     async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         assert len(at.ran()) == 1

@@ -96,13 +96,13 @@ def cards(at: Office) -> list[Seen]:
 async def is_told_whole_and_once(at: Office) -> None:
     await at.ann.finds(STORY, at.deploys)
     await at.ann.finds(ANSWER, at.deploys)
-    await at.slack.until(lambda: all(not card.buttons for card in cards(at)), what="no card to be live")
+    await at.slack.until(lambda: all("Approve" not in card.buttons for card in cards(at)), what="no card to be live")
     await at.rests()
     told = at.ann.sees(at.deploys)
     assert [told.count(line) for line in (STORY, ANSWER)] == [1, 1], told
     assert told.index(STORY) < told.index(ANSWER), told
     (card,) = cards(at)
-    assert "pay is done" in card
+    assert "Done: Pay" in card
     assert [line["tool"] for line in at.ran()] == ["pay"]
 
 
@@ -115,7 +115,7 @@ async def approves(at: Office) -> None:
     card = await at.bob.finds("Approve", at.deploys)
 
     def answered(before: int) -> bool:
-        return not at.bob.now(card).buttons or refusals(at) > before
+        return "Approve" not in at.bob.now(card).buttons or refusals(at) > before
 
     while at.bob.now(card).buttons:
         before = refusals(at)
@@ -144,7 +144,7 @@ async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str
     rules = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0LEAD"]\n'
     async with open_office(rules, limits=QUICK) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         form = await at.bob.gets_modal("Deny")  # before time passes: what opens it lives for three seconds
         WRONGS[wrong](at.slack.faults, "chat.postEphemeral" if closed else "views.update", None)
         async with time_passing(at):
@@ -160,10 +160,10 @@ async def test_a_form_that_does_not_open_costs_nothing_but_another_click(open_of
     async with open_office(limits=QUICK) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         for fault in (at.slack.faults.fails("views.open"), at.slack.faults.cuts("views.open")):
-            await at.bob.clicks(card, "Deny")
+            await at.bob.clicks(card, "Deny…")
             await fault.reached()
         assert at.bob.modal() is None
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
         await at.ann.finds("🚫 Denied by bob", at.deploys, thread=card)
 
@@ -199,7 +199,7 @@ async def test_slack_is_away_for_a_while_and_nothing_is_lost(open_office: Opens,
 
             at.slack.faults.clear()
 
-            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
             await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
             await at.cyd.finds("2.4.0", at.deploys, thread=said)
         await at.rests()
@@ -227,7 +227,7 @@ async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(open_office: Op
             await at.lead.finds("so your word does not count. Try again in a minute", at.deploys, thread=card)
             assert at.ran() == []
             await at.lead.clicks(card, "Approve")
-            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
             await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
@@ -239,7 +239,7 @@ async def test_slack_is_away_for_a_moment_when_the_bot_starts(open_office: Opens
         await at.starts(at.policies)
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
 
 async def test_a_token_that_slack_refuses_is_said_at_once(open_office: Opens) -> None:

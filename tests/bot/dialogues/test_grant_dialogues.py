@@ -32,7 +32,7 @@ approvers = ["group:S0ONCALL"]
 grant = { for = "30m", uses = 2 }
 grant_on = []
 """
-NEXT: dict[str, Json] = {"Next time": ["and the next ones like this"]}
+NEXT: dict[str, Json] = {"Next time": ["Also allow the next ones like this"]}
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ async def granted(at: Office) -> Seen:
     """A first deploy of checkout, approved by bob, and the next ones like it."""
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve")
-    modal = await at.bob.gets_modal("and the next ones like this")
+    modal = await at.bob.gets_modal("Also allow the next ones like this")
     await modal.submits(NEXT)
-    await at.ann.finds("deploy is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
     return card
 
@@ -58,7 +58,7 @@ async def again(at: Office, card: Seen, service: str = "checkout", version: str 
 
 
 async def waiting(at: Office, card: Seen) -> Seen:
-    return await at.bob.finds("Approve deploy?", at.deploys, thread=card)
+    return await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
 
 
 async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) -> None:
@@ -69,15 +69,15 @@ async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) 
     await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
     await at.ann.finds("2.4.2", at.deploys, thread=card)
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
-    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("ran in") == 3 or None)
-    assert "Approve deploy?" not in at.ann.sees(at.deploys, thread=card)
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("ran in") == 2 or None)
+    assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)
     assert [line["version"] for line in at.ran()] == ["2.4.1", "2.4.2"]
 
 
 async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) -> None:
     card = await at.ask("reimburse 1500 for a train")
     await at.bob.clicks(card, "Approve")
-    await (await at.bob.gets_modal("and the next ones like this")).submits(NEXT)
+    await (await at.bob.gets_modal("Also allow the next ones like this")).submits(NEXT)
     await at.slack.until(lambda: len(at.ran()) == 1 or None)
 
     for count, amount in ((2, 1600), (3, 1700)):
@@ -87,7 +87,7 @@ async def test_a_grant_for_two_calls_lets_two_through_and_then_ends(at: Office) 
     await at.ann.finds("it was used as often as it could be", at.deploys, thread=card)
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await at.ann.says("@adk-confirm reimburse 1800 for a train", at.deploys, thread=card)
-    await at.bob.finds("Approve reimburse?", at.deploys, thread=card)
+    await at.bob.finds("through oncall · reimburse", at.deploys, thread=card)
     assert len(at.ran()) == 3
 
 
@@ -98,8 +98,8 @@ def _ran(at: Office, count: int) -> bool | None:
 async def test_without_the_tick_nothing_is_granted(at: Office) -> None:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve")
-    await (await at.bob.gets_modal("and the next ones like this")).submits()
-    done = await at.ann.finds("deploy is done", at.deploys, thread=card)
+    await (await at.bob.gets_modal("Also allow the next ones like this")).submits()
+    done = await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     assert "Revoke grant" not in done.buttons
 
     await again(at, card)
@@ -116,7 +116,7 @@ async def test_another_service_and_another_session_ask(at: Office) -> None:
     assert "search" in other
     elsewhere = await at.ask("deploy checkout 2.4.2 to prod")
 
-    assert "Approve" in elsewhere.buttons
+    assert "Approve…" in elsewhere.buttons
     assert len(at.ran()) == 1
 
 
@@ -194,8 +194,7 @@ async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
 
     await waiting(at, card)
     await at.bob.clicks(await waiting(at, card), "Approve")
-    await (await at.bob.gets_modal("and the next ones like this")).submits()
-    await at.bob.gets_modal("You asked for this, so somebody else has to decide")
+    await at.bob.finds("You asked for this, so somebody else has to decide", at.deploys, thread=card)
     assert len(at.ran()) == 1
     await told_it_ended(at, card, "they spoke to the agent here")
 
@@ -206,7 +205,7 @@ async def test_who_left_the_group_grants_nothing_from_that_moment_on(at: Office)
 
     await again(at, card)
 
-    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    await at.cyd.finds("through oncall · deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
     await told_it_ended(at, card, "the policy names others")
 
@@ -219,7 +218,7 @@ async def test_a_deactivated_giver_grants_nothing_and_the_card_says_so_by_itself
 
     await told_it_ended(at, card, "the account is deactivated")
     await again(at, card)
-    await at.cyd.finds("Approve deploy?", at.deploys, thread=card)
+    await at.cyd.finds("through oncall · deploy", at.deploys, thread=card)
     assert len(at.ran()) == 1
 
 
@@ -286,5 +285,5 @@ async def test_who_is_barred_grants_nothing_and_nor_does_who_can_not_be_looked_u
 
     second = await at.bob.finds("2.4.3", at.deploys, thread=card)
     assert second.ts != first.ts
-    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("Approve deploy?") == 2 or None)
+    await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("through oncall · deploy") == 2 or None)
     assert len(at.ran()) == 1

@@ -74,7 +74,7 @@ async def killed_and_started_again(at: Staff, bot: Serving) -> None:
 
 
 async def is_told(at: Staff) -> None:
-    for words in (STORY, ANSWER, "pay is done"):
+    for words in (STORY, ANSWER, "Done: Pay"):
         await at.ann.finds(words, at.deploys)
 
 
@@ -85,7 +85,7 @@ async def is_told_whole_and_once(at: Staff) -> None:
     assert [told.count(line) for line in (STORY, ANSWER)] == [1, 1], told
     assert told.index(STORY) < told.index(ANSWER), told
     (card,) = cards(at)
-    assert card.buttons == ()
+    assert card.buttons == ("See everything", "History")
     assert [line["tool"] for line in at.ran()] == ["pay"]
 
 
@@ -135,7 +135,7 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
     at.slack.clock.advance(3 * 3600)
     await bot.starts(hours_later=3)
 
-    await at.ann.finds("pay has lapsed", at.deploys, thread=card)
+    await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
     await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
     await at.ann.finds("could not begin within 1h", at.deploys, thread=card)
     assert at.ran() == []
@@ -223,21 +223,21 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
 
 @pytest.mark.parametrize(
     ("word", "told"),
-    [("It happened", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
+    [("It took effect", "It took effect: people looked"), ("It did not", "It did not take effect: people looked")],
 )
 async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: Serving, word: str, told: str) -> None:
     await killed_in_the_tool(at, bot, "work")
-    asks = await at.bob.finds("Did work happen?", at.deploys)
-    assert asks.buttons == ("It happened", "It did not", "Run again")
+    asks = await at.bob.finds("Did this take effect? Work", at.deploys)
+    assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
     await at.oscar.clicks(asks, word, sure=True)
     await at.oscar.finds("the policy names others", at.deploys)
 
     await at.bob.clicks(at.bob.now(asks), word, sure=True)
 
-    await at.ann.finds("work is settled by hand", at.deploys)
+    await at.ann.finds("effect: Work", at.deploys)
     await at.ann.finds(told, at.deploys)
     (card,) = cards(at)
-    assert card.buttons == ()
+    assert card.buttons == ("See everything", "History")
     assert at.ann.sees(at.deploys).count("it is not known how it ended: the card asks") == 1
     assert [line["tool"] for line in at.ran()] == ["begins"]
 
@@ -245,14 +245,14 @@ async def test_killed_in_the_tool_people_say_what_became_of_it(at: Staff, bot: S
 async def test_killed_in_the_tool_people_have_it_run_again(at: Staff, bot: Serving, tmp_path: Path) -> None:
     await killed_in_the_tool(at, bot, "work")
     (tmp_path / "gate").touch()
-    asks = await at.bob.finds("Did work happen?", at.deploys)
+    asks = await at.bob.finds("Did this take effect? Work", at.deploys)
 
     await at.cyd.clicks(asks, "Run again", sure=True)
 
-    await at.ann.finds("work is done", at.deploys)
+    await at.ann.finds("Done: Work", at.deploys)
     await at.ann.finds('work: {"did":"work"}', at.deploys)
     (card,) = cards(at)
-    assert card.buttons == ()
+    assert card.buttons == ("See everything", "History")
     await at.ann.finds("Approved by cyd · ran again", at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "work"]
 
@@ -262,9 +262,9 @@ async def test_killed_in_a_tool_that_may_run_again_it_runs_again(at: Staff, bot:
     await killed_in_the_tool(at, bot, "redo")
     (tmp_path / "gate").touch()
 
-    await at.ann.finds("redo is done", at.deploys)
+    await at.ann.finds("Done: Redo", at.deploys)
     await at.ann.finds('redo: {"did":"redo"}', at.deploys)
-    assert "Did redo happen?" not in at.ann.sees(at.deploys)
+    assert "Did this take effect? Redo" not in at.ann.sees(at.deploys)
     assert [line["tool"] for line in at.ran()] == ["begins", "begins", "redo"]
 
 

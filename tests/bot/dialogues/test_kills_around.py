@@ -95,8 +95,8 @@ async def ticked(at: Staff) -> Modal:
     for amount in ("20", "30"):
         await at.ann.finds(f"amount {amount}", at.deploys, thread=said, timeout=PATIENCE)
     home = await at.bob.opens_home("Waiting for you (2)", timeout=PATIENCE)
-    await home.ticks("Decide together")
-    await home.clicks("Approve ticked…")
+    await home.ticks("Select")
+    await home.clicks("Approve selected…")
     return await at.bob.gets_modal("Approve 2 calls")
 
 

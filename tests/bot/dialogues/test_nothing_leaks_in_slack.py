@@ -60,22 +60,22 @@ async def lived_through(at: Office) -> None:
     form = await at.bob.gets_modal("Edit")
     assert list(form.fields) == ["number"], "what holds a secret is no field"
     await form.submits({"number": "2"})
-    await at.ann.finds("unlock is done", at.deploys, thread=done)
+    await at.ann.finds("Done: Unlock", at.deploys, thread=done)
     failed, lost = await at.ask("jams"), await at.ask("loses")
     for card in (failed, lost):
         await at.bob.clicks(card, "Approve")
     await at.ann.finds("jams failed", at.deploys, thread=failed)
-    await at.ann.finds("Did loses happen?", at.deploys, thread=lost)
+    await at.ann.finds("Did this take effect? Loses", at.deploys, thread=lost)
     denied = await at.ask("unlock")
-    await at.bob.clicks(denied, "Deny")
+    await at.bob.clicks(denied, "Deny…")
     await (await at.bob.gets_modal("Deny")).submits({"Reason": f"never {SECRETS[0]}, nor {SECRETS[1]}"})
-    await at.ann.finds("unlock is denied", at.deploys, thread=denied)
+    await at.ann.finds("Denied: Unlock", at.deploys, thread=denied)
     await at.ann.says("@adk-confirm safely", at.deploys, thread=denied)
     await at.ann.finds("You know", at.deploys, thread=denied)
     filled = await at.ask("asks")
     await at.bob.clicks(filled, "Approve")
     await (await at.bob.gets_modal("Approve")).submits({"number": "3"})
-    await at.ann.finds("asks is done", at.deploys, thread=filled)
+    await at.ann.finds("Done: Asks", at.deploys, thread=filled)
     await looked_at(at, done)
 
 
@@ -90,7 +90,7 @@ async def looked_at(at: Office, done: Seen) -> None:
     await at.bob.finds("Waiting for you", at.deploys)
     await at.cyd.shortcut("adk_confirm_history", at.cyd.now(done))
     await at.cyd.gets_modal("History")
-    await at.oscar.clicks(long, "Deny")
+    await at.oscar.clicks(long, "Deny…")
     await at.rests()
 
 
@@ -172,7 +172,7 @@ async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_l
         await at.stops()
         await at.starts(POLICY.replace('redact = ["*token"]', ""))
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("unlock is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Unlock", at.deploys, thread=card)
         await at.rests()
         said = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in said.items() if leaks(text)} == {}

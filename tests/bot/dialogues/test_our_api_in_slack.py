@@ -40,15 +40,15 @@ async def test_an_approver_edits_what_runs(at: Office, server: Foreign) -> None:
     form = await at.bob.gets_modal("Edit")
     assert "denies this call" not in str(form)
     await form.submits({"service": "mail"})
-    await at.ann.finds("deploy is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     assert server.ran() == [{"tool": "deploy", "service": "mail"}]
 
 
 async def test_one_approval_does_not_wait_for_the_other(at: Office, server: Foreign) -> None:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    first = await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
+    first = await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
     await at.bob.clicks(first, "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=said)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -59,14 +59,14 @@ async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
     await server.has_begun(word)
     server.kill()
     server.start()
-    return word, await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+    return word, await at.bob.finds("It took effect", at.deploys, thread=card, timeout=LONG)
 
 
 async def test_what_people_found_out_is_the_call_s_result(at: Office, server: Foreign) -> None:
     word, unknown = await killed_in_the_tool(at, server)
     await at.bob.clicks(unknown, "It did not", sure=True)
     await at.ann.finds("It did not take effect: people looked", at.deploys, thread=unknown.thread, timeout=LONG)
-    await at.ann.finds("linger is settled by hand", at.deploys, thread=unknown.thread)
+    await at.ann.finds("effect: Linger", at.deploys, thread=unknown.thread)
     assert server.lingered(word) == ["begun"]
 
 
@@ -74,5 +74,5 @@ async def test_it_runs_again_when_people_say_so(at: Office, server: Foreign) -> 
     word, unknown = await killed_in_the_tool(at, server)
     server.go_on(word)
     await at.cyd.clicks(unknown, "Run again", sure=True)
-    await at.ann.finds("linger is done", at.deploys, thread=unknown.thread, timeout=LONG)
+    await at.ann.finds("Done: Linger", at.deploys, thread=unknown.thread, timeout=LONG)
     assert server.lingered(word) == ["begun", "begun", "ended"]

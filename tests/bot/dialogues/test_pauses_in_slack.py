@@ -82,7 +82,7 @@ async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, age
 
         asked = await at.ann.says("@adk-confirm the year", at.deploys)
         card = await at.ann.finds("Let report go on?", at.deploys, thread=asked)
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too early"})
         await at.ann.finds("'status': 'rejected'", at.deploys, thread=asked)
         await at.ann.finds("Too early", at.deploys, thread=asked)
@@ -103,30 +103,30 @@ async def test_a_node_that_asks_twice_runs_once_for_each_approval(opens: Opens, 
     """Its id is the same both times."""
     async with opens(agent, PAYS) as at:
         said = await at.ann.says("@adk-confirm 1500", at.deploys)
-        first = await at.ann.finds("Approve pay?", at.deploys, thread=said)
+        first = await at.ann.finds("Pay (", at.deploys, thread=said)
         assert "Edit…" not in first.buttons
         await at.bob.clicks(first, "Approve")
         await at.ann.finds("booked {'paid': 1500}", at.deploys, thread=said)
-        await at.ann.finds("pay is done", at.deploys, thread=said)
+        await at.ann.finds("Done: Pay", at.deploys, thread=said)
         assert [one["tool"] for one in ran()] == ["pay", "book"]
 
         await at.ann.says("@adk-confirm 7", thread=said)
-        second = await at.ann.finds("Approve pay?", at.deploys, thread=said)
+        second = await at.ann.finds("Pay (", at.deploys, thread=said)
         assert "7" in second
-        await at.bob.clicks(second, "Deny")
+        await at.bob.clicks(second, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too little"})
         await at.ann.finds("Denied by", at.deploys, thread=said)
         await at.ann.finds("booked {'error'", at.deploys, thread=said)
         assert [one["tool"] for one in ran()] == ["pay", "book", "book"]
 
 
-@pytest.mark.parametrize(("agent", "ends"), [("quiet", "pay_quietly is done"), ("in_vain", "the bank is down")])
+@pytest.mark.parametrize(("agent", "ends"), [("quiet", "Done: Pay quietly"), ("in_vain", "the bank is down")])
 async def test_a_node_without_a_result_is_not_asked_about(opens: Opens, agent: str, ends: str) -> None:
     async with opens(agent) as at:
         card = await at.ask("7")
         await at.bob.clicks(card, "Approve")
         await at.ann.finds(ends, at.deploys, thread=card)
-        await at.ann.finds("failed" if agent == "in_vain" else "done", at.deploys, thread=card)
+        await at.ann.finds("Failed:" if agent == "in_vain" else "Done:", at.deploys, thread=card)
         await at.rests()
         assert "nobody knows" not in at.ann.sees(at.deploys)
         assert len(ran()) == 1
@@ -140,11 +140,11 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         await at.ann.says("@adk-confirm 9000", thread=said)
         second = await at.ann.finds("amount 9000", at.deploys, thread=said)
         await at.ann.finds("The agent asked again. The newer card counts.", at.deploys, thread=said)
-        assert at.bob.now(first).buttons == ()
+        assert at.bob.now(first).buttons == ("See everything", "History")
         await at.bob.clicks(first, "Approve", stale=True)
         await at.bob.finds("too late", at.deploys, thread=said)
         await at.bob.clicks(second, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=said)
+        await at.ann.finds("Done: Pay", at.deploys, thread=said)
         assert ran()[0] == {"tool": "pay", "amount": 9000}
 
 
@@ -182,7 +182,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
         await at.ann.finds("ann answered about_trip", at.deploys, thread=said)
-        assert at.ann.now(card).buttons == ()
+        assert at.ann.now(card).buttons == ("See everything", "History")
 
 
 async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens) -> None:
@@ -209,7 +209,7 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
         await at.later(hours=2)
         await at.ann.finds("Nobody answered the question of about_trip", at.deploys, thread=said)
         await at.ann.finds("Nobody answered by", at.deploys, thread=said)
-        assert at.ann.now(card).buttons == ()
+        assert at.ann.now(card).buttons == ("See everything", "History")
         assert ran() == []
 
 

@@ -57,7 +57,7 @@ async def test_an_edit_has_the_tool_s_types_and_reaches_it(at: Office, server: F
     assert [*form.errors] == ["amount"]
     await form.submits({"amount": "1200"})
 
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert server.ran() == [{"tool": "reimburse", "amount": 1200}]
 
 
@@ -68,13 +68,13 @@ async def test_a_tool_that_asks_itself_is_edited_as_well(at: Office, server: For
     assert "denies this call" not in str(form)
     await form.submits({"disk": "sdb"})
 
-    await at.ann.finds("wipe is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Wipe", at.deploys, thread=card)
     assert server.ran() == [{"tool": "wipe", "disk": "sdb"}]
 
 
 async def test_a_reason_reaches_the_model_in_the_same_turn(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     await (await at.bob.gets_modal("Deny")).submits({"Reason": "Book the cheaper place"})
 
     said = await at.ann.finds("I got", at.deploys, thread=card)
@@ -91,7 +91,7 @@ async def test_an_answer_from_elsewhere_counts_for_nothing(at: Office, server: F
     assert server.ran() == []
 
     await at.bob.clicks(at.bob.now(card), "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 

@@ -78,6 +78,6 @@ async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url:
 
     seen = [one for one in out.asker.messages(out.deploys) if one.author == "adk-confirm"]
     assert len(seen) == 1
-    assert ("Approve deploy?" in seen[0], "Expired with" in seen[0], "I shall" in seen[0]).index(True) == (
+    assert ("Asked by" in seen[0], "Expired with" in seen[0], "I shall" in seen[0]).index(True) == (
         ["draw", "tell", "say"].index(what)
     )

@@ -52,10 +52,10 @@ def agent(server: Foreign) -> str:
 
 async def test_an_approval_runs_the_call_on_their_server(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
-    assert "amount 1500" in card.text
+    assert "amount 1,500" in card.text
 
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     await at.ann.finds("paid", at.deploys, thread=card)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
 
@@ -63,7 +63,7 @@ async def test_an_approval_runs_the_call_on_their_server(at: Office, server: For
 async def test_a_reason_reaches_the_agent(at: Office, server: Foreign) -> None:
     card = await at.ask("please pay 1500")
 
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     modal = await at.bob.gets_modal("Deny")
     await modal.submits({"Reason": "Book the cheaper place"})
 
@@ -90,7 +90,7 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office, server: Foreign) 
     modal = await at.bob.gets_modal("Approve")
     await modal.submits({"approved_days": "2"})
 
-    await at.ann.finds("is done", at.deploys, thread=card)
+    await at.ann.finds("Done:", at.deploys, thread=card)
     assert server.ran() == [{"tool": "request_time_off", "days": 2}]
 
 
@@ -117,10 +117,10 @@ async def test_a_chat_waits_until_the_tool_is_done(at: Office, server: Foreign) 
     await at.bob.clicks(card, "Approve")
     await server.has_begun(word)
     await at.ann.says("@adk-confirm hello", at.deploys, thread=card)
-    await at.ann.finds("is running", at.deploys, thread=card)
+    await at.ann.finds("Running:", at.deploys, thread=card)
     server.go_on(word)
 
-    await at.ann.finds("linger is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Linger", at.deploys, thread=card)
     await at.ann.finds("I see: hello", at.deploys, thread=card)
     assert server.lingered(word) == ["begun", "ended"]
 
@@ -136,7 +136,7 @@ async def test_an_answer_from_elsewhere_is_an_alarm(at: Office, server: Foreign,
 
     await at.ann.finds(f"was {verdict} outside this app", at.deploys, thread=card)
     alarmed = await at.ann.finds("Somebody answered the agent directly", at.deploys, thread=card)
-    assert alarmed.buttons == ()
+    assert alarmed.buttons == ("See everything", "History")
     assert len(server.ran()) == confirmed
 
 
@@ -146,7 +146,7 @@ async def test_what_was_approved_elsewhere_does_not_run_again_here(at: Office, s
     await at.bob.clicks(card, "Approve")
 
     await at.ann.finds("was approved outside this app", at.deploys, thread=card)
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     await at.rests()
     assert len(server.ran()) == 1
 
@@ -175,7 +175,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
     assert server.ran() == []
 
     server.start()
-    done = await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+    done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
     assert "can't be reached" not in done
     assert at.ann.sees(at.deploys, thread=card).count("does not answer right now") == 1
     assert len(server.ran()) == 1
@@ -221,7 +221,7 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
             await at.bob.clicks(card, "Approve")
             await at.ann.finds("sent again only once it can't arrive any more", at.deploys, thread=card)
             ear.instead.clear()
-            await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=LONG)
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]
 
 
@@ -236,10 +236,10 @@ async def killed_in_the_tool(at: Office, server: Foreign) -> tuple[str, Seen]:
     await server.has_begun(word)
     server.kill()
     server.start()
-    return word, await at.bob.finds("It happened", at.deploys, thread=card, timeout=LONG)
+    return word, await at.bob.finds("It took effect", at.deploys, thread=card, timeout=LONG)
 
 
-@pytest.mark.parametrize(("button", "told"), [("It happened", "it happened"), ("It did not", "it did not happen")])
+@pytest.mark.parametrize(("button", "told"), [("It took effect", "it happened"), ("It did not", "it did not happen")])
 async def test_killed_while_it_ran_people_say_what_happened(
     at: Office, server: Foreign, button: str, told: str
 ) -> None:
@@ -247,8 +247,8 @@ async def test_killed_while_it_ran_people_say_what_happened(
     await at.bob.clicks(unknown, button, sure=True)
     heard = await at.ann.finds("I see: People looked into the call linger", at.deploys, thread=unknown.thread)
     assert told in heard
-    settled = await at.ann.finds("linger is settled by hand", at.deploys, thread=unknown.thread)
-    assert settled.buttons == ()
+    settled = await at.ann.finds("effect: Linger", at.deploys, thread=unknown.thread)
+    assert settled.buttons == ("See everything", "History")
     assert server.lingered(word) == ["begun"]
 
 
@@ -257,6 +257,6 @@ async def test_killed_while_it_ran_it_runs_again_when_people_say_so(at: Office, 
     assert server.lingered(word) == ["begun"]
     server.go_on(word)
     await at.cyd.clicks(unknown, "Run again", sure=True)
-    await at.ann.finds("linger is done", at.deploys, thread=unknown.thread, timeout=LONG)
+    await at.ann.finds("Done: Linger", at.deploys, thread=unknown.thread, timeout=LONG)
     await at.ann.finds("Approved by cyd · ran again", at.deploys, thread=unknown.thread)
     assert server.lingered(word) == ["begun", "begun", "ended"]

@@ -129,7 +129,7 @@ async def test_a_thread_is_a_session_and_knows_nothing_of_another(open_office: O
         here, there = await at.ask(PAY), await at.ask('pay {"to": "Bea", "amount": 30}', at.cyd)
         assert here.thread != there.thread
         await at.bob.clicks(there, "Approve")
-        await at.cyd.finds("pay is done", at.deploys, thread=there)
+        await at.cyd.finds("Done: Pay", at.deploys, thread=there)
         assert "Approve" in at.ann.now(here).buttons
         assert "Bea" not in at.ann.sees(at.deploys, thread=here)
         assert [line["to"] for line in at.ran()] == ["Bea"]
@@ -143,7 +143,7 @@ async def test_many_sessions_at_once_each_get_what_is_theirs(open_office: Opens)
         await asyncio.gather(*replies)  # they come at Slack's pace, one a second in a channel
         await at.rests()
         for n, card in enumerate(cards, 1):
-            assert "pay is done" in at.ann.sees(at.deploys, thread=card)
+            assert "Done: Pay" in at.ann.sees(at.deploys, thread=card)
             told = at.ann.sees(at.deploys, thread=card)
             assert f"amount {n}\n" in f"{told}\n"
             assert told.count('pay: {"did":"pay"}') == 1
@@ -162,7 +162,7 @@ async def test_calls_of_one_turn_are_decided_each_for_itself_and_answered_togeth
         bea = await at.ann.finds("to Bea", at.deploys, thread=first)
         assert [line["tool"] for line in at.ran()] == ["note"]
 
-        await asyncio.gather(at.bob.clicks(ada, "Approve"), at.cyd.clicks(bea, "Deny"))
+        await asyncio.gather(at.bob.clicks(ada, "Approve"), at.cyd.clicks(bea, "Deny…"))
         await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
 
         answer = await at.ann.finds("too dear", at.deploys, thread=first)
@@ -202,8 +202,8 @@ async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office:
 
         await at.ann.finds('agree: {"did":"agree"}', at.deploys, thread=price)
         assert [(line["price"], line["date"]) for line in at.ran()] == [(8, "friday")]
-        assert at.ann.now(price).buttons == ()
-        assert at.ann.now(date).buttons == ()
+        assert at.ann.now(price).buttons == ("See everything", "History")
+        assert at.ann.now(date).buttons == ("See everything", "History")
 
 
 # What goes wrong in the agent
@@ -224,7 +224,7 @@ async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(open_offic
         await at.bob.clicks(card, "Approve")
         failed = await at.ann.finds("breaks failed", at.deploys, thread=card)
         assert "the safe is jammed" in failed
-        assert failed.buttons == ()
+        assert failed.buttons == ("See everything", "History")
         await at.ann.finds('breaks: {"error":"RuntimeError: the safe is jammed"}', at.deploys, thread=card)
 
 
@@ -279,7 +279,7 @@ async def test_two_replicas_share_the_work_and_do_nothing_twice(open_office: Ope
             await at.slack.repeats(made)
 
         for thread in threads:
-            await at.ann.finds("pay is done", at.deploys, thread=thread)
+            await at.ann.finds("Done: Pay", at.deploys, thread=thread)
             await at.ann.finds('pay: {"did":"pay"}', at.deploys, thread=thread)
         await at.rests()
         for thread in threads:

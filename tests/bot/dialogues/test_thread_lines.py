@@ -38,7 +38,7 @@ async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(open
         assert calls.total() <= 4.5 * CYCLES, calls
         for card in cards:
             done, decided, said = lines(at, card)
-            assert "done" in done
+            assert "Done:" in done
             assert decided.startswith("✅ Approved by bob · ran in")
             assert decided.endswith("asked by @ann")
             assert said == "checkout 2.4.1 is on prod now."
@@ -70,8 +70,8 @@ async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) 
             *(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea"))
         )
         await at.bob.clicks(ada, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=said)
-        await at.cyd.clicks(bea, "Deny")
+        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        await at.cyd.clicks(bea, "Deny…")
         await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
         await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)
         await at.rests()

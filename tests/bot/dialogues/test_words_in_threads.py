@@ -53,7 +53,7 @@ async def test_stop_offers_whoever_asked_to_withdraw(open_office: Opens) -> None
         assert offer.ephemeral
         assert offer.buttons == ("Withdraw",)
         await at.ann.clicks(offer, "Withdraw", sure=True)
-        await at.ann.finds("pay is withdrawn", at.deploys, thread=card)
+        await at.ann.finds("Withdrawn: Pay", at.deploys, thread=card)
         assert at.ran() == []
 
 

@@ -37,7 +37,7 @@ async def test_home_lists_what_i_may_decide_and_its_buttons_are_the_cards(at: Of
     made = await home.clicks("Approve")
 
     assert made.acked
-    done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     assert done.ts == card.ts
     await at.bob.sees_home("Nothing waits for you.")
     assert len(at.ran()) == 1
@@ -61,7 +61,7 @@ async def test_a_home_that_was_opened_follows_what_happens(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     home = await at.bob.sees_home("the team dinner", timeout=10)
     assert "Approve" in home.buttons
-    await at.lead.clicks(card, "Deny")
+    await at.lead.clicks(card, "Deny…")
     await (await at.lead.gets_modal("Deny")).submits({"Reason": "Too much"})
 
     await at.bob.sees_home("Nothing waits for you.", timeout=10)
@@ -75,18 +75,17 @@ async def test_deny_and_edit_from_home_open_the_same_forms(at: Office) -> None:
     await home.clicks("Edit…")
     await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
 
-    await at.ann.finds("1500 → 1200", at.deploys, thread=card)
-    await at.bob.gets_modal("decides it")
-    await at.ann.finds("is done", at.deploys, thread=card)
+    await at.ann.finds("1,500 → 1,200", at.deploys, thread=card)
+    await at.ann.finds("Done:", at.deploys, thread=card)
     assert [line["amount"] for line in at.ran()] == [1200]
 
 
 async def test_who_lost_the_right_meanwhile_is_refused_in_a_direct_message(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     home = await at.lead.opens_home("reimburse")
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     await (await at.bob.gets_modal("Deny")).submits({"Reason": "No"})
-    await at.ann.finds("is denied", at.deploys, thread=card)
+    await at.ann.finds("Denied:", at.deploys, thread=card)
 
     await home.clicks("Approve")
 
@@ -135,9 +134,9 @@ async def test_after_my_vote_it_waits_for_others_only(
         await home.clicks("Approve")
         await at.bob.sees_home("Nothing waits for you.", timeout=10)
 
-        home = await at.lead.opens_home("1 of 2")
+        home = await at.lead.opens_home("Needs 1 more")
         await home.clicks("Approve")
-        await at.ann.finds("deploy is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Deploy", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
 
@@ -154,7 +153,7 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
 
     await at.bob.clicks(listed, "Approve")
 
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     await at.bob.finds("Your approval counts", at.deploys)
     await at.bob.finds("Nothing waits for you.", at.deploys)
     assert at.bob.now(listed).buttons == ()
@@ -180,7 +179,7 @@ async def test_a_list_whose_address_fails_comes_as_an_ephemeral_message(at: Offi
 async def test_the_history_of_a_card(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=card)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
     await at.oscar.shortcut("adk_confirm_history", at.oscar.now(card))
     modal = await at.oscar.gets_modal("History")
@@ -198,25 +197,26 @@ async def test_what_is_no_card_has_no_history(at: Office) -> None:
 
 async def two_calls(at: Office) -> Home:
     said = await at.ann.says("@adk-confirm reimburse 1500 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
-    await at.ann.finds("Approve reimburse?", at.deploys, thread=said)
-    await at.ann.finds("Approve deploy?", at.deploys, thread=said)
+    await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
+    await at.ann.finds("through oncall · deploy", at.deploys, thread=said)
     return await at.bob.opens_home("Waiting for you (2)")
 
 
 async def test_several_are_approved_together_after_each_was_seen_in_full(at: Office) -> None:
     home = await two_calls(at)
-    await home.ticks("Decide together")
-    await home.clicks("Approve ticked…")
+    await home.ticks("Select")
+    await home.clicks("Approve selected…")
 
     modal = await at.bob.gets_modal("Approve 2 calls")
     for shown in ("the dinner", "2.4.1", "Each is its own vote."):
         assert shown in modal
     await modal.submits()
 
-    await at.ann.finds("reimburse is done", at.deploys)
-    await at.ann.finds("deploy is done", at.deploys)
+    await at.ann.finds("Done: Reimburse", at.deploys)
+    await at.ann.finds("Done: Deploy", at.deploys)
     verdicts = await at.bob.gets_modal("Your votes")
-    assert str(verdicts).count("Your approval counts") == 2
+    for said in ("Reimburse €1,500 for the dinner: approved", "Deploy checkout 2.4.1 to prod: approved"):
+        assert said in verdicts
     await at.ann.finds("reimburse · approved by bob", at.deploys)
     await at.ann.finds("deploy · approved by bob", at.deploys)
     assert sorted(str(line["tool"]) for line in at.ran()) == ["deploy", "reimburse"]
@@ -224,31 +224,32 @@ async def test_several_are_approved_together_after_each_was_seen_in_full(at: Off
 
 async def test_several_are_denied_together_with_one_reason(at: Office) -> None:
     home = await two_calls(at)
-    await home.ticks("Decide together")
-    await home.clicks("Deny ticked…")
+    await home.ticks("Select")
+    await home.clicks("Deny selected…")
 
     await (await at.bob.gets_modal("Deny 2 calls")).submits({"Reason": "Not on a Friday"})
 
-    await at.ann.finds("reimburse is denied", at.deploys)
-    await at.ann.finds("deploy is denied", at.deploys)
+    await at.ann.finds("Denied: Reimburse", at.deploys)
+    await at.ann.finds("Denied: Deploy", at.deploys)
     assert at.ran() == []
 
 
 async def test_of_a_batch_each_has_a_verdict_of_its_own(at: Office) -> None:
     home = await two_calls(at)
-    await home.ticks("Decide together")
-    await home.clicks("Approve ticked…")
+    await home.ticks("Select")
+    await home.clicks("Approve selected…")
     modal = await at.bob.gets_modal("Approve 2 calls")
-    card = await at.cyd.finds("Approve deploy?", at.deploys)
-    await at.cyd.clicks(card, "Deny")
+    card = await at.cyd.finds("through oncall · deploy", at.deploys)
+    await at.cyd.clicks(card, "Deny…")
     await (await at.cyd.gets_modal("Deny")).submits({"Reason": "No"})
-    await at.ann.finds("deploy is denied", at.deploys)
+    await at.ann.finds("Denied: Deploy", at.deploys)
 
     await modal.submits()
 
-    await at.ann.finds("reimburse is done", at.deploys)
+    await at.ann.finds("Done: Reimburse", at.deploys)
     verdicts = await at.bob.gets_modal("You are too late")
-    assert "Your approval counts" in await at.bob.gets_modal("Your approval counts")
+    assert "Deploy checkout 2.4.1 to prod: not counted. You are too late" in verdicts
+    await at.bob.gets_modal("Reimburse €1,500 for the dinner: approved")
     assert verdicts.title == "Your votes"
     assert [line["tool"] for line in at.ran()] == ["reimburse"]
 
@@ -256,23 +257,23 @@ async def test_of_a_batch_each_has_a_verdict_of_its_own(at: Office) -> None:
 async def test_nothing_ticked_says_what_to_do(at: Office) -> None:
     home = await two_calls(at)
 
-    await home.clicks("Approve ticked…")
+    await home.clicks("Approve selected…")
 
     assert "Tick the calls" in await at.bob.gets_modal("Tick the calls")
 
 
 async def test_a_batch_submitted_twice_is_one_vote_each(at: Office) -> None:
     home = await two_calls(at)
-    await home.ticks("Decide together")
-    await home.clicks("Approve ticked…")
+    await home.ticks("Select")
+    await home.clicks("Approve selected…")
     modal = await at.bob.gets_modal("Approve 2 calls")
 
     made = await modal.submits()
     assert made is not None
     await at.slack.repeats(made)
 
-    await at.ann.finds("deploy is done", at.deploys)
-    await at.ann.finds("reimburse is done", at.deploys)
+    await at.ann.finds("Done: Deploy", at.deploys)
+    await at.ann.finds("Done: Reimburse", at.deploys)
     assert len(at.ran()) == 2
 
 
@@ -281,10 +282,10 @@ async def test_in_socket_mode_the_inbox_is_the_same(
 ) -> None:
     async with office(database_url, tmp_path / "tools.log", monkeypatch, socket=True) as at:
         home = await two_calls(at)
-        await home.ticks("Decide together")
-        await home.clicks("Approve ticked…")
+        await home.ticks("Select")
+        await home.clicks("Approve selected…")
         await (await at.bob.gets_modal("Approve 2 calls")).submits()
-        card = await at.ann.finds("deploy is done", at.deploys)
+        card = await at.ann.finds("Done: Deploy", at.deploys)
         await at.bob.commands("/approvals", "", at.deploys)
         await at.bob.finds("Nothing waits for you.", at.deploys)
         await at.bob.shortcut("adk_confirm_history", card)

@@ -98,10 +98,10 @@ async def test_killed_while_the_tool_runs_its_end_is_read_from_the_session(
         await server.has_begun(word)
         await bot.killed()
         await bot.starts()
-        await at.bob.finds("Did linger happen?", at.deploys, thread=card, timeout=LONG)
+        await at.bob.finds("Did this take effect? Linger", at.deploys, thread=card, timeout=LONG)
 
         server.go_on(word)  # the server never noticed
-        await at.ann.finds("linger is done", at.deploys, thread=card, timeout=LONG)
+        await at.ann.finds("Done: Linger", at.deploys, thread=card, timeout=LONG)
     assert server.lingered(word) == ["begun", "ended"]
 
 
@@ -125,11 +125,11 @@ async def test_two_bots_run_one_thing_at_a_time_in_a_session(
         for card in others:
             await at.bob.clicks(card, "Approve")
         for card in others:
-            await at.ann.finds("deploy is done", at.deploys, thread=card, timeout=LONG)
+            await at.ann.finds("Done: Deploy", at.deploys, thread=card, timeout=LONG)
 
         assert "I see: hello" not in at.ann.sees(at.deploys, thread=lingering)
         server.go_on(word)
-        await at.ann.finds("linger is done", at.deploys, thread=lingering, timeout=LONG)
+        await at.ann.finds("Done: Linger", at.deploys, thread=lingering, timeout=LONG)
         await at.ann.finds("I see: hello", at.deploys, thread=lingering, timeout=LONG)
     assert server.lingered(word) == ["begun", "ended"]
     ran = [line for line in server.ran() if line["tool"] == "deploy"]
@@ -155,8 +155,8 @@ async def test_a_bot_takes_over_from_one_that_was_killed_and_sends_nothing_again
         await second.starts()
         await first.killed()
 
-        await at.bob.finds("Did linger happen?", at.deploys, thread=card, timeout=LONG)
+        await at.bob.finds("Did this take effect? Linger", at.deploys, thread=card, timeout=LONG)
         assert server.lingered(word) == ["begun"]
         server.go_on(word)
-        await at.ann.finds("linger is done", at.deploys, thread=card, timeout=LONG)
+        await at.ann.finds("Done: Linger", at.deploys, thread=card, timeout=LONG)
     assert server.lingered(word) == ["begun", "ended"]

@@ -45,8 +45,8 @@ async def sends_megabytes(at: Office, megabytes: int) -> int:
 async def waits_on(at: Office, card: Seen) -> None:
     """Nothing has happened to it."""
     await at.rests()
-    assert at.ann.now(card).buttons == ("Approve", "Deny", "Edit…", "Withdraw")
-    assert "0 of 1 approval" in at.ann.now(card)
+    assert at.ann.now(card).buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw", "History")
+    assert "Needs 1 approval" in at.ann.now(card)
     assert "did not count" not in at.ann.sees(at.deploys)
     assert at.ran() == []
 
@@ -91,7 +91,7 @@ async def test_without_a_good_signature_nothing_is_heard(open_office: Opens) -> 
         assert {what: status for what, status in answers.items() if status not in (400, 401)} == {}
         await waits_on(at, card)
         assert (await post(raw, good)).status == 200
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
 
 @pytest.mark.parametrize("signed", [True, False])
@@ -155,14 +155,14 @@ async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
         await at.bob.finds("There is no confirmation", at.deploys, thread=card)
         told = await at.bob.finds("this is revision 1 now", at.deploys, thread=card)
         assert told.ephemeral
-        assert "0 of 1 approval" in at.ann.now(card)
+        assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 
 
 async def test_forms_that_are_not_ours_are_not_acted_on(open_office: Opens) -> None:
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         form = await at.bob.gets_modal("Deny")
         listening, at.slack.outbox.request_url = at.slack.outbox.request_url, "http://127.0.0.1:9/"
         made = await form.submits({"Reason": "no"})
@@ -191,7 +191,7 @@ async def test_signed_and_yet_not_slacks_shape_is_a_clean_refusal(open_office: O
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         click = await click_of(at, card)
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         submitted = await (await at.bob.gets_modal("Deny")).submits()
         assert submitted is not None
         events = [made.body for made in at.slack.deliveries if made.kind == "events_api"]
@@ -212,7 +212,7 @@ async def test_in_socket_mode_what_is_not_ours_is_let_pass(open_office: Opens) -
     async with open_office(f"{POLICY}quorum = 2\n", socket=True) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         click = (await at.bob.clicks(card, "Approve")).body
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         await at.rests()
         (connection,) = at.slack.socket.connections
         for frame in ("", "{", "[]", "null", '"click"', "{}", '{"type": "interactive"}', '{"type": 7, "payload": []}'):
@@ -227,7 +227,7 @@ async def test_in_socket_mode_what_is_not_ours_is_let_pass(open_office: Opens) -
                 async with asyncio.timeout(1):
                     await at.slack.socket.send("interactive", body, 0, "")
         await at.rests()
-        assert "1 of 2 approvals: bob" in at.ann.now(card)
+        assert "Approved by bob · Needs 1 more approval" in at.ann.now(card)
         assert at.ran() == []
 
         await at.lead.clicks(at.lead.now(card), "Approve")
@@ -269,7 +269,7 @@ async def test_a_namesake_from_another_workspace_is_somebody_else(open_office: O
 
         assert reply.status == 200
         await at.bob.finds("can't decide", at.deploys, thread=card)
-        assert "0 of 1 approval" in at.ann.now(card)
+        assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
 
 

@@ -56,7 +56,7 @@ async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, 
     card = await at.ask("reimburse 1500 for the team dinner")
     WRONGS[wrong].begins(at.slack.faults, "views.open")
 
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
 
     told = await at.bob.finds(WRONGS[wrong].told, at.deploys, thread=card)
     assert told.ephemeral
@@ -67,20 +67,20 @@ async def test_a_form_from_a_card(at: Office, caplog: pytest.LogCaptureFixture, 
 
 
 async def from_home(at: Office, card: Seen) -> None:
-    await (await at.bob.opens_home("reimburse")).clicks("Deny")
+    await (await at.bob.opens_home("reimburse")).clicks("Deny…")
 
 
 async def from_a_batch(at: Office, card: Seen) -> None:
     await at.ann.says("@adk-confirm reimburse 1600 for the dinner and deploy checkout 2.4.1 to prod", at.deploys)
     home = await at.bob.opens_home("Waiting for you (3)")
-    await home.ticks("Decide together")
-    await home.clicks("Approve ticked…")
+    await home.ticks("Select")
+    await home.clicks("Approve selected…")
 
 
 async def from_a_list(at: Office, card: Seen) -> None:
     await at.bob.commands("/approvals", "", at.deploys)
     shown = await at.bob.finds("Waiting for you (1)", at.deploys)
-    await at.bob.clicks(shown, "Deny")
+    await at.bob.clicks(shown, "Deny…")
 
 
 async def from_a_shortcut(at: Office, card: Seen) -> None:
@@ -125,7 +125,7 @@ async def test_words_beside_a_card_are_tried_again_while_slack_fails(at: Office)
     at.slack.faults.cuts("views.open")
     at.slack.faults.cuts("response_url")
     at.slack.faults.fails("chat.postEphemeral", times=3)
-    await at.bob.clicks(card, "Deny")
+    await at.bob.clicks(card, "Deny…")
     await at.bob.finds(UNSURE, at.deploys, thread=card)
 
 

@@ -88,7 +88,7 @@ async def test_slacks_body_is_utf_8_and_not_compressed(open_office: Opens) -> No
         fields = "&".join(["a=1"] * (MOST_FIELDS + 1))
         reply = await sends(at, fields.encode(), at.slack.outbox.signed(fields, FORM))
         assert (reply.status, "more than 100 fields" in reply.text) == (400, True)
-        assert "0 of 1 approval" in at.ann.now(card)
+        assert "Needs 1 approval" in at.ann.now(card)
 
 
 async def test_what_can_be_refused_by_its_head_is_not_read(open_office: Opens) -> None:

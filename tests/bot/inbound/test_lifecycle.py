@@ -26,7 +26,7 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 async def test_somebody_who_became_a_guest_decides_nothing_from_then_on(at: Office) -> None:
     first = await at.ask("reimburse 1500 for the team dinner")
     await at.bob.clicks(first, "Approve")
-    await at.ann.finds("reimburse is done", at.deploys, thread=first)
+    await at.ann.finds("Done: Reimburse", at.deploys, thread=first)
     second = await at.ask("reimburse 1700 for the offsite")
 
     at.slack.workspace.directory.change_user(at.bob.id, is_restricted=True)

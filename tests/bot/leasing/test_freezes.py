@@ -184,7 +184,7 @@ async def taken_over(at: Staff, first: Serving, others: list[Serving]) -> None:
         await other.joins()
     at.slack.clock.advance(DEAD_LETTERS)
     # A process that froze within a transaction holds its rows until PostgreSQL ends it, after five seconds.
-    for told in (STORY[-1], ANSWER, "pay is done"):
+    for told in (STORY[-1], ANSWER, "Done: Pay"):
         await at.ann.finds(told, at.deploys, timeout=60)
     first.thaws()
     at.slack.faults.clear()

@@ -34,7 +34,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
             waiting = await at.ann.finds(PAUSED, at.deploys, thread=shown)
             assert waiting.ts == shown.ts
         await at.bob.clicks(card, "Approve")
-        held = await at.ann.finds("reimburse is paused", at.deploys, thread=card)
+        held = await at.ann.finds("Paused: Reimburse", at.deploys, thread=card)
         assert PAUSED in held
         await at.ann.says("@adk-confirm reimburse 1900 for the taxi", at.deploys)
         await at.slack.settled()
@@ -44,7 +44,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
 
         assert await command(at, "resume", database_url) == {"changed": True}
         await at.later(seconds=10)
-        done = await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         assert done.ts == card.ts
         assert PAUSED not in done
         await at.ann.finds("1900", at.deploys)
@@ -59,7 +59,7 @@ async def test_what_runs_may_end(open_office: Opens, database_url: str, monkeypa
         monkeypatch.setenv("LAB_GATE", str(gate))
         card = await at.ask('work {"on": "the roof"}')
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("is running", at.deploys, thread=card)
+        await at.ann.finds("Running:", at.deploys, thread=card)
         await command(at, "pause", database_url)
         gate.touch()
-        await at.ann.finds("work is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Work", at.deploys, thread=card)

@@ -51,9 +51,9 @@ async def test_each_card_goes_to_its_own_workspace_with_its_own_token(
         theirs = await globex.ask("reimburse 1700 for the offsite")
 
         await globex.approver.clicks(theirs, "Approve")
-        await globex.asker.finds("reimburse is done", globex.channel, thread=theirs, timeout=PATIENCE)
+        await globex.asker.finds("Done: Reimburse", globex.channel, thread=theirs, timeout=PATIENCE)
         await at.bob.clicks(ours, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=ours, timeout=PATIENCE)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=ours, timeout=PATIENCE)
 
         assert {made.team_id for made in posts(at, at.deploys)} == {"T0ACME"}
         assert {made.team_id for made in posts(at, globex.channel)} == {"T0GLOBEX"}
@@ -71,7 +71,7 @@ async def test_all_else_goes_with_the_same_token(
         await globex.approver.opens_home("reimburse", timeout=PATIENCE)
         await globex.approver.commands("/approvals", "", globex.channel)
         await globex.approver.finds("Waiting for you", globex.channel, timeout=PATIENCE)
-        await globex.approver.clicks(card, "Deny")
+        await globex.approver.clicks(card, "Deny…")
         form = await globex.approver.gets_modal("Deny", timeout=PATIENCE)
         await form.submits()
         await globex.asker.finds("denied", globex.channel, thread=card, timeout=PATIENCE)
@@ -100,7 +100,7 @@ async def test_nobody_of_another_workspace_decides_not_even_one_whom_the_policy_
         assert "[Approve]" in str(globex.asker.now(card))
         assert at.ran() == []
         await globex.approver.clicks(card, "Approve")
-        await globex.asker.finds("reimburse is done", globex.channel, thread=card, timeout=PATIENCE)
+        await globex.asker.finds("Done: Reimburse", globex.channel, thread=card, timeout=PATIENCE)
 
 
 ORGANISATION = """
@@ -128,13 +128,13 @@ async def test_an_organisation_installs_it_once_for_all_its_workspaces(
             card = await south.ask("reimburse 1500 for the team dinner")
             await north.approver.says("hello", None)  # the same token speaks to people of another of its workspaces
             await north.approver.finds("I can do this", timeout=PATIENCE)
-            await south.approver.clicks(card, "Deny")
+            await south.approver.clicks(card, "Deny…")
             form = await south.approver.gets_modal("Deny", timeout=PATIENCE)
             await form.submits()
-            await south.approver.gets_modal("You denied", timeout=PATIENCE)
+            await south.asker.finds("Denied:", south.channel, thread=card, timeout=PATIENCE)
             card = await south.ask("reimburse 1600 for the team dinner")
             await south.approver.clicks(card, "Approve")
-            await south.asker.finds("reimburse is done", south.channel, thread=card, timeout=PATIENCE)
+            await south.asker.finds("Done: Reimburse", south.channel, thread=card, timeout=PATIENCE)
 
             assert set(await at.bot.database.read(read_places)) == {("T0SOUTH", "E0CORP")}
             slack.uninstalls(south.install)
@@ -181,7 +181,7 @@ async def test_uninstalling_closes_what_waits_there_and_nothing_else(
         assert [made.method for made in at.slack.calls[quiet:] if made.team_id != "T0ACME"] == []
 
         await at.bob.clicks(ours, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=ours, timeout=PATIENCE)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=ours, timeout=PATIENCE)
         assert [call["amount"] for call in at.ran()] == [1500]
         assert "[Approve]" in str(globex.asker.now(theirs))  # nobody can change it any more
 
@@ -194,7 +194,7 @@ async def test_what_runs_when_the_app_is_removed_comes_to_its_end(
     async with two(sqlite_stocked, tmp_path, monkeypatch, target="tests.support.lab:agent") as (at, globex):
         card = await globex.ask('work {"on": "the roof"}')
         await globex.approver.clicks(card, "Approve")
-        await globex.asker.finds("is running", globex.channel, timeout=PATIENCE)
+        await globex.asker.finds("Running:", globex.channel, timeout=PATIENCE)
 
         at.slack.uninstalls(globex.install)
         await at.slack.settled()
@@ -232,7 +232,7 @@ async def test_installing_it_again_takes_up_where_it_was_left(
 
         after = await globex.ask("reimburse 1800 for the offsite")
         await globex.approver.clicks(after, "Approve")
-        await globex.asker.finds("reimburse is done", globex.channel, thread=after, timeout=PATIENCE)
+        await globex.asker.finds("Done: Reimburse", globex.channel, thread=after, timeout=PATIENCE)
 
 
 async def test_a_token_that_slack_takes_no_more_is_found_out_by_the_next_call(
@@ -257,7 +257,7 @@ async def test_a_token_that_slack_takes_no_more_is_found_out_by_the_next_call(
         await at.rests()
         assert len([made for made in at.slack.calls if made.error == "token_revoked"]) == failed
         await globex.approver.clicks(waiting, "Approve")
-        await globex.asker.finds("reimburse is done", globex.channel, thread=waiting, timeout=PATIENCE)
+        await globex.asker.finds("Done: Reimburse", globex.channel, thread=waiting, timeout=PATIENCE)
 
 
 async def test_one_refusal_of_a_good_token_is_not_believed(
@@ -268,7 +268,7 @@ async def test_one_refusal_of_a_good_token_is_not_believed(
         card = await at.ask("reimburse 1500 for the team dinner")
         assert fault.met == 1
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card, timeout=PATIENCE)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=PATIENCE)
         assert not [line for line in await system_lines(at) if "does not accept" in line]
 
 

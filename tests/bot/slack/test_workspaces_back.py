@@ -48,9 +48,9 @@ async def test_slack_tells_of_the_removal_only_after_it_is_installed_again(
         assert await system_lines(at) == told
 
         await globex.approver.clicks(after, "Approve")
-        await globex.asker.finds("reimburse is done", globex.channel, thread=after, timeout=PATIENCE)
+        await globex.asker.finds("Done: Reimburse", globex.channel, thread=after, timeout=PATIENCE)
         await at.bob.clicks(ours, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=ours, timeout=PATIENCE)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=ours, timeout=PATIENCE)
         assert [call["amount"] for call in at.ran()] == [1800, 1500]
 
 
@@ -95,14 +95,14 @@ async def test_an_organisation_takes_the_app_away_from_one_workspace_and_gives_i
         await at.rests()
         assert [made.error for made in at.slack.calls[asked:] if made.error] == []
         await north.approver.clicks(ours, "Approve")
-        await north.asker.finds("reimburse is done", north.channel, thread=ours, timeout=PATIENCE)
+        await north.asker.finds("Done: Reimburse", north.channel, thread=ours, timeout=PATIENCE)
 
         at.slack.grants(everywhere, south.team)
         await south.asker.finds(CLOSED, south.channel, thread=theirs, timeout=PATIENCE)
         assert "[Approve]" not in str(south.asker.now(theirs))
         again = await south.ask("reimburse 1800 for the offsite")
         await south.approver.clicks(again, "Approve")
-        await south.asker.finds("reimburse is done", south.channel, thread=again, timeout=PATIENCE)
+        await south.asker.finds("Done: Reimburse", south.channel, thread=again, timeout=PATIENCE)
         assert [call["amount"] for call in at.ran()] == [1500, 1800]
         assert "E0CORP (E0CORP) may use the app in T0SOUTH again." in " ".join(await system_lines(at))
 

@@ -77,5 +77,5 @@ async def test_an_installation_that_was_stored_is_there_although_nobody_saw_the_
         said = await at.ann.says(PAY, at.deploys)
         card = await at.ann.finds("[Approve]", at.deploys, thread=said, timeout=PATIENCE)
         await at.lead.clicks(card, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=said, timeout=PATIENCE)
+        await at.ann.finds("Done: Pay", at.deploys, thread=said, timeout=PATIENCE)
         assert len(at.ran()) == 1

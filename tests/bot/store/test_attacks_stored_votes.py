@@ -65,7 +65,7 @@ async def test_i_write_a_vote_that_is_still_to_be_counted(open_office: Opens, ca
         card = await at.ask(DINNER)
         await writes(at, lambda body: vote(body, "U0BOB"))
         await is_loud(at, card, caplog)
-        assert "0 of 1 approval" in at.ann.now(card)
+        assert "Needs 1 approval" in at.ann.now(card)
 
         await at.bob.clicks(at.bob.now(card), "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
@@ -77,7 +77,7 @@ async def test_i_write_a_vote_that_stands(open_office: Opens, caplog: pytest.Log
         card = await at.ask(DINNER)
         await writes(at, lambda body: vote(body, "U0BOB", state="standing", stands_on=1))
         await at.cyd.clicks(at.cyd.now(card), "Approve")
-        await at.ann.finds("1 of 2 approvals: cyd", at.deploys, thread=card)
+        await at.ann.finds("Approved by cyd · Needs 1 more approval", at.deploys, thread=card)
         await is_loud(at, card, caplog)
 
 
@@ -85,7 +85,7 @@ async def test_i_give_somebodys_vote_to_another(open_office: Opens, caplog: pyte
     async with open_office(TWO) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
 
         def gives(body: JsonObject) -> None:
             votes = body["votes"]
@@ -95,7 +95,7 @@ async def test_i_give_somebodys_vote_to_another(open_office: Opens, caplog: pyte
 
         await writes(at, gives)
         await is_loud(at, card, caplog)
-        assert "1 of 2 approvals: bob" in at.ann.now(card)
+        assert "Approved by bob · Needs 1 more approval" in at.ann.now(card)
 
 
 async def test_i_lower_the_quorum(open_office: Opens) -> None:
@@ -104,7 +104,7 @@ async def test_i_lower_the_quorum(open_office: Opens) -> None:
         await writes(at, lambda body: body["policy"].update(quorum=1))  # type: ignore[union-attr]
         await at.ann.finds("Somebody changed in the database who may decide", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         await at.rests()
         assert at.ran() == []
 
@@ -143,16 +143,16 @@ async def test_i_decide_it_all_by_myself(open_office: Opens) -> None:
 async def granted(at: Office) -> Seen:
     card = await at.ask("deploy checkout 2.4.1 to prod")
     await at.bob.clicks(card, "Approve")
-    form = await at.bob.gets_modal("and the next ones like this")
-    await form.submits({"Next time": ["and the next ones like this"]})
-    await at.ann.finds("deploy is done", at.deploys, thread=card)
+    form = await at.bob.gets_modal("Also allow the next ones like this")
+    await form.submits({"Next time": ["Also allow the next ones like this"]})
+    await at.ann.finds("Done: Deploy", at.deploys, thread=card)
     await at.rests()
     return card
 
 
 async def asks_again(at: Office, card: Seen) -> None:
     await at.ann.says("@adk-confirm deploy checkout 6.6.6 to prod", at.deploys, thread=card)
-    await at.bob.finds("Approve deploy?", at.deploys, thread=card)
+    await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
     await at.rests()
     assert [line["version"] for line in at.ran()] == ["2.4.1"]
 

@@ -293,7 +293,7 @@ async def test_after_a_real_conversation_nothing_of_it_is_in_the_store(
         card = await at.ask(f"reimburse 1500 for {SECRET}")
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         await at_rest(at.bot.database)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -125,7 +125,7 @@ async def test_a_denied_confirmation_is_put_back_as_waiting(open_office: Opens) 
     async with open_office(TWO) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         halfway = await copied(at)
         await at.lead.clicks(at.lead.now(card), "Deny")
         form = await at.lead.gets_modal("Deny")
@@ -145,7 +145,7 @@ async def test_a_vote_that_fell_is_stood_up_again(open_office: Opens) -> None:
     async with open_office(TWO) as at:
         card = await at.ask(DINNER)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+        await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
         halfway = await copied(at)
         await at.cyd.clicks(at.cyd.now(card), "Edit…")
         await (await at.cyd.gets_modal("Edit")).submits({"amount": "1200"})
@@ -156,7 +156,7 @@ async def test_a_vote_that_fell_is_stood_up_again(open_office: Opens) -> None:
         await at.ann.finds("have no seal of this app", at.deploys, thread=card)
         await at.rests()
         await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("1 of 2 approvals: @lead", at.deploys, thread=card)
+        await at.ann.finds("Approved by @lead · Needs 1 more approval", at.deploys, thread=card)
         await at.rests()
         assert at.ran() == []
 

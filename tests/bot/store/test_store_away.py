@@ -54,10 +54,10 @@ async def test_sessions_go_on_soon_after_it_is_back(
     back = time.monotonic()
     await clicking
     await at.ann.finds("You said: think about it", at.deploys, thread=thinks, timeout=60)
-    await at.ann.finds("work is done", at.deploys, thread=works, timeout=60)
+    await at.ann.finds("Done: Work", at.deploys, thread=works, timeout=60)
     if "Approve" in at.bob.now(waits).buttons:  # it came too late for Slack
         await at.bob.clicks(at.bob.now(waits), "Approve")
-    await at.ann.finds("pay is done", at.deploys, thread=waits, timeout=60)
+    await at.ann.finds("Done: Pay", at.deploys, thread=waits, timeout=60)
     took = time.monotonic() - back
     assert took < SOON, took
     assert sorted(str(line["tool"]) for line in at.ran()) == ["begins", "pay", "work"]

@@ -84,7 +84,7 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         at.slack.faults.garbles("assistant.threads.setStatus")
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
         for line in ('breaks {"why": "Z0RA-WHY t0p-s3cret"}', 'loses {"what": "Z0RA-WHAT"}'):
             card = await at.ask(line)
             await at.bob.clicks(card, "Approve")
@@ -95,7 +95,7 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         await (await at.bob.gets_modal("Edit")).submits({"to": "Z0RA-OTHER"})
         await at.ann.finds("Z0RA-OTHER", at.deploys, thread=card)
         card = await at.ask('order {"item": "Z0RA-IS-NO-ITEM"}\npay {"to": "Z0RA-PAYEE", "amount": 7}')
-        await at.bob.clicks(card, "Deny")
+        await at.bob.clicks(card, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
         await at.ann.says("@adk-confirm fail Z0RA-WORDS", at.deploys)
         await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
@@ -160,7 +160,7 @@ async def test_each_step_of_the_ledger_is_a_line_with_its_ids(open_office: Opens
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
         await at.oscar.clicks(card, "Approve")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
         await pause(at.bot.database)
         (name,) = await at.bot.database.read(lambda tx: tx.execute(select(confirmations.c.id)).scalars().all())
 

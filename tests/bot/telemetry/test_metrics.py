@@ -70,7 +70,7 @@ async def test_a_decision_is_counted_by_verdict_and_tool(open_office: Opens, soc
         assert (await scrape(at.bot.url)).value("adk_confirm_waiting") == 1
         await at.later(minutes=2)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
         page = await seen(at, "adk_confirm_click_to_card_seconds_count")
         assert page.value("adk_confirm_decided_total") == 1
@@ -85,7 +85,7 @@ async def test_a_decision_is_counted_by_verdict_and_tool(open_office: Opens, soc
 async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
     async with open_office(POLICIES) as at:
         denied = await at.ask("reimburse 1500 for the team dinner")
-        await at.bob.clicks(denied, "Deny")
+        await at.bob.clicks(denied, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
         await at.ann.finds("denied", at.deploys, thread=denied)
         withdrawn = await at.ask("reimburse 1700 for the offsite")
@@ -122,7 +122,7 @@ async def test_what_slack_refuses_and_puts_off(open_office: Opens) -> None:
         at.slack.faults.refuses("chat.update", "cant_update_message")
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
         page = await scrape(at.bot.url)
         assert page.value("adk_confirm_slack_rate_limited_total", method="chat.update") == 1
@@ -145,7 +145,7 @@ async def test_what_nobody_knows_is_shown(open_office: Opens) -> None:
     async with open_office(POLICIES, target="tests.support.lab:agent") as at:
         card = await at.ask('loses {"what": "the line"}')
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("Did loses happen", at.deploys, thread=card)
+        await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
 
         page = await seen(at, "adk_confirm_unknown")
         assert (page.value("adk_confirm_unknown"), page.value("adk_confirm_waiting")) == (1, 0)
@@ -199,7 +199,7 @@ async def test_replicas_add_up_and_agree(postgres_url: str, tmp_path: Path, monk
             card = await at.ask("reimburse 1700 for the offsite")
             slack.sends_to(f"{second.url}/slack/events")
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
 
             pages = [await scrape(bot.url) for bot in (first, second)]
     assert [page.value("adk_confirm_waiting") for page in pages] == [1, 1]

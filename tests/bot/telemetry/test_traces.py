@@ -107,7 +107,7 @@ async def test_of_whom_is_known_who_they_are_a_click_is_counted_as_it_is_stored(
         for times in (1, 2):
             card = await at.ask("reimburse 1500 for the team dinner")
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("1 of 2 approvals: bob", at.deploys, thread=card)
+            await at.ann.finds("Approved by bob · Needs 1 more approval", at.deploys, thread=card)
             found = await spans(recorded, "adk_confirm.click", times)
             asked = [made.method for made in at.slack.calls if made.method.startswith("use")]
             assert sorted(asked) == ["usergroups.users.list", "users.info"]
@@ -132,7 +132,7 @@ async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemoryS
     async with open_office(target="tests.support.lab:agent") as at:
         for line in ('pay {"to": "Z0RA-THE-PAYEE", "amount": 20, "token": "t0p-s3cret"}', 'breaks {"why": "Z0RA-WHY"}'):
             card = await at.ask(line)
-            await at.bob.clicks(card, "Deny")
+            await at.bob.clicks(card, "Deny…")
             await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
             await at.ann.finds("denied", at.deploys, thread=card)
             card = await at.ask(line)

@@ -24,14 +24,14 @@ async def test_a_reminder_comes_once_and_in_its_time(open_office: Opens) -> None
         assert at.ann.sees(at.deploys).count("still waits") == 1
 
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
 
 
 async def test_nobody_is_reminded_of_what_is_decided(open_office: Opens) -> None:
     async with open_office(f'{ONE}remind_after = "10m"\nescalate_after = "20m"\nescalate_to = ["user:U0LEAD"]\n') as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("reimburse is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         await at.later(hours=2)
         await at.rests()
         assert "still waits" not in at.ann.sees(at.deploys)
@@ -52,7 +52,7 @@ async def test_escalation_lets_others_decide_from_then_on(open_office: Opens) ->
         assert at.lead.messages() == []  # the channel is public: lead sees the card there
 
         await at.lead.clicks(at.lead.now(card), "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
 
 
 async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_message(open_office: Opens) -> None:
@@ -71,11 +71,11 @@ async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_m
         assert at.lead.messages() == []
 
         await zoe.clicks(hers, "Approve")
-        done = await zoe.finds("pay is done")
+        done = await zoe.finds("Done: Pay")
         assert done.ts == hers.ts
-        assert done.buttons == ()
-        await at.ann.finds("pay is done", secret, thread=said)
-        assert at.ann.now(card).buttons == ()
+        assert done.buttons == ("See everything", "History")
+        await at.ann.finds("Done: Pay", secret, thread=said)
+        assert at.ann.now(card).buttons == ("See everything", "History")
         assert len(at.ran()) == 1
 
 
@@ -83,13 +83,13 @@ async def test_an_expiry_says_so_on_the_card_in_the_thread_and_to_the_agent(open
     async with open_office(f'{ONE}quorum = 2\nexpires_after = "1h"\n') as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
 
         await at.later(minutes=61)
 
-        expired = await at.ann.finds("It had 1 of 2 approvals by", at.deploys, thread=card)
+        expired = await at.ann.finds("with 1 of 2 approvals. It", at.deploys, thread=card)
         assert expired.ts == card.ts
-        assert expired.buttons == ()
+        assert expired.buttons == ("See everything", "History")
         await at.ann.finds("⌛ Expired with 1 of 2 approvals", at.deploys, thread=card)
         await at.ann.finds("nobody decided within 1h; it did not run", at.deploys, thread=card)
         await at.cyd.clicks(card, "Approve", stale=True)
@@ -111,7 +111,7 @@ async def test_a_vote_stored_before_the_deadline_counts_though_it_is_counted_aft
         slow.release()
 
         await at.ann.finds("Approved by bob · ran", at.deploys, thread=card)
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
         await at.cyd.finds("You are too late", at.deploys, thread=card)
         assert len(at.ran()) == 1
 
@@ -121,13 +121,13 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(open_office: Opens)
         card = await at.ask(PAY)
         await pause(at.bot.database)
         await at.bob.clicks(card, "Approve")
-        paused = await at.ann.finds("pay is paused", at.deploys, thread=card)
-        assert paused.buttons == ()
+        paused = await at.ann.finds("Paused: Pay", at.deploys, thread=card)
+        assert paused.buttons == ("See everything", "History")
 
         await at.later(minutes=16)
 
-        lapsed = await at.ann.finds("pay has lapsed", at.deploys, thread=card)
-        assert lapsed.buttons == ()
+        lapsed = await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
+        assert lapsed.buttons == ("See everything", "History")
         await resume(at.bot.database)
         await at.later(minutes=1)
         await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
@@ -140,29 +140,29 @@ async def test_what_began_in_time_may_take_its_time(open_office: Opens) -> None:
     async with open_office(f'{ONE}start_within = "15m"\nexpires_after = "1h"\n', target=LAB) as at:
         card = await at.ask(PAY)
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("pay is done", at.deploys, thread=card)
+        await at.ann.finds("Done: Pay", at.deploys, thread=card)
         await at.later(hours=30)
         await at.rests()
-        assert "pay is done" in at.ann.now(card)
+        assert "Done: Pay" in at.ann.now(card)
 
 
 async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(open_office: Opens) -> None:
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask('loses {"what": "in the middle"}')
         await at.bob.clicks(card, "Approve")
-        asks = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
-        assert asks.buttons == ("It happened", "It did not", "Run again")
+        asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
+        assert asks.buttons == ("It took effect", "It did not", "Run again", "See everything", "History")
         await at.later(hours=23)
         await at.rests()
         assert at.ann.now(card).buttons == asks.buttons
 
         await at.later(hours=1, minutes=1)
 
-        settled = await at.ann.finds("Nobody knows about loses", at.deploys, thread=card)
-        assert settled.buttons == ()
+        settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
+        assert settled.buttons == ("See everything", "History")
         await at.ann.finds("Nobody said whether loses happened", at.deploys, thread=card)
         await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
-        await at.bob.clicks(asks, "It happened", stale=True, sure=True)
+        await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
         await at.bob.finds("There is nothing to settle any more", at.deploys, thread=card)
 
 
@@ -175,9 +175,9 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(op
     async with open_office(f"{ONE}quorum = 2\n", target=LAB) as at:
         card = await at.ask('loses {"what": "in the middle"}')
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("1 of 2", at.deploys, thread=card)
+        await at.ann.finds("Needs 1 more", at.deploys, thread=card)
         await at.cyd.clicks(at.cyd.now(card), "Approve")
-        asks = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
+        asks = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
 
         await at.bob.clicks(asks, "Run again", sure=True)
         await at.ann.finds("1 of 2 to run it again: bob", at.deploys, thread=card)
@@ -186,6 +186,6 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(op
         await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
 
         await at.slack.until(lambda: len(unknown(at)) == 2 or None)
-        again = await at.ann.finds("Did loses happen?", at.deploys, thread=card)
+        again = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
         await at.bob.clicks(at.bob.now(again), "It did not", sure=True)
         await at.ann.finds("It did not take effect: people looked", at.deploys, thread=card)

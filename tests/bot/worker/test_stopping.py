@@ -98,7 +98,7 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
 
         on.at.slack.faults.clear()
         await on.bot.starts()
-        await on.at.ann.finds("waits is done", on.at.deploys, thread=card)
+        await on.at.ann.finds("Done: Waits", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
     assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
 
@@ -132,7 +132,7 @@ async def test_a_store_that_is_held_up(kind: str, tmp_path: Path, request: pytes
 
         await on.bot.starts()
         await on.at.bob.clicks(on.at.bob.now(card), "Approve")
-        await on.at.ann.finds("waits is done", on.at.deploys, thread=card)
+        await on.at.ann.finds("Done: Waits", on.at.deploys, thread=card)
         in_time(await on.bot.stops())
     assert [line["tool"] for line in on.at.ran()] == ["begins", "ends"]
 

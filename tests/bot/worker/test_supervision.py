@@ -80,7 +80,7 @@ async def test_one_that_fails_is_named_and_the_others_go_on(
 
             card = await at.ask("reimburse 1500 for the team dinner")
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("reimburse is done", at.deploys, thread=card)
+            await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         await ready(at)
         assert (await scrape(at.bot.url)).value("adk_confirm_task_down") == 0
         await at.ann.opens_home()

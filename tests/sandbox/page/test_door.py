@@ -155,8 +155,8 @@ async def test_nobody_reaches_what_is_not_theirs(scene: Scene) -> None:
 
 async def test_a_form_is_its_own_persons(scene: Scene) -> None:
     await scene.app.asks(scene.deploys.id, "")
-    card = await scene.olu.finds("Approve deploy?", scene.deploys)
-    await scene.olu.clicks(card, "Deny")
+    card = await scene.olu.finds("to prod?", scene.deploys)
+    await scene.olu.clicks(card, "Deny…")
     modal = await scene.olu.gets_modal("Deny")
     status, text = await do(scene, "submit", scene.max.id, view=modal.view.id, values={})
     assert (status, json.loads(text)["error"]) == (403, "This view is somebody else's.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from slack_bolt.async_app import AsyncAck
 from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.ids import Action
+from blocks.words import CONFIRM_APPROVE
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
 
@@ -20,7 +22,7 @@ Body = dict[str, Any]  # Bolt hands payloads over as plain dictionaries
 async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visits) -> None:
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
-    await me.clicks("Deny: deploy")
+    await me.clicks("Deny…: deploy")
     reason = me.dialog.get_by_role("textbox", name="Reason")
     await expect(reason).to_be_focused()
     hint = "The agent reads this, so that it can propose something better."
@@ -45,7 +47,7 @@ async def test_a_form_is_sent_back_until_it_is_right(scene: Scene, visits: Visit
     await expect(me.dialog.locator(":focus")).to_have_count(1)
     await me.presses("Enter")  # the button to close it is all there is
     await expect(me.dialog).to_have_count(0)
-    await me.sees("deploy is denied")
+    await me.sees("Denied: Deploy")
     await me.sees("Not during the sale.")
     [*_, last] = scene.app.submitted
     assert last["reason"][Action.FIELD.value]["value"] == "Not during the sale."
@@ -94,18 +96,27 @@ async def test_what_was_typed_outlives_a_redraw_and_a_change_of_person(scene: Sc
 
 async def test_slacks_own_question_stands_before_the_click(scene: Scene, visits: Visits) -> None:
     me = await visits()
+    scene.app.view = replace(scene.app.view, confirm_dialog=True)
     await scene.app.asks(scene.deploys.id, "")
-    await me.clicks("Withdraw: deploy")
-    question = me.page.get_by_role("alertdialog", name="Withdraw this call?")
-    await expect(question).to_have_accessible_description("It won't run, and the agent is told so.")
+    await me.clicks("Approve: deploy")
+    question = me.page.get_by_role("alertdialog", name="Approve this call?")
+    await expect(question).to_have_accessible_description(CONFIRM_APPROVE[1])
     await me.clicks("Go back")
-    await expect(me.page.get_by_role("button", name="Withdraw: deploy")).to_be_focused()
-    await me.clicks("Withdraw: deploy")
+    await expect(me.page.get_by_role("button", name="Approve: deploy")).to_be_focused()
+    await me.clicks("Approve: deploy")
     await me.presses("Escape")
     assert [made for made in scene.slack.deliveries if made.what == "block_actions"] == []
-    await me.clicks("Withdraw: deploy")
-    await me.clicks("Withdraw")
-    await me.sees("deploy is withdrawn")
+    await me.clicks("Approve: deploy")
+    await me.clicks("Approve")
+    await me.sees("Needs 1 more approval")
+
+
+async def test_what_stands_behind_the_dots_is_picked_from_a_menu(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.clicks("More options")
+    await me.page.get_by_role("menuitem", name="Withdraw").click()
+    await me.sees("Withdrawn: Deploy")
 
 
 async def test_modals_stand_on_top_of_each_other(scene: Scene, visits: Visits) -> None:
@@ -149,7 +160,7 @@ async def test_modals_stand_on_top_of_each_other(scene: Scene, visits: Visits) -
 async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: Visits) -> None:
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
-    await me.picks("Approval history", of=me.message("Approve deploy?"))
+    await me.picks("Approval history", of=me.message("to prod?"))
     await me.sees("@lea edited deploy. This is revision 2; earlier approvals fell.", within=me.dialog)
     await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
     await expect(me.dialog).to_have_count(0)
@@ -188,7 +199,7 @@ async def test_from_the_question_to_the_submit_without_a_mouse(scene: Scene, vis
     await me.presses("Control+a")
     await me.page.keyboard.type("2.14.1")
     await me.presses("Enter")
-    await me.sees("1 of 2 approvals", within=me.thread)
+    await me.sees("Needs 1 more approval", within=me.thread)
     await expect(me.thread.locator(":focus")).to_have_count(1)  # where the button was, or at the message
 
 

@@ -107,9 +107,9 @@ async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -
     me = await visits()
     news = me.page.get_by_role("log")
     await scene.app.asks(scene.deploys.id, "")
-    await expect(news).to_contain_text("adk-confirm: ⏳ Approve deploy? oncall asks for @dana")
+    await expect(news).to_contain_text("adk-confirm: Deploy checkout 2.4.1 to prod? Asked by @dana")
     await scene.app.redraws(samples.DONE)
-    await expect(news).to_contain_text("adk-confirm, changed: ✅ deploy is done")
+    await expect(news).to_contain_text("adk-confirm, changed: ✅ Done: Deploy")
     await scene.olu.says("elsewhere", scene.general)
     await scene.olu.says("and here", scene.deploys)
     await expect(news).to_contain_text("olu: and here")
@@ -130,19 +130,18 @@ async def _walk(me: Visitor) -> None:
     assert await audit(me.page) == []
     await me.says("@adk-confirm deploy checkout 2.14.0 to prod")
     await me.opens_thread()
-    await me.sees("Approve deploy?", within=me.thread)
+    await me.sees("to prod?", within=me.thread)
     assert await audit(me.page) == []
-    await me.picks("Approval history", of=me.message("Approve deploy?", me.thread))
+    await me.picks("Approval history", of=me.message("to prod?", me.thread))
     await me.sees("deploy started.", within=me.dialog)
     assert await audit(me.page) == []
     await me.presses("Escape")
-    await me.clicks("Deny: deploy", within=me.thread)
+    await me.clicks("Deny…: deploy", within=me.thread)
     await me.clicks("Deny")
     await me.sees("Please complete this required field.")
     assert await audit(me.page) == []
     await me.presses("Escape")
-    await me.clicks("Withdraw: deploy", within=me.thread)
-    await me.sees("Withdraw this call?")
+    await me.clicks("More options", within=me.thread)
     assert await audit(me.page) == []
     await me.presses("Escape")
 

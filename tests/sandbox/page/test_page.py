@@ -21,7 +21,7 @@ async def test_ask_refused_edit_second_vote_done(scene: Scene, visits: Visits) -
     await me.sees("A local stand-in for Slack. Not for production.")
     await me.says("@adk-confirm deploy checkout 2.14.0 to prod")
     await me.opens_thread()
-    await me.sees("Approve deploy?", within=me.thread)
+    await me.sees("to prod?", within=me.thread)
     await me.sees("1 reply", within=me.chat)
 
     await me.becomes(scene.max)
@@ -31,7 +31,7 @@ async def test_ask_refused_edit_second_vote_done(scene: Scene, visits: Visits) -
     await me.sees("Only visible to you", within=me.thread)
 
     await me.becomes(scene.olu)
-    await me.sees("0 of 2 approvals")
+    await me.sees("Needs 2 approvals")
     await me.does_not_see(refusal)
     await me.clicks("Edit…: deploy")
     await me.dialog.get_by_label("version").fill("2.14.1")
@@ -44,17 +44,17 @@ async def test_ask_refused_edit_second_vote_done(scene: Scene, visits: Visits) -
     await me.dialog.get_by_label("replicas").fill("4")
     await me.clicks("Approve edited")
     await expect(me.dialog).to_have_count(0)
-    await me.sees("1 of 2 approvals", within=me.thread)
-    card = me.message("1 of 2 approvals", me.thread)
+    await me.sees("Needs 1 more approval", within=me.thread)
+    card = me.message("Needs 1 more approval", me.thread)
     await expect(card).to_contain_text("version 2.14.0 → 2.14.1")
     await expect(card).to_contain_text("Edited by @olu: revision 2")
     await expect(card).to_contain_text("(edited)")
 
     await me.becomes(scene.lea)
     await me.clicks("Approve: deploy")
-    await me.sees("deploy is done", within=me.thread)
+    await me.sees("Done: Deploy", within=me.thread)
     await expect(me.thread.get_by_role("button", name="Approve")).to_have_count(0)
-    assert "It ran in 42 s" in scene.dana.sees(scene.deploys)
+    assert "Ran in 42 s" in scene.dana.sees(scene.deploys)
 
 
 async def test_a_reply_grows_while_the_agent_speaks(scene: Scene, visits: Visits) -> None:
@@ -184,7 +184,7 @@ async def test_the_home_tab_and_the_way_to_a_card(scene: Scene, visits: Visits) 
     await me.says("@adk-confirm deploy checkout")
     await me.goes_to("adk-confirm")
     await me.sees("Waiting for you (7)", within=me.chat)
-    await me.chat.get_by_role("checkbox", name="Decide together").first.check()
+    await me.chat.get_by_role("checkbox", name="Select").first.check()
     ticked = await scene.slack.until(lambda: [made for made in scene.slack.deliveries if made.what == "block_actions"])
     assert ticked[-1].body["view"]["type"] == "home"  # type: ignore[index,call-overload]  # a payload as Slack sends it
     await me.page.get_by_role("tab", name="Messages").click()
@@ -231,6 +231,6 @@ async def test_what_slack_itself_says_is_seen(scene: Scene, visits: Visits) -> N
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
     scene.slack.sends_to("http://127.0.0.1:9/gone")
-    await me.clicks("Deny: deploy")
+    await me.clicks("Deny…: deploy")
     await me.sees("This action could not be completed.")
     await expect(me.page.get_by_role("alert")).to_contain_text("Slackbot")

@@ -69,7 +69,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await me.sees("deploy needs approval", within=me.panel)
     await me.sees("The agent wants to call deploy (service checkout). It waits here", within=me.panel)
     await scene.app.asks(scene.deploys.id, "")
-    await me.clicks("Deny: deploy")
+    await me.clicks("Deny…: deploy")
     await expect(me.dialog).to_be_visible()
     await me.presses("Escape")
     await expect(me.dialog).to_have_count(0)

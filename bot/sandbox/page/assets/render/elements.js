@@ -65,9 +65,9 @@ function overflow(surface, block, told) {
       text: labelText(option.text),
       run: () => act(surface, block, told, option.value, node),
     }));
-    openMenu(node, "More actions", entries);
+    openMenu(node, "More options", entries);
   };
-  const attributes = { type: "button", class: "button more", "aria-label": "More actions", "aria-haspopup": "menu" };
+  const attributes = { type: "button", class: "button more", "aria-label": "More options", "aria-haspopup": "menu" };
   return h("button", { ...attributes, "data-focus": told.action_id, onclick: open }, icon("more"));
 }
 

@@ -1,0 +1,299 @@
+"""A value as a person reads it: numbers grouped, dates in words, lists as lines. The exact JSON is in `values`.
+
+A policy's `format` names how one is shown: a currency, bytes, a duration, a link. No digit is ever rounded away, and
+every string that an agent chose stands in a span of its own, so that two values can't pass for one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from blocks import words
+from blocks.rich import Line, Link, Say, Span, Supplied, When, spoken
+from blocks.text import right_to_left, seen, units, visible
+from blocks.values import json_text, quick, shown
+
+WIDTH = 43
+"""About so many characters stand on a line of a phone."""
+_ITEMS = 100
+_SYMBOLS = {"EUR": "€", "USD": "$", "GBP": "£"}
+_SECONDS = {"seconds": Decimal(1), "milliseconds": Decimal("0.001"), "minutes": Decimal(60), "hours": Decimal(3600)}
+_UNGROUPED = {"id", "year", "port", "pid", "number", "code", "zip", "phone", "account", "version", "timestamp", "ts"}
+_NUMBER = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?", re.ASCII)
+_LINK = re.compile(r"https://[!-~]+", re.ASCII)
+_MOST_SECONDS = 10**10
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """`beside` stands on the line of the name, `below` on lines of its own. Not `whole` if something was left out."""
+
+    beside: tuple[Span, ...] = ()
+    below: tuple[Line, ...] = ()
+    whole: bool = True
+    box: bool = False
+    """It wants to be written out as a text of its own: `values.shown` has it."""
+
+
+BOXED = Readable(box=True)
+
+
+def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
+    """The value within so many units and lines."""
+    match value:
+        case dict():
+            return _object(value, formats, limit, lines)
+        case list():
+            return _list(value, name, formats, limit, lines)
+        case str() if formats.get("") is None and not _moment(value):
+            written = shown(value, limit + _ITEMS)
+            if written.boxed and ("\n" in value.rstrip("\n") or right_to_left(value)):
+                return BOXED
+            fitted = seen(written.text, limit)
+            return Readable((Supplied(fitted.text),), whole=fitted.whole)
+    span = scalar(value, formats.get(""), name)
+    text = spoken(span)
+    if units(text) <= limit:
+        return Readable((span,))
+    return Readable((Supplied(seen(text, limit).text),), whole=False)
+
+
+def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
+    """What goes into a sentence: one span, whatever the value."""
+    if kind is not None and (span := _formatted(value, kind)) is not None:
+        return span
+    match value:
+        case None:
+            return Say(words.NONE)
+        case bool():
+            return Say(words.YES if value else words.NO)
+        case int() | float():
+            plain = kind == "plain" or bool(_UNGROUPED & set(re.split(r"[^a-z]+", name.lower())))
+            return Say(_number(value, plain=plain))
+        case str():
+            return _moment(value) or Supplied(quick(value))
+        case []:
+            return Say(words.EMPTY_LIST)
+    return Supplied(quick(value, _ITEMS * 10))
+
+
+# -- numbers, dates, links
+
+
+def _number(value: float, *, plain: bool = False) -> str:
+    if isinstance(value, int) and value.bit_length() > 64:
+        return json_text(value)
+    text = repr(value)
+    if plain or not _NUMBER.fullmatch(text):
+        return text
+    return _grouped(text)
+
+
+def _grouped(digits: str) -> str:
+    whole, point, rest = digits.partition(".")
+    return f"{int(whole):,}{point}{rest}" if whole != "-0" else digits
+
+
+def _formatted(value: JsonValue, kind: str) -> Span | None:
+    """None where the value is not of the kind that the policy takes it for."""
+    if kind == "link":
+        return _link(value) if isinstance(value, str) else None
+    text = value if isinstance(value, str) else repr(value)
+    if isinstance(value, bool) or kind == "plain" or not _NUMBER.fullmatch(text):
+        return None
+    number = Decimal(text)
+    if kind == "bytes":
+        return Say(_bytes(text, number)) if number >= 0 else None
+    if kind == "time":
+        return When(int(number)) if 0 <= number < _MOST_SECONDS and number == int(number) else None
+    if kind in _SECONDS:
+        return _duration(number * _SECONDS[kind])
+    return Say(_money(text, kind))
+
+
+def _money(digits: str, currency: str) -> str:
+    whole, point, cents = digits.partition(".")
+    amount = _grouped(whole) + (point + cents.ljust(2, "0") if cents.strip("0") else "")
+    symbol = _SYMBOLS.get(currency, f"{currency} ")
+    return f"-{symbol}{amount[1:]}" if amount.startswith("-") else f"{symbol}{amount}"
+
+
+def _bytes(digits: str, number: Decimal) -> str:
+    exact = f"{_grouped(digits)} byte{'' if number == 1 else 's'}"
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
+        if number >= 1000**power:
+            return f"{number / 1000**power:.1f} {unit} ({exact})"
+    return exact
+
+
+def _duration(seconds: Decimal) -> Span | None:
+    if not 0 <= seconds < _MOST_SECONDS:
+        return None
+    if seconds != int(seconds):
+        return Say(f"{seconds.normalize():f} s")
+    left, parts = int(seconds), []
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        parts += [f"{count:,} {unit}"] if count else []
+    return Say(" ".join(parts) or "0 s")
+
+
+def _moment(value: str) -> Span | None:
+    """An ISO date, or a time with its zone. A date has no zone: it is the same day for everybody."""
+    if not 10 <= len(value) <= 35 or not value[:4].isdigit():
+        return None
+    try:
+        if len(value) == 10:
+            day = date.fromisoformat(value)
+            return Say(f"{day:%a}, {day.day} {day:%b} {day.year}") if day.isoformat() == value else None
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    if at.tzinfo is None or at.microsecond or at.second or not 0 <= at.timestamp() < _MOST_SECONDS:
+        return None
+    return When(int(at.timestamp()))
+
+
+def _link(value: str) -> Span | None:
+    """The host stands first, and it is the one that the link leads to."""
+    if not _LINK.fullmatch(value) or "@" in value or any(mark in value for mark in '<>|"'):
+        return None
+    try:
+        host = urlsplit(value).hostname
+    except ValueError:
+        return None
+    return Link(value, value.removeprefix("https://")) if host and len(value) <= 300 else None
+
+
+# -- lists and objects
+
+
+def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
+    if not value:
+        return Readable((Say(words.EMPTY_LIST),))
+    if any(isinstance(item, dict | list) for item in value[:_ITEMS]):
+        return _rows(value, name, formats, limit, lines)
+    spans = [scalar(item, formats.get(""), name) for item in value[:_ITEMS]]
+    if len(value) <= _ITEMS and _length(spans) <= limit and not any(right_to_left(spoken(span)) for span in spans):
+        return Readable(_joined(spans, ", "))
+    head = words.counted(len(value), name)
+    kept: list[Span] = []
+    while len(kept) < len(spans) and len(head) + _length([*kept, spans[len(kept)]]) + 3 <= limit:
+        kept.append(spans[len(kept)])
+    rest = (Say(": "), *_joined(kept, ", "), Say(", …")) if kept else ()
+    return Readable((Say(head), *rest), whole=False)
+
+
+def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
+    """A list of objects: a line each."""
+    drawn = [_members(item, formats) for item in value[: lines + 1]]
+    room = WIDTH * lines
+    kept: list[tuple[Span, ...]] = []
+    for row in drawn[:lines]:
+        if row is None or _length(row) > min(room, limit):
+            break
+        room -= max(WIDTH, _length(row))
+        kept.append(row)
+    whole = len(kept) == len(value)
+    if not kept:
+        return _as_json(list(value))
+    if not whole:
+        kept = kept[: max(lines - 1, 0)]
+    below = [Line((Say("• "), *row)) for row in kept]
+    if not whole and kept:
+        below.append(Line((Say(words.AND_MORE.format(count=f"{len(value) - len(kept):,}")),)))
+    return Readable((Say(words.counted(len(value), name)),), tuple(below), whole=whole)
+
+
+def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
+    if not value:
+        return Readable((Say(words.EMPTY),))
+    row = _members(dict(value), formats)
+    if row is None or _length(row) > min(limit, WIDTH * lines):
+        return _as_json(dict(value))
+    return Readable(row)
+
+
+def _as_json(value: JsonValue) -> Readable:
+    found = shown(value, _ITEMS)
+    return BOXED if found.boxed else Readable((Supplied(found.text),))
+
+
+_MEMBERS, _LONG = 8, 300
+
+
+def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] | None:
+    """`item Train · amount €120`; None for what has too much in it for a line."""
+    if not isinstance(value, dict):
+        return (scalar(value, formats.get(""), ""),) if not isinstance(value, list) else None
+    if not value or len(value) > _MEMBERS:
+        return None
+    parts: list[Span] = []
+    for key, inner in value.items():
+        if isinstance(inner, dict) or (isinstance(inner, list) and any(isinstance(i, dict | list) for i in inner)):
+            return None
+        texts = [key, inner] if isinstance(inner, str) else [key]
+        if any(len(text) > _LONG or right_to_left(text) or "\n" in text for text in texts):
+            return None
+        spans = [scalar(i, formats.get(key), key) for i in inner[:_ITEMS]] if isinstance(inner, list) else []
+        if isinstance(inner, list) and (len(inner) > _MEMBERS or not inner):
+            return None
+        parts += [Say(words.DOT)] if parts else []
+        own = _joined(spans, ", ") if spans else (scalar(inner, formats.get(key), key),)
+        parts += [Supplied(visible(key) or '""', bold=True), Say(" "), *own]
+    return tuple(parts)
+
+
+def _joined(spans: Sequence[Span], between: str) -> tuple[Span, ...]:
+    return tuple(part for i, span in enumerate(spans) for part in ((Say(between), span) if i else (span,)))
+
+
+def _length(spans: Sequence[Span]) -> int:
+    return sum(units(spoken(span)) for span in spans)
+
+
+# -- the headline
+
+LONGEST_TITLE = 100
+_IN_TITLE = 60
+_FIRST = 3
+
+
+def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
+    """A value as part of a headline; None for one that has no place there."""
+    match value:
+        case None | dict():
+            return None
+        case list():
+            if not value:
+                return None
+            if len(value) > _FIRST or any(isinstance(item, dict | list) for item in value):
+                return words.counted(len(value), name)
+            parts = [in_title(item, kind, name) for item in value]
+            named = [part for part in parts if part is not None]
+            return ", ".join(named) if len(named) == len(parts) else None
+        case str() if len(value) > 10 * _IN_TITLE:
+            return None
+        case str() if kind is None and not _moment(value):
+            text = value.strip()
+            sound = text and visible(text) == text and not right_to_left(text) and units(text) <= _IN_TITLE
+            return text if sound else None
+    span = scalar(value, kind, name)
+    text = spoken(span)
+    return text if units(text) <= _IN_TITLE else None
+
+
+def words_of(name: str) -> str:
+    """`request_time_off` and `requestTimeOff` as `Request time off`; any other kind of name as it is."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[_.-]+[A-Za-z0-9]+)*_*", name, re.ASCII):
+        return name
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", re.sub(r"[_.-]+", " ", name)).strip()
+    apart = " ".join(part if part.isupper() else part.lower() for part in apart.split())
+    return apart[:1].upper() + apart[1:]

@@ -1,0 +1,143 @@
+"""Values as people read them, and the headline that is made of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from blocks.content import headline
+from blocks.readable import Readable, readable, words_of
+from blocks.rich import Link, When, spoken
+from blocks.view import Argument
+from tests.blocks import samples
+
+
+def read(value: JsonValue, name: str = "value", **formats: str) -> str:
+    found = readable(value, name, {key if key != "own" else "": kind for key, kind in formats.items()}, 130, 3)
+    lines = ["".join(map(spoken, found.beside)), *("".join(map(spoken, row.spans)) for row in found.below)]
+    return "\n".join(lines) + ("" if found.whole else " (cut)")
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        (1500, None, "1,500"),
+        (1500, "plain", "1500"),
+        (-1234567.25, None, "-1,234,567.25"),
+        (0.30000000000000004, None, "0.30000000000000004"),
+        (1e300, None, "1e+300"),
+        (True, None, "yes"),
+        (None, None, "none"),
+        ("1500", None, '"1500"'),
+        ("1,500", None, '"1,500"'),
+        ("yes", None, '"yes"'),
+        ([], None, "empty list"),
+        ({}, None, "empty"),
+        (1500, "EUR", "€1,500"),
+        (1500.5, "EUR", "€1,500.50"),
+        (-1500.123, "USD", "-$1,500.123"),
+        ("1500.00", "CHF", "CHF 1,500"),
+        ("soon", "CHF", "soon"),
+        (1536000, "bytes", "1.5 MB (1,536,000 bytes)"),
+        (1, "bytes", "1 byte"),
+        (5400, "seconds", "1 h 30 min"),
+        (1500, "milliseconds", "1.5 s"),
+        (90, "minutes", "1 h 30 min"),
+        (1795262400, "time", "2026-11-21 12:00 UTC"),
+        ("2026-11-21", None, "Sat, 21 Nov 2026"),
+        ("2026-11-21T12:00:00Z", None, "2026-11-21 12:00 UTC"),
+        ("2026-11-21T12:00:01Z", None, "2026-11-21T12:00:01Z"),
+        ("2026-13-45", None, "2026-13-45"),
+        ("https://ci.example/run/7", "link", "ci.example/run/7"),
+        ("https://ci.example@evil.example/", "link", "https://ci.example@evil.example/"),
+        ("javascript:alert(1)", "link", "javascript:alert(1)"),
+        (["ada@x.example", "bob@x.example"], None, "ada@x.example, bob@x.example"),
+        ({"retry": 3, "wait": [1, 2, 4], "dry_run": False}, None, "retry 3 · wait 1, 2, 4 · dry_run no"),
+        ([[1, 2], [3]], None, "[[1, 2], [3]]"),
+    ],
+)
+def test_a_value_reads_as_people_write_it(value: JsonValue, kind: str | None, shown: str) -> None:
+    assert (read(value, own=kind) if kind else read(value)) == shown
+
+
+def test_a_year_and_an_id_are_not_grouped() -> None:
+    assert read(2026, "year") == "2026"
+    assert read(4103221, "order_id") == "4103221"
+    assert read(4103221, "orders") == "4,103,221"
+
+
+def test_many_are_counted_and_the_first_are_shown() -> None:
+    people: list[JsonValue] = [f"person{n}@example.com" for n in range(60)]
+    text = read(people, "recipients")
+    assert text.startswith("60 recipients: person0@example.com, person1@example.com, ")
+    assert text.endswith(", … (cut)")
+    assert read(people, "to").startswith("60 items: ")
+
+
+def test_objects_are_lines_with_a_count_and_formats_reach_into_them() -> None:
+    lines: list[JsonValue] = [{"item": "Train", "amount": 120.5}, {"item": "Hotel", "amount": 1300}]
+    assert read(lines, "lines", amount="EUR") == "2 lines\n• item Train · amount €120.50\n• item Hotel · amount €1,300"
+    assert read(lines * 4, "lines") == (
+        "8 lines\n• item Train · amount 120.5\n• item Hotel · amount 1,300\n… and 6 more (cut)"
+    )
+
+
+def test_what_moves_its_neighbours_or_has_lines_stands_in_a_box() -> None:
+    values: tuple[JsonValue, ...] = ("a\nb", "ערך 15", {"a": {"b": {"c": "x" * 100}}})
+    for value in values:
+        found = readable(value, "value", {}, 130, 3)
+        assert isinstance(found, Readable)
+        assert found.box
+
+
+def test_kinds_of_spans_are_slacks_own() -> None:
+    assert isinstance(readable(0, "at", {"": "time"}, 130, 3).beside[0], When)
+    assert isinstance(readable("https://a.example/b", "url", {"": "link"}, 130, 3).beside[0], Link)
+
+
+# -- the headline
+
+
+def title(template: str | None, *arguments: Argument) -> str:
+    return headline(replace(samples.WAITING, title=template, arguments=arguments))
+
+
+def test_a_title_is_filled_from_the_arguments() -> None:
+    lines = Argument("lines", [{"amount": 1}] * 60)
+    amount = Argument("amount", 1500, formats=(("", "EUR"),))
+    customer = Argument("customer", {"name": "Ada"})
+    assert (
+        title("Refund {customer.name} {amount} for {lines}", customer, amount, lines)
+        == "Refund Ada €1,500 for 60 lines"
+    )
+    assert title("Set {{x}} to {amount}", amount) == "Set {x} to €1,500"
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        Argument("service", None),
+        Argument("service", "x" * 61),
+        Argument("service", "a\u202eb"),
+        Argument("service", "שלום"),
+        Argument("service", "checkout", masked=True),
+        Argument("service", {"name": "checkout"}),
+        Argument("other", "checkout"),
+    ],
+)
+def test_what_has_no_place_in_a_title_leads_to_the_tools_name(argument: Argument) -> None:
+    assert title("Deploy {service}", argument).startswith("Deploy")
+    assert "Deploy {" not in title("Deploy {service}", argument)
+    assert title("Restart {service} now", argument).startswith("Deploy"), "the tool is called deploy"
+
+
+def test_without_a_title_it_is_the_tools_name_in_words_and_the_first_arguments() -> None:
+    assert title(None, Argument("days", 12)) == "Deploy (days 12)"
+    assert title("broken {", Argument("days", 12)) == "Deploy (days 12)"
+    assert title("x" * 101) == "Deploy"
+    assert words_of("request_time_off") == "Request time off"
+    assert words_of("requestTimeOff") == "Request time off"
+    assert words_of("run_SQL") == "Run SQL"
+    assert words_of("pay!") == "pay!"
