@@ -87,7 +87,7 @@ async def test_what_was_said_and_done_is_gone_and_that_it_was_is_not(at: Backoff
     story = (await at.command("audit", "show", deploy)).lines
     assert story[-1].endswith("done (deploy): its content was purged")
     assert await at.refusal("withdraw", deploy) == (
-        f"Confirmation {deploy} was purged: only its lines are left, nothing waits."
+        f"Confirmation {deploy} was purged: only its ledger lines are left."
     )
 
 
