@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # One more than there are cores: tests wait a lot, for databases and for processes.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+# The slow ones wait even more: two of them keep less than one core busy.
+SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup dev demo check test test-slow bench chaos mutants picture wheel lock clean
@@ -36,7 +38,7 @@ test: dev
 	@$(BIN)/pytest -m "not slow" -n $(WORKERS) --dist loadfile
 
 test-slow: dev
-	@$(BIN)/pytest -m slow --timeout 400 --timeout-method thread --durations 15 -n 2 --dist loadfile
+	@$(BIN)/pytest -m slow --timeout 400 --timeout-method thread --durations 15 -n $(SLOW_WORKERS) --dist loadfile
 
 bench: dev
 	@$(BIN)/python -m bench.approvals
