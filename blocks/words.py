@@ -463,11 +463,11 @@ VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {
 VERDICT_ANSWERED = "Your answer counts. {tool} gets it."
 VERDICT_EDITED = "Your edit is revision {revision} and counts as your approval: {votes}."
 VERDICT_EDITED_LAST = "Your edit is revision {revision} and decides it. {tool} runs as you edited it."
-VERDICT_DENIED = "You denied {tool}. It won't run, and the agent has been told."
-VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run, and the agent has been told."
-VERDICT_SETTLED = "Noted. The agent has been told what you said about {tool}."
-VERDICT_RUN_AGAIN = "Your word counts: {votes}."
-VERDICT_RUN_AGAIN_LAST = "Your word counts, and it was the last one needed. {tool} runs again."
+VERDICT_DENIED = "You denied {tool}. It won't run."
+VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run."
+VERDICT_SETTLED = "Noted. The agent hears what you said about {tool}."
+VERDICT_RUN_AGAIN = "Your vote counts: {votes}."
+VERDICT_RUN_AGAIN_LAST = "Your vote counts, and it was the last one needed. {tool} runs again."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 
 WHY = {
@@ -481,17 +481,17 @@ WHY = {
     Why.OTHER_WORKSPACE: "Accounts of other workspaces can't decide. Ask a member of this workspace.",
     Why.BOT: "Bots can't decide.",
     Why.DELETED: "This account is deactivated and can't decide.",
-    Why.CANNOT_ASK: "We could not find out whether you may decide, so your word does not count. Try again in a minute.",
+    Why.CANNOT_ASK: "We could not find out whether you may decide, so your vote does not count. Try again in a minute.",
     Why.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
-    Why.OLDER_REVISION: "It was edited meanwhile: this is revision {revision} now. Look at it again, then decide.",
+    Why.OLDER_REVISION: "It was edited in the meantime. Look at the edited version, then decide.",
     Why.TOO_LATE: "You are too late: it is {state} already.",
-    Why.ALREADY_VOTED: "Your word counts already.",
+    Why.ALREADY_VOTED: "You already approved this.",
     Why.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
     Why.PAYLOAD_WANTED: "This one wants an answer filled in. Press Approve on the card to get the form.",
     Why.NOT_EDITABLE: "The policy does not let {fields} be edited.",
     Why.WRONG_KIND: "{fields} must stay the kind of value that it is.",
     Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
-    Why.NOTHING_TO_SETTLE: "There is nothing to settle any more. The card shows how it stands.",
+    Why.NOTHING_TO_SETTLE: "This has been answered already. The card shows how.",
     Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
     Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
     Why.USED_UP: "This grant is used up. Calls like this ask again.",
@@ -562,7 +562,7 @@ HOME_ASKED = "You asked for"
 HOME_HERE = "Waiting in this channel"
 HOME_GRANTS = "Your grants"
 HOME_EMPTY = "Nothing waits for you."
-HOME_EMPTY_MORE = "When an agent needs your word, it appears here and in its thread."
+HOME_EMPTY_MORE = "When an agent needs your approval, it appears here and in its thread."
 HOME_MORE = "… and {count} more. They appear as these are decided."
 LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 TICK = "Select"
@@ -579,11 +579,11 @@ STATES = {
     Face.DENIED: "denied",
     Face.REFUSED: "refused",
     Face.EXPIRED: "expired",
-    Face.LAPSED: "lapsed",
+    Face.LAPSED: "not started in time",
     Face.WITHDRAWN: "withdrawn",
-    Face.ELSEWHERE: "answered elsewhere",
+    Face.ELSEWHERE: "answered outside this app",
     Face.UNKNOWN: "outcome unknown",
-    Face.SETTLED: "settled by hand",
+    Face.SETTLED: "answered by hand",
 }
 
 HELP = (

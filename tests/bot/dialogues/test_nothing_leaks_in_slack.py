@@ -64,7 +64,7 @@ async def lived_through(at: Office) -> None:
     failed, lost = await at.ask("jams"), await at.ask("loses")
     for card in (failed, lost):
         await at.bob.clicks(card, "Approve")
-    await at.ann.finds("jams failed", at.deploys, thread=failed)
+    await at.ann.finds("Failed: Jams", at.deploys, thread=failed)
     await at.ann.finds("Did this take effect? Loses", at.deploys, thread=lost)
     denied = await at.ask("unlock")
     await at.bob.clicks(denied, "Deny…")

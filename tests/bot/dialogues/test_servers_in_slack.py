@@ -197,7 +197,7 @@ async def test_what_can_not_begin_in_time_lapses(
         card = await at.ask("please pay 1500")
         server.kill()
         await at.bob.clicks(card, "Approve")
-        await at.ann.finds("lapsed", at.deploys, thread=card, timeout=LONG)
+        await at.ann.finds("Not started in time", at.deploys, thread=card, timeout=LONG)
         server.start()
         await at.ann.finds("I got", at.deploys, thread=card, timeout=LONG)
         assert server.ran() == []

@@ -222,7 +222,7 @@ async def test_a_tool_that_fails_says_so_on_its_card_and_to_the_agent(open_offic
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask('breaks {"why": "the safe is jammed"}')
         await at.bob.clicks(card, "Approve")
-        failed = await at.ann.finds("breaks failed", at.deploys, thread=card)
+        failed = await at.ann.finds("Failed: Breaks", at.deploys, thread=card)
         assert "the safe is jammed" in failed
         assert failed.buttons == ("See everything", "History")
         await at.ann.finds('breaks: {"error":"RuntimeError: the safe is jammed"}', at.deploys, thread=card)

@@ -74,7 +74,7 @@ async def test_all_else_goes_with_the_same_token(
         await globex.approver.clicks(card, "Deny…")
         form = await globex.approver.gets_modal("Deny", timeout=PATIENCE)
         await form.submits()
-        await globex.asker.finds("denied", globex.channel, thread=card, timeout=PATIENCE)
+        await globex.asker.finds("Denied", globex.channel, thread=card, timeout=PATIENCE)
         await globex.asker.says("what can you do?", None)
         await globex.asker.finds("I can do this", timeout=PATIENCE)
         await at.rests()

@@ -87,13 +87,13 @@ async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
         denied = await at.ask("reimburse 1500 for the team dinner")
         await at.bob.clicks(denied, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
-        await at.ann.finds("denied", at.deploys, thread=denied)
+        await at.ann.finds("Denied", at.deploys, thread=denied)
         withdrawn = await at.ask("reimburse 1700 for the offsite")
         await at.ann.clicks(withdrawn, "Withdraw", sure=True)
-        await at.ann.finds("withdrawn", at.deploys, thread=withdrawn)
+        await at.ann.finds("Withdrawn", at.deploys, thread=withdrawn)
         expired = await at.ask("deploy checkout 2.4.1")
         await at.later(hours=2)
-        await at.ann.finds("expired", at.deploys, thread=expired)
+        await at.ann.finds("Expired", at.deploys, thread=expired)
 
         page = await scrape(at.bot.url)
         assert page.value("adk_confirm_decided_total") == 3

@@ -134,7 +134,7 @@ async def test_a_span_holds_no_arguments(open_office: Opens, recorded: InMemoryS
             card = await at.ask(line)
             await at.bob.clicks(card, "Deny…")
             await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
-            await at.ann.finds("denied", at.deploys, thread=card)
+            await at.ann.finds("Denied", at.deploys, thread=card)
             card = await at.ask(line)
             await at.bob.clicks(card, "Approve")
             await at.rests()
