@@ -19,6 +19,7 @@ def check(call: Call) -> int:
 
     It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
     """
+    from blocks.text import visible
     from bot.config.settings import serving_problems
     from bot.operations.check import check_all
     from bot.operations.coverage import table
@@ -31,11 +32,12 @@ def check(call: Call) -> int:
     findings += checked.findings
     width = max(len(finding.what) for finding in findings)
     lines = [
-        f"{paint(f'{finding.mark:<4}', _COLOURS[finding.mark])} {finding.what:<{width}}  {finding.said}"
+        f"{paint(f'{finding.mark:<4}', _COLOURS[finding.mark])} "
+        + visible(f"{finding.what:<{width}}  {finding.said}", keep="\n")  # servers choose the names of their tools
         for finding in findings
     ]
     if checked.coverage:
-        lines += ["", *table(checked.coverage, checked.names.of)]
+        lines += ["", *map(visible, table(checked.coverage, checked.names.of))]
     broken = sum(finding.mark is Mark.FIX for finding in findings)
     lines += ["", f"{broken} to fix." if broken else "Nothing to fix."]
     call.tell(
