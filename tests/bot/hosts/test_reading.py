@@ -529,3 +529,18 @@ def steps_of(work: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
     return steps
+
+
+def test_of_two_requests_under_one_id_the_older_takes_no_answer() -> None:
+    """A workflow's node asks under one id each time; google-adk gives an answer to the last request."""
+    node = "wf_tool_confirmation:flow@1/pay@1"
+
+    def asks(amount: int, event_id: str) -> JsonObject:
+        payload: JsonObject = {"tool_name": "pay", "args": {"amount": amount}}
+        args: JsonObject = {"interruptId": node, "payload": payload, "message": "Pay?"}
+        call: JsonObject = {"functionCall": {"id": node, "name": "adk_request_input", "args": args}}
+        return event("flow", call, id=event_id, longRunningToolIds=[node])
+
+    reading = read([asks(5, "e1"), asks(9000, "e2")])
+    assert [reading.standing(f"{node}@{one}") for one in ("e1", "e2")] == [Standing.GONE, Standing.ABSENT]
+    assert [one.arguments for one in reading.look({}, {}).requests] == [{"amount": 9000}]
