@@ -17,6 +17,7 @@ from blocks.view import (
     Approvers,
     Argument,
     CardView,
+    EndsTurn,
     Face,
     GrantView,
     Notice,
@@ -320,3 +321,5 @@ def _notice(notice: Notice) -> Line:
             return line(words.ANSWERED_OUTSIDE)
         case NotSealed():
             return line(words.NOT_SEALED)
+        case EndsTurn():
+            return line(words.ENDS_TURN)

@@ -147,7 +147,12 @@ class NotSealed:
     """Something in the row did not come through this app: an alarm."""
 
 
-Notice = Paused | Unreachable | Parked | AnsweredOutside | NotSealed
+@dataclass(frozen=True, slots=True)
+class EndsTurn:
+    """google-adk ends the turn with this approval: agents that should follow never run."""
+
+
+Notice = Paused | Unreachable | Parked | AnsweredOutside | NotSealed | EndsTurn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

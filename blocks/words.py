@@ -188,6 +188,10 @@ NOT_SEALED = (
     "🚨 Something about this call was written into the database by other means than this app, or before it was "
     "upgraded. It does not count. If the app was not upgraded, tell whoever runs it."
 )
+ENDS_TURN = (
+    "⚠️ Approved or denied, this ends the agent's turn: what should follow does not run. Its app is not resumable; "
+    "whoever runs the agent can change that."
+)
 ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
 ATTEMPT = "Attempt {number}"
 GRANT = "🔓 {calls} run without asking until {when}, in this conversation{uses}. Allowed by {who}."

@@ -103,6 +103,8 @@ def _own_notices(row: Confirmation) -> list[shown.Notice]:
     told: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
     if row.unsealed:
         told.append(shown.NotSealed())
+    if row.asked.ends_turn and row.state is State.WAITING:
+        told.append(shown.EndsTurn())
     if row.unreached and row.state is State.APPROVED and row.outcome is None and row.start_by is not None:
         told.append(shown.Unreachable(epoch(row.start_by)))
     return told

@@ -122,6 +122,7 @@ class AskedCall:
     speakers: frozenset[Person] = field(default_factory=frozenset)
     trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
     ask: Ask = Ask.CONFIRMATION
+    ends_turn: bool = False  # whatever is decided, agents that should follow never run
     siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; older rows have none
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:

@@ -34,8 +34,8 @@ EDITS = "Only a payload that a tool asks for can be edited; any other edit becom
 BROKEN = "Whether a call took effect when the connection broke can't always be told: then people are asked."
 TOGETHER = "Answers of one turn go to it together: an approval waits until the others of its turn are decided."
 ENDS = (
-    "{agent} runs its agents in turn, and its app is not resumable: google-adk ends the turn with the first approval, "
-    "and what should follow never runs. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
+    "Other agents should follow {agents} in the same turn, and the app is not resumable: google-adk ends the turn with "
+    "the first approval, and they never run. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
 )
 MAY_END = (
     "Its root agent is no LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, google-adk "

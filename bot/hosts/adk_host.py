@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from bot.confirmation.effects import WhatHappened
 from bot.confirmation.model import Ask, SessionKey
@@ -81,7 +82,8 @@ class ForeignHost:
         before = self._running.get(session, {})
         found = await self._read(session)
         # What ran when this was asked for may have ended by now, and what was read is from before that, or from after.
-        return found.look({**self._running.get(session, {}), **before}, about.schemas)
+        look = found.look({**self._running.get(session, {}), **before}, about.schemas)
+        return replace(look, requests=tuple(replace(r, ends_turn=r.agent in about.ending) for r in look.requests))
 
     # Words
 

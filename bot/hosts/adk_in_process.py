@@ -65,19 +65,24 @@ class AdkServer:
             # google-adk 1 ends a resumable turn with its first answer: the others of the turn would count for nothing.
             resumable=config is not None and config.is_resumable and not installed.startswith("1."),
             notes=self.notes(),
+            ending=self._ending(),
         )
 
     def notes(self) -> tuple[str, ...]:
         """What whoever runs the bot should know of it."""
-        config, found = self.runner.resumability_config, list[str]()
+        found = list[str]()
         if adk_services.is_in_memory(self.runner.session_service):
             found.append(IN_MEMORY)
         elif adk_services.is_in_memory(self.runner.artifact_service):
             found.append(adk_services.ARTIFACTS_IN_MEMORY)
-        ends = ends_after_an_approval(self.runner.agent)
-        if ends is not None and not (config is not None and config.is_resumable):
-            found.append(ENDS.format(agent=ends))
+        if ends := self._ending():
+            found.append(ENDS.format(agents=", ".join(sorted(ends))))
         return tuple(found)
+
+    def _ending(self) -> frozenset[str]:
+        """The agents after whose requests others should follow, and never do."""
+        config = self.runner.resumability_config
+        return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
 
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         async def read() -> list[JsonObject] | None:
@@ -213,13 +218,15 @@ def _is_node(target: object) -> bool:
     return isinstance(target, BaseNode)
 
 
-def ends_after_an_approval(agent: object) -> str | None:
-    """The `SequentialAgent` or `LoopAgent` in this tree, if there is one."""
-    kinds = {kind.__name__ for kind in type(agent).__mro__}
-    if kinds & {"SequentialAgent", "LoopAgent"}:
-        return str(getattr(agent, "name", ""))
-    inner = getattr(agent, "sub_agents", None)
-    return next((name for one in inner or () if (name := ends_after_an_approval(one)) is not None), None)
+def followed_by_others(agent: object, *, followed: bool = False) -> frozenset[str]:
+    """The agents in this tree that others should follow, in a `SequentialAgent` or a `LoopAgent`."""
+    kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
+    inner = list(getattr(agent, "sub_agents", None) or ())
+    found = frozenset({name} if followed else ())
+    for at, one in enumerate(inner, 1):
+        in_turn = "LoopAgent" in kinds or ("SequentialAgent" in kinds and at < len(inner))
+        found |= followed_by_others(one, followed=followed or in_turn)
+    return found
 
 
 def _guard(plugins: list[BasePlugin]) -> str | None:

@@ -123,6 +123,7 @@ class HostRequest:
     tool_schema: JsonObject | None = None
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
     ask: Ask = Ask.CONFIRMATION
+    ends_turn: bool = False  # whatever is decided, agents that should follow never run
     siblings: str = ""  # the same for all that one agent asks in one turn, in one branch
 
 

@@ -26,6 +26,7 @@ class About:
     settle: Settle | None = None  # our own API, which counts answers itself, takes people's word on a call
     schemas: Mapping[str, JsonObject] = field(default_factory=dict)  # its tools', by name
     notes: tuple[str, ...] = ()
+    ending: frozenset[str] = frozenset()  # agents whose requests end the turn, so that others never follow
 
 
 class Server(Protocol):

@@ -90,6 +90,7 @@ def asked_of(session: Session, opening: Opening) -> AskedCall:
         can_edit=request.can_edit,
         ask=request.ask,
         siblings=request.siblings,
+        ends_turn=request.ends_turn,
         speakers=session.speakers,
         trace=opening.trace,
     )

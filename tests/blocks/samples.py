@@ -13,6 +13,7 @@ from blocks.view import (
     Argument,
     CardView,
     Email,
+    EndsTurn,
     Face,
     FieldDiff,
     GrantOffer,
@@ -148,6 +149,7 @@ NOBODY_KNOWS = replace(UNKNOWN, face=Face.SETTLED, version=9, decided_by=())
 SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_by=(LEAD,))
 AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
 PAUSED = replace(APPROVED, notices=(Paused(),))
+ENDS_TURN = replace(WAITING, notices=(EndsTurn(),))
 UNREACHABLE = replace(APPROVED, notices=(Unreachable(NOON + 900),))
 PARKED = replace(APPROVED, notices=(Parked(),))
 ESCALATED = replace(ONE_VOTE, version=6, escalated_to=Approvers(groups=("S0LEADS",)))

@@ -143,7 +143,7 @@ async def test_agents_that_follow_each_other_do_so_after_an_approval(tmp_path: P
     async with visiting(Agent(target=f"{TARGETS}:in_turn"), tmp_path) as visit:
         for agent in ("first", "second"):
             (request,) = [await visit.asks("please deploy search")] if agent == "first" else await visit.requests()
-            assert request.agent == agent
+            assert (request.agent, request.ends_turn) == (agent, False)
             await visit.approve(request)
             assert (await visit.became(request)) is Became.DONE
         assert (await visit.host.capabilities()).notes == ()
@@ -157,8 +157,9 @@ async def test_an_app_that_ends_a_turn_with_its_first_approval_is_named(
         async with visiting(Agent(target=f"{TARGETS}:in_turn_once"), tmp_path) as visit:
             (note,) = (await visit.host.capabilities()).notes
             request = await visit.asks("please deploy search")
+            assert request.ends_turn
             await visit.approve(request)
             assert await visit.requests() == []
-    assert "in_turn runs its agents in turn, and its app is not resumable" in note
+    assert "should follow first in the same turn, and the app is not resumable" in note
     assert note in caplog.text
     assert len(ran()) == 1
