@@ -133,7 +133,7 @@ async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
         ("examples.oncal:agent", "There is no module 'examples.oncal'. Did you mean examples.oncall?"),
         ("no target", "'no target' is not a target. Write module:name"),
         ("mine:", "'mine:' is not a target"),
-        ("../mine:agent", "is not a target"),
+        ("../mine:agent", "There is no folder ../mine:agent here"),
     ],
 )
 def test_an_agent_that_cannot_be_had(here: Path, capsys: pytest.CaptureFixture[str], target: str, said: str) -> None:

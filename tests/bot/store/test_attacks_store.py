@@ -76,7 +76,7 @@ async def test_the_card_shows_1500_and_i_make_the_held_call_99999(
     async with open_office() as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         await at.bot.database.run(rewrites_calls, pays_99999)
-        assert "1500" in at.ann.now(card)
+        assert "€1,500" in at.ann.now(card)
         await at.bob.clicks(card, "Approve")
         await is_loud(at, card, caplog)
 

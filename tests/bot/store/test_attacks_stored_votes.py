@@ -53,7 +53,7 @@ def vote(body: JsonObject, user: str, **more: Json) -> None:
 
 async def is_loud(at: Office, card: Seen, caplog: pytest.LogCaptureFixture) -> None:
     await at.ann.finds("have no seal of this app, so they do not count", at.deploys, thread=card)
-    await at.slack.until(lambda: "came into the database past this app" in at.ann.now(card) or None)
+    await at.slack.until(lambda: "written into the database by other means" in at.ann.now(card) or None)
     assert (await scrape(at.bot.url)).value("adk_confirm_unsealed_total") == 1
     assert any(record.levelname == "ERROR" and "unsealed" in record.message for record in caplog.records)
     await at.rests()

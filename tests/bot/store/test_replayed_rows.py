@@ -180,7 +180,7 @@ async def test_another_outcome_is_written_on_the_card(open_office: Opens) -> Non
 
         await at.bot.database.run(writes)
         await at.ann.finds("or put an older state of it back", at.deploys, thread=card)
-        await at.slack.until(lambda: "came into the database past this app" in at.ann.now(card) or None)
+        await at.slack.until(lambda: "written into the database by other means" in at.ann.now(card) or None)
         assert await alarms(at) == 1
 
 

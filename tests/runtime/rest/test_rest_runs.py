@@ -141,7 +141,7 @@ async def test_people_say_what_became_of_a_call_whose_outcome_is_unknown(databas
         assert (status, texts(events)) == (200, ["It seems so."])
         assert "people looked" in responses(events)[0]["status"]
         status, late = await ada.request("POST", f"{calls}/{told['id']}", json={"word": "it did not"})
-        assert (status, "Done:" in late["detail"]) == (409, True)
+        assert (status, "is done:" in late["detail"]) == (409, True)
 
         await ada.send(words("wire again"))
         await ada.answer((ada.request_id(), {"confirmed": True}))
