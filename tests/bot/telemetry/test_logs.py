@@ -68,11 +68,11 @@ def written(request: pytest.FixtureRequest) -> Iterator[io.StringIO]:
         logging.getLogger(name).setLevel(level)
 
 
-@pytest.mark.slow
 def a_line(args: JsonObject) -> bool:
     return "adk_confirmation_line" in str(args.get("metadata"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
 async def test_neither_secrets_nor_arguments_whatever_the_level(
     open_office: Opens, written: io.StringIO, socket: bool
@@ -98,9 +98,9 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
         await at.bob.clicks(card, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "Z0RA-REASON"})
         await at.ann.says("@adk-confirm fail Z0RA-WORDS", at.deploys)
-        await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
         # Rows that nobody can read, and a store that is gone under a click.
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20}')
+        await at.ann.commands("/approvals", "Z0RA-COMMAND", at.deploys)
         await at.rests()
         broken = '{"v":1,"asked":{"tool":"Z0RA-TOOL","arguments":"Z0RA-NOT-AN-OBJECT"}}'
         await at.bot.database.run(lambda tx: tx.execute(update(confirmations).values(body=broken, due_at=tx.now())))

@@ -89,7 +89,7 @@ async def test_not_ready_while_it_stops(sqlite_url: str) -> None:
         slack.channel("deploys", ann, id="C0DEPLOYS")
         async with running(configured(slack, sqlite_url), limits=AT_ONCE) as bot:
             slack.sends_to(f"{bot.url}/slack/events")
-            held = slack.faults.hangs("assistant.threads.setStatus")
+            held = slack.faults.hangs("chat.postMessage")
             await ann.says("@adk-confirm hello", "C0DEPLOYS")
             await held.reached()
 

@@ -186,6 +186,7 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(op
         await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
 
         await at.slack.until(lambda: len(unknown(at)) == 2 or None)
-        again = await at.ann.finds("Did this take effect? Loses", at.deploys, thread=card)
-        await at.bob.clicks(at.bob.now(again), "It did not", sure=True)
+        again = await at.ann.finds("Attempt 2", at.deploys, thread=card)
+        assert "Did this take effect? Loses" in again
+        await at.bob.clicks(again, "It did not", sure=True)
         await at.ann.finds("It did not take effect: people looked", at.deploys, thread=card)

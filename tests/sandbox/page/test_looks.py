@@ -186,7 +186,7 @@ async def test_on_a_phone(scene: Scene, visits: Visits, dark: bool) -> None:
     assert await audit(me.page) == []
     await me.becomes(scene.max)
     await me.page.get_by_role("button", name="Behind the scenes").click()
-    await me.sees("“Deny” by dana", within=me.panel)
+    await me.sees("“Deny…” by dana", within=me.panel)
     assert await audit(me.page) == []
 
 

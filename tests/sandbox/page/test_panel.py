@@ -73,7 +73,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     await expect(me.dialog).to_be_visible()
     await me.presses("Escape")
     await expect(me.dialog).to_have_count(0)
-    await me.sees("“Deny” by dana", within=me.panel)
+    await me.sees("“Deny…” by dana", within=me.panel)
     noted.note(answer(False))
     line = append(
         Head(), "slack-1", LineKind.DENIED, {"who": scene.dana.id}, KEYS, at=datetime.now(UTC), salt="s", tool="deploy"
@@ -84,7 +84,7 @@ async def test_a_newcomer_watches_the_protocol(scene: Scene, visits: Visits) -> 
     kinds = me.panel.locator(".travel:visible .kind")
     await expect(kinds).to_have_text(["Request", "Click", "Answer", "Ledger"])
 
-    await me.panel.get_by_text("“Deny” by dana").click()
+    await me.panel.get_by_text("“Deny…” by dana").click()
     sent = me.panel.get_by_role("region", name="JSON")
     await expect(sent).to_contain_text('"type": "block_actions"')
     await me.clicks("Copy")
