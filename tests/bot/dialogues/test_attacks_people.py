@@ -280,7 +280,7 @@ async def test_whether_those_who_spoke_to_the_agent_may_decide(
         for person, may in ((at.bob, speaker_may), (at.ann, asker_may)):
             await person.clicks(at.ann.now(card), "Approve")
             if may:
-                voted = f"Approved by {'bob and ' if speaker_may and person is at.ann else ''}{person.name} · Needs"
+                voted = f"Approved by {'@bob and ' if speaker_may and person is at.ann else ''}@{person.name} · Needs"
                 await at.ann.finds(voted, at.deploys, thread=said)
             else:
                 await person.finds("so somebody else has to decide", at.deploys, thread=said)

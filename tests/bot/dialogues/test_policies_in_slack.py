@@ -115,7 +115,10 @@ async def test_what_stands_in_a_field_and_is_left_alone_arrives_as_it_was(open_o
         form = await at.bob.gets_modal("Edit")
         await form.submits()
         assert form.errors == {"x": "Nothing has changed yet. Change a field, or cancel."}
+        await form.closes()
         await at.bob.clicks(card, "Approve")
+        if "Approve…" in card.buttons:  # the card shortened it: whoever approves reads all of it first
+            await (await at.bob.gets_modal("Approve")).submits()
         await at.ann.finds(" · ran", at.deploys, thread=card)
         assert list(map(repr, taken)) == [repr(json.loads(value))]
 

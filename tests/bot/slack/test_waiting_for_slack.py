@@ -15,7 +15,7 @@ from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, office
 
 ONE_GROUP = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
-NOT_COUNTED = "so your word does not count"
+NOT_COUNTED = "so your vote does not count"
 OUTAGE = 10.0
 
 
@@ -23,6 +23,7 @@ OUTAGE = 10.0
 async def test_a_vote_waits_for_its_turn_to_be_asked_about(open_office: Opens, method: str) -> None:
     async with open_office(ONE_GROUP) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
+        asked_before = len(at.slack.calls_of(method))  # what the person who asked is called
         limited = at.slack.faults.limits(method, retry_after=60)
 
         assert (await at.bob.clicks(card, "Approve")).acked
@@ -31,7 +32,7 @@ async def test_a_vote_waits_for_its_turn_to_be_asked_about(open_office: Opens, m
         async with time_passing(at):
             await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
         assert NOT_COUNTED not in at.bob.sees(at.deploys)
-        assert len(at.slack.calls_of(method)) == 2
+        assert len(at.slack.calls_of(method)) - asked_before == 2
 
 
 @pytest.mark.parametrize("method", ["users.info", "usergroups.users.list"])
