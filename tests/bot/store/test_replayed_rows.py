@@ -202,7 +202,7 @@ async def test_words_are_put_into_somebodys_mouth(open_office: Opens) -> None:
         await at.ann.finds("Say it again.", at.deploys, thread=card)
         await at.rests()
         assert await alarms(at) == 1
-        assert "99999" not in at.ann.sees(at.deploys, thread=card)
+        assert "99999" not in at.ann.sees(at.deploys, thread=card).replace(",", "")
 
 
 async def test_a_forged_line_is_not_told_in_the_thread(open_office: Opens) -> None:
@@ -230,4 +230,4 @@ async def test_a_forged_line_is_not_told_in_the_thread(open_office: Opens) -> No
         await at.bot.database.run(forges)
         await at.ann.finds("A line of the ledger was changed in the database", at.deploys, thread=card)
         await at.rests()
-        assert "lead denied" not in at.ann.sees(at.deploys, thread=card)
+        assert "denied" not in at.ann.sees(at.deploys, thread=card).lower()
