@@ -83,10 +83,10 @@ async def test_what_was_supplied_stays_text(scene: Scene, visits: Visits) -> Non
     """The card names two people and a group by itself; nothing else in it is more than letters."""
     await scene.app.client.chat_postMessage(channel=scene.deploys.id, **drawn(samples.HOSTILE))
     me = await visits()
-    message = me.message("Approve pay")
+    message = me.message(heading(samples.HOSTILE))
+    await expect(message.locator("h3")).to_have_text(heading(samples.HOSTILE))
     assert await message.locator(".mention").all_inner_texts() == ["@dana", "@oncall", "@lea"]
     assert await message.locator(".content a, img, script, em, s").count() == 0
-    await expect(message.locator("h3")).to_have_text(heading(samples.HOSTILE))
     await expect(message.locator("blockquote")).to_contain_text("Approved by <@U0LEAD> <!here>")
     await expect(message.locator("code", has_text="evil")).to_have_text(
         "<!channel> @here <@U0LEAD> #general https://evil.example"
@@ -107,7 +107,7 @@ async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -
     me = await visits()
     news = me.page.get_by_role("log")
     await scene.app.asks(scene.deploys.id, "")
-    await expect(news).to_contain_text("adk-confirm: Deploy checkout 2.4.1 to prod? Asked by @dana")
+    await expect(news).to_contain_text(f"adk-confirm: {heading(samples.EDITABLE)} Asked by @dana")
     await scene.app.redraws(samples.DONE)
     await expect(news).to_contain_text("adk-confirm, changed: ✅ Done: Deploy")
     await scene.olu.says("elsewhere", scene.general)
