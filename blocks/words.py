@@ -365,8 +365,8 @@ TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."
 TOLD_REMINDED_WHO = "⏰ {tool} still waits, with {votes}. {approvers} may decide until {when}."
 TOLD_ESCALATED = "⏫ {tool} still waits. From now on {approvers} may decide as well."
 TOLD_APPROVAL = "👍 {who} approved {tool}: {votes}."
-TOLD_EDITED = "✏️ {who} edited {tool}. This is revision {revision}; earlier approvals fell."
-TOLD_VOTE_REFUSED = "✋ The word of {who} on {tool} did not count: {why}."
+TOLD_EDITED = "✏️ {who} edited {tool}. This is version {revision}; earlier approvals no longer count."
+TOLD_VOTE_REFUSED = "✋ What {who} decided on {tool} did not count: {why}."
 TOLD_VOTE_FELL = "↘️ The approval of {tool} by {who} no longer counts."
 TOLD_VOTE_FELL_WHY = "↘️ The approval of {tool} by {who} no longer counts: {why}."
 TOLD_REAPPLIED = "📋 The policy changed, and {tool} is now under the new one."
@@ -410,13 +410,13 @@ TOLD_UNSEALED = {
 TOLD_ALTERED = "🚨 {tool} did not run: it is not the call that was approved."
 TOLD_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The card asks what to do."
 TOLD_SETTLED = {
-    True: "📝 {who} said that {tool} happened.",
-    False: "📝 {who} said that {tool} did not happen.",
-    None: "📝 {who} settled {tool}.",
+    True: "📝 {who} said that {tool} took effect.",
+    False: "📝 {who} said that {tool} did not take effect.",
+    None: "📝 {who} said what became of {tool}.",
 }
 TOLD_RUN_AGAIN_VOTE = "👍 {who} wants {tool} to run again: {votes}."
 TOLD_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}."
-TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} happened. The agent has been told that nobody knows."
+TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent now hears that nobody knows."
 TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}: grant {grant}."
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, by grant {grant} of {people}."
 TOLD_GRANT_ENDED = "🔒 Grant {grant} for {tool} ended: the app was removed from this workspace. Calls ask again."
@@ -465,8 +465,8 @@ DIRECT_MESSAGES = "direct messages"
 VERDICT_APPROVED = "Your approval counts: {votes}."
 VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {tool} runs."
 VERDICT_ANSWERED = "Your answer counts. {tool} gets it."
-VERDICT_EDITED = "Your edit is revision {revision} and counts as your approval: {votes}."
-VERDICT_EDITED_LAST = "Your edit is revision {revision} and decides it. {tool} runs as you edited it."
+VERDICT_EDITED = "Your edit is version {revision} and counts as your approval: {votes}."
+VERDICT_EDITED_LAST = "Your edit is version {revision} and decides it. {tool} runs as you edited it."
 VERDICT_DENIED = "You denied {tool}. It won't run."
 VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run."
 VERDICT_SETTLED = "Noted. The agent hears what you said about {tool}."
@@ -507,7 +507,7 @@ WHY_QUESTION = {
     Why.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
     Why.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",
     Why.PAYLOAD_WANTED: "Press Answer… on the card to get the form.",
-    Why.ALREADY_VOTED: "Your answer counts already.",
+    Why.ALREADY_VOTED: "You already answered.",
     Why.NOT_ASKER: "Only the person who asked can withdraw it.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
@@ -528,15 +528,15 @@ WHY_SHORT = {
     Why.DELETED: "the account is deactivated",
     Why.CANNOT_ASK: "it could not be found out who may decide",
     Why.NOT_ASKER: "only who asked can withdraw",
-    Why.OLDER_REVISION: "it was given on an older revision",
+    Why.OLDER_REVISION: "it was for an older version",
     Why.TOO_LATE: "it came too late",
-    Why.ALREADY_VOTED: "it counted already",
+    Why.ALREADY_VOTED: "it already counted",
     Why.REASON_WANTED: "a reason was missing",
     Why.PAYLOAD_WANTED: "the answer was not filled in",
     Why.NOT_EDITABLE: "it edited what the policy keeps",
     Why.WRONG_KIND: "it changed the kind of a value",
     Why.OTHER_POLICY: "the edited call falls under another policy",
-    Why.NOTHING_TO_SETTLE: "there was nothing to settle",
+    Why.NOTHING_TO_SETTLE: "there was nothing to answer",
     Why.NOTHING_TO_REVOKE: "the grant had ended",
     Why.POLICY_CHANGED: "the policy has changed",
     Why.USED_UP: "it was used as often as it could be",

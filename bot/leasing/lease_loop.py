@@ -31,6 +31,7 @@ SKIPPED = 0.05
 REFILL = 0.05
 """So long after a row is done the next are claimed, so that rows that end one after the other are replaced together."""
 AGAIN = 1.0
+OVERTAKEN_TRIES = 10
 WHILE_PEOPLE_CLICK = 4
 URGENT = 4
 _LOOKED_AT = 1000
@@ -194,12 +195,18 @@ class Attendant:
                     await self._overtaken(key)
 
     async def _overtaken(self, key: str) -> None:
+        """Tells the row's owner. After a freeze the first connections may be dead, so it is tried several times."""
         if self._kind.overtaken is None:
             return
-        try:
-            await self._database.run(self._kind.overtaken, key)
-        except ConfirmError as error:
-            log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
+        for attempt in range(1, OVERTAKEN_TRIES + 1):
+            try:
+                await self._database.run(self._kind.overtaken, key)
+                return
+            except StoreError as error:
+                if attempt == OVERTAKEN_TRIES or self._stopping.is_set():
+                    log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
+                    return
+            await self._pause(asyncio.sleep(AGAIN, result=True))
 
     async def _once(self, key: str, claim: Claim, lease: Lease) -> None:
         try:

@@ -42,7 +42,7 @@ lease = "1s"
 """
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
-    "hear",  # a mention is heard
+    "addressed",  # a mention is heard
     "begin",  # its file is fetched
     "open_request",
     "placed",  # a card is drawn
@@ -56,7 +56,7 @@ TRANSACTIONS = (
     "spoke",
     "rest",
 )
-TAKEN_OVER = ("hear", "begin", "open_request", "placed", "count_next", "hand_over", "letters_done", "spoke")
+TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "letters_done", "spoke")
 """Those after which something outside follows, or something that another process would do again."""
 
 
@@ -136,11 +136,11 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
         first.freezes()
         for other in others:
             await other.joins()
-        await at.ann.finds("expired with 0 of 1", at.deploys)
+        await at.ann.finds("⌛ Expired with 0 of 1", at.deploys)
         first.thaws()
         await first.stops()
         await at.slack.settled()
-        assert at.ann.sees(at.deploys).count("expired with 0 of 1") == 1
+        assert at.ann.sees(at.deploys).count("⌛ Expired with 0 of 1") == 1
         assert at.ran() == []
 
 

@@ -160,7 +160,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(op
 
         settled = await at.ann.finds("Outcome unknown: Loses", at.deploys, thread=card)
         assert settled.buttons == ("See everything", "History")
-        await at.ann.finds("Nobody said whether loses happened", at.deploys, thread=card)
+        await at.ann.finds("Nobody said whether loses took effect", at.deploys, thread=card)
         await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
         await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
         await at.bob.finds("This has been answered already", at.deploys, thread=card)

@@ -161,7 +161,7 @@ async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: V
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
     await me.picks("Approval history", of=me.message("to prod?"))
-    await me.sees("@lea edited deploy. This is revision 2; earlier approvals fell.", within=me.dialog)
+    await me.sees("@lea edited deploy. This is version 2; earlier approvals no longer count.", within=me.dialog)
     await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
     await expect(me.dialog).to_have_count(0)
 

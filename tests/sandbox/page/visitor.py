@@ -85,7 +85,7 @@ class Visitor:
     # What they see
 
     async def sees(self, words: str, *, within: Locator | None = None) -> None:
-        await expect((within or self._shown).get_by_text(words).last).to_be_visible()
+        await expect((within or self._shown).get_by_text(words).filter(visible=True).last).to_be_visible()
 
     async def does_not_see(self, words: str, *, within: Locator | None = None) -> None:
         await expect((within or self._shown).get_by_text(words).filter(visible=True)).to_have_count(0)
