@@ -47,7 +47,7 @@ async def test_nothing_begins_and_the_cards_say_so(open_office: Opens, database_
         done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
         assert done.ts == card.ts
         assert PAUSED not in done
-        await at.ann.finds("1900", at.deploys)
+        await at.ann.finds("Reimburse €1,900", at.deploys)
         await at.rests()
         assert PAUSED not in at.ann.now(other)
         assert [line["amount"] for line in at.ran()] == [1500]
