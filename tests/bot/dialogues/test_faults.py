@@ -159,6 +159,25 @@ async def test_a_verdict_comes_through_in_the_end(open_office: Opens, wrong: str
         assert at.bob.modal() is None
 
 
+@pytest.mark.parametrize("wrong", A_VERDICT_FAILS)
+async def test_the_verdicts_of_a_batch_come_through_in_its_view(open_office: Opens, wrong: str) -> None:
+    async with open_office(limits=QUICK) as at:
+        for amount in (1500, 1600):
+            await at.ask(f"reimburse {amount} for the team dinner")
+        home = await at.bob.opens_home("Waiting for you (2)")
+        await home.ticks("Select")
+        await home.clicks("Approve selected…")
+        form = await at.bob.gets_modal("Approve 2 calls")
+        fault = WRONGS[wrong](at.slack.faults, "views.update", None)
+        async with time_passing(at):
+            await form.submits()
+            await fault.reached()
+            for paid in ("1,500", "1,600"):
+                await at.bob.gets_modal(f"Reimburse €{paid} for the team dinner: approved")
+        await at.rests()
+        assert sorted(str(line["amount"]) for line in at.ran()) == ["1500", "1600"]
+
+
 async def test_a_form_that_does_not_open_costs_nothing_but_another_click(open_office: Opens) -> None:
     async with open_office(limits=QUICK) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
