@@ -213,10 +213,11 @@ class App {
     this.#reach();
   }
 
-  /** Scrolls to the message of a link, once it is there. */
+  /** Scrolls to the message of a link, once it is there. A channel may show a copy before its thread opens. */
   #reach() {
     if (!this.#goal) return;
-    const { ts } = this.#goal;
+    const { place, thread, ts } = this.#goal;
+    if (thread && this.thread !== thread && this.store.message(place, thread)) return;
     const node = [...document.querySelectorAll("[data-ts]")]
       .filter((each) => each.dataset.ts === ts && each.checkVisibility())
       .at(-1);
