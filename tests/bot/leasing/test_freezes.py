@@ -185,9 +185,9 @@ async def taken_over(at: Staff, first: Serving, others: list[Serving]) -> None:
     at.slack.clock.advance(DEAD_LETTERS)
     # A process that froze within a transaction holds its rows until PostgreSQL ends it, after five seconds.
     for told in (STORY, ANSWER, "Done: Pay"):
-        await at.ann.finds(told, at.deploys, timeout=60)
+        await at.ann.finds(told, at.deploys, timeout=180)
     first.thaws()
     at.slack.faults.clear()
     await first.stops()
-    await at.slack.until(lambda: all(at.ann.sees(at.deploys).count(line) == 1 for line in (STORY, ANSWER)), timeout=60)
+    await at.slack.until(lambda: all(at.ann.sees(at.deploys).count(line) == 1 for line in (STORY, ANSWER)), timeout=180)
     await is_told_whole_and_once(at)
