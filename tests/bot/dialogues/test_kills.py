@@ -214,7 +214,7 @@ async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
     await bot.starts()
     card = await at.ask(f'{tool} {{"on": "the roof"}}')
     await at.bob.clicks(card, "Approve")
-    await at.ann.finds(f"{tool} is running", at.deploys, thread=card)
+    await at.ann.finds(f"Running: {tool.capitalize()}", at.deploys, thread=card)
     assert [line["tool"] for line in at.ran()] == ["begins"]
     await bot.killed()
     await bot.starts()

@@ -44,12 +44,12 @@ async def bot(at: Staff, server: Foreign, sqlite_url: str, tmp_path: Path) -> As
 
 async def asked_for_two(at: Staff) -> tuple[Seen, list[Seen]]:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    return said, [await at.ann.finds(f"Approve {tool}?", at.deploys, thread=said) for tool in ("reimburse", "deploy")]
+    return said, [await at.ann.finds(f"{tool.capitalize()} (", at.deploys, thread=said) for tool in ("reimburse", "deploy")]
 
 
 async def both_ran_once(at: Staff, server: Foreign, said: Seen) -> None:
     for tool in ("reimburse", "deploy"):
-        await at.ann.finds(f"{tool} is done", at.deploys, thread=said, timeout=LONG)
+        await at.ann.finds(f"Done: {tool.capitalize()}", at.deploys, thread=said, timeout=LONG)
     assert sorted(str(line["tool"]) for line in server.ran()) == ["deploy", "reimburse"]
 
 
