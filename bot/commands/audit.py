@@ -88,9 +88,9 @@ async def _write(call: Call, wanted: Wanted, session: str | None, form: str, out
             wanted = replace(wanted, chain=await database.read(find_chain, session))
         namer = Namer(call.settings, database) if names else None
         async for rows in _rows(database, wanted, form, namer):
+            count += len(rows)
             if not tell_all(rows, out):
                 break
-            count += len(rows)
     return count - (form == "csv")
 
 

@@ -80,7 +80,7 @@ async def test_exit_codes_say_what_a_script_needs(at: Backoffice) -> None:
     assert err.startswith("adk-confirm audit: There is no confirmation and no session nothing in this store.")
     code, _, err = await shell(at, "adk-confirm audit")
     assert code == 2
-    assert "usage: adk-confirm audit" in err
+    assert "Usage: adk-confirm audit" in err
     code, out, _ = await shell(at, "adk-confirm audit export --help")
     assert code == 0
     assert "2030-01-31T18:00+01:00, or 90d for 90 days ago" in " ".join(out.split())
