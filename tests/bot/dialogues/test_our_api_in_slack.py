@@ -46,7 +46,7 @@ async def test_an_approver_edits_what_runs(at: Office, server: Foreign) -> None:
 
 async def test_one_approval_does_not_wait_for_the_other(at: Office, server: Foreign) -> None:
     said = await at.ann.says("@adk-confirm please pay 1500 and deploy search", at.deploys)
-    first = await at.ann.finds("through oncall · reimburse", at.deploys, thread=said)
+    first = await at.ann.finds("through clerk · reimburse", at.deploys, thread=said)
     await at.bob.clicks(first, "Approve")
     await at.ann.finds("Done: Reimburse", at.deploys, thread=said)
     assert server.ran() == [{"tool": "reimburse", "amount": 1500}]
