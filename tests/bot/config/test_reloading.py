@@ -83,7 +83,7 @@ async def test_a_changed_file_needs_no_restart(tmp_path: Path) -> None:
         assert "Needs 2 approvals" in await at.ask(PAY)
 
         file.write_text(policies(1, '"user:U0BOB"'))
-        await service.logs("has changed: new calls fall under its policies from now on")
+        await service.logs("has changed: new calls come under its policies from now on")
 
         await at.cyd.clicks(at.cyd.now(card), "Approve")
         await at.ann.finds("The approval of pay by bob no longer counts", at.deploys, thread=card)
