@@ -487,7 +487,7 @@ WHY = {
     Why.DELETED: "This account is deactivated and can't decide.",
     Why.CANNOT_ASK: "We could not find out whether you may decide, so your vote does not count. Try again in a minute.",
     Why.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
-    Why.OLDER_REVISION: "It was edited in the meantime. Look at the edited version, then decide.",
+    Why.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
     Why.TOO_LATE: "You are too late: it is {state} already.",
     Why.ALREADY_VOTED: "You already approved this.",
     Why.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",

@@ -43,33 +43,12 @@ class Openings:
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether people decide how a long-running operation ends, by the policy for its tool."""
-        about = CallFacts(
-            tool=request.tool,
-            args=request.arguments,
-            session=session.session.id,
-            team=session.team,
-            channel=session.channel,
-            agent=request.agent,
-            app=session.session.app,
-            enterprise=session.enterprise,
-        )
-        return self._rules.policies.decides_operation(about)
+        return self._rules.policies.decides_operation(request_facts(session, request))
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
         asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
-        call = CallFacts(
-            tool=request.tool,
-            args=request.arguments,
-            session=session.session.id,
-            asker=asked_by.user,
-            team=session.team,
-            channel=session.channel,
-            agent=request.agent,
-            app=session.session.app,
-            enterprise=session.enterprise,
-            question=request.ask is Ask.INPUT,
-        )
+        call = replace(request_facts(session, request), asker=asked_by.user)
         found: Governs | Ungoverned | None = _not_to_be_shown(request)
         if found is None:  # a `when` may take up to 0.1 s over these arguments
             found = await asyncio.to_thread(self._rules.policies.resolve, call)
@@ -145,6 +124,21 @@ def _in_turn(answer: T) -> T:
     if isinstance(answer, Unresolved) and answer.after is not None:
         raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
     return answer
+
+
+def request_facts(session: Session, request: HostRequest) -> CallFacts:
+    """What a policy may look at, but for who asked."""
+    return CallFacts(
+        tool=request.tool,
+        args=request.arguments,
+        session=session.session.id,
+        team=session.team,
+        channel=session.channel,
+        agent=request.agent,
+        app=session.session.app,
+        enterprise=session.enterprise,
+        question=request.ask is Ask.INPUT,
+    )
 
 
 def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:

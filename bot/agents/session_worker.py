@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
-from bot.agents.intake import Openings
+from bot.agents.intake import Openings, request_facts
 from bot.agents.progress import Showing, Stage
 from bot.config.rules import Rules
 from bot.confirmation import words
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
+from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import (
@@ -35,7 +35,6 @@ from bot.hosts.host import (
     Unreachable,
 )
 from bot.leasing.lease_loop import NotNow
-from bot.policy.model import CallFacts
 from bot.store.mailbox import Letter, held_back, letters_done, next_letters, paused, read_session, refuse_letter, rest
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
@@ -236,14 +235,8 @@ class _Stretch:
         """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
         text = said.text
         for request in look.open_requests:
-            call = CallFacts(
-                tool=request.tool,
-                args=request.arguments,
-                team=session.team,
-                enterprise=session.enterprise,
-                question=request.ask is Ask.INPUT,
-            )
-            text = self._rules.policies.redactor(call, request.payload).mask_text(text)
+            hidden = self._rules.policies.redactor(request_facts(session, request), request.payload)
+            text = hidden.mask_text(text)
         return replace(said, text=text)
 
     async def _look_again(self, session: Session, told: bool) -> float | None:

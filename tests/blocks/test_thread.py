@@ -199,7 +199,7 @@ def test_an_endless_history_shows_the_latest_and_says_so() -> None:
     [
         (samples.VERDICTS["counted"], "Your approval counts: 1 of 2 approvals."),
         (samples.VERDICTS["decided"], "Your approval counts, and it was the last one needed. deploy runs."),
-        (samples.VERDICTS["older"], "It was edited in the meantime. Look at the edited version, then decide."),
+        (samples.VERDICTS["older"], "This changed in the meantime. Look at the card as it is now, then decide."),
         (samples.VERDICTS["late"], "You are too late: it is denied already."),
         (
             VerdictView(counted=Counted.EDITED, tool="deploy", votes=1, quorum=2, revision=3),

@@ -86,7 +86,7 @@ async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -
         made = await at.lead.clicks(card, "Approve", stale=True)
 
         assert made.acked
-        told = await at.lead.finds("It was edited in the meantime", at.deploys, thread=card)
+        told = await at.lead.finds("This changed in the meantime", at.deploys, thread=card)
         assert told.ephemeral
         await at.rests()
         fresh = at.lead.now(card)
@@ -109,7 +109,7 @@ async def test_a_form_for_an_older_revision_is_not_counted(open_office: Opens, f
 
         await late.submits({"amount": "1100"} if form == "Edit" else {"Reason": "no"})
 
-        await at.lead.gets_modal("It was edited in the meantime")
+        await at.lead.gets_modal("This changed in the meantime")
         assert at.lead.notices == []
         assert "Approved by bob · Needs 1 more approval" in at.lead.now(card)
 

@@ -153,7 +153,7 @@ async def test_what_is_not_ours_is_not_acted_on(open_office: Opens) -> None:
             reply = await sends(at, {**click, "actions": [action]})
             assert reply.status in (200, 404), (change, reply)
         await at.bob.finds("There is no confirmation", at.deploys, thread=card)
-        told = await at.bob.finds("It was edited in the meantime", at.deploys, thread=card)
+        told = await at.bob.finds("This changed in the meantime", at.deploys, thread=card)
         assert told.ephemeral
         assert "Needs 1 approval" in at.ann.now(card)
         assert at.ran() == []
