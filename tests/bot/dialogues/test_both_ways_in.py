@@ -201,11 +201,11 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         await at.bob.clicks(card, "Approve")
         given = await closed_too_soon(at, await at.bob.gets_modal("Also allow the next ones like this"), NEXT)
         line = await at.ann.finds("let calls like this one of deploy run without asking", at.deploys, thread=card)
-        assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d: grant", str(line))
+        assert re.search(r"run without asking until \w{3} \d+, \d{4} at \d\d:\d\d\.", str(line))
         assert (await at.slack.repeats(given)).acked
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.2 to prod", at.deploys, thread=card)
-        await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+        await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
         await at.slack.until(lambda: len(at.ran()) == 2 or None)
         await at.rests()
         assert "through oncall · deploy" not in at.ann.sees(at.deploys, thread=card)
@@ -213,7 +213,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         granting = at.cyd.now(card)
         revoked = await at.cyd.clicks(granting, "Revoke grant", sure=True)
         assert (await at.slack.repeats(revoked)).acked
-        await at.ann.finds("revoked grant", at.deploys, thread=card)
+        await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.bob.clicks(granting, "Revoke grant", stale=True, sure=True)
         await at.bob.finds("This grant has ended already", at.deploys, thread=card)
 

@@ -66,7 +66,7 @@ async def test_the_next_one_like_it_runs_without_a_card_and_is_told(at: Office) 
 
     await again(at, card)
 
-    await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+    await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
     await at.ann.finds("2.4.2", at.deploys, thread=card)
     await at.slack.until(lambda: len(at.ran()) == 2 or None)
     await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count("ran in") == 2 or None)
@@ -129,7 +129,7 @@ async def test_it_is_revoked_on_the_card_by_whoever_may_decide(at: Office) -> No
     await at.ann.finds("the policy names others", at.deploys, thread=card)
     await at.cyd.clicks(at.cyd.now(card), "Revoke grant", sure=True)
 
-    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    await at.ann.finds("revoked the grant", at.deploys, thread=card)
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)
@@ -142,7 +142,7 @@ async def test_it_is_revoked_in_the_home_of_who_gave_it(at: Office) -> None:
 
     await home.clicks("Revoke grant")
 
-    await at.ann.finds("revoked grant", at.deploys, thread=card)
+    await at.ann.finds("revoked the grant", at.deploys, thread=card)
     await at.bob.opens_home("Nothing waits for you.")
     await again(at, card)
     await waiting(at, card)
@@ -159,7 +159,7 @@ async def test_it_is_revoked_from_the_command_line_once(at: Office, database_url
     with pytest.raises(ConfirmError, match="is not in force"):
         await operate(settings, "revoke", {"id": confirmation})
 
-    revoked = await at.ann.finds("operator lee revoked grant", at.deploys, thread=card)
+    revoked = await at.ann.finds("operator lee revoked the grant", at.deploys, thread=card)
     assert "wrong version" in revoked
     await again(at, card)
     await waiting(at, card)
@@ -180,7 +180,7 @@ async def test_it_ends_with_its_time(at: Office) -> None:
 
 
 async def told_it_ended(at: Office, card: Seen, why: str) -> None:
-    await at.ann.finds(f"ended: bob could not approve such a call any more ({why}", at.deploys, thread=card)
+    await at.ann.finds(f"ask again, because bob could not approve such a call any more ({why}", at.deploys, thread=card)
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     assert "run without asking" not in at.ann.now(card)
     await at.bob.opens_home("Nothing waits for you.")
@@ -233,7 +233,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
     await again(at, card, version="2.4.3")
 
     await at.ann.finds("2.4.3", at.deploys, thread=card)
-    await at.ann.finds("deploy runs without asking, by grant", at.deploys, thread=card)
+    await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
     assert "Revoke grant" in at.ann.now(card).buttons
 
 
@@ -247,7 +247,7 @@ async def test_a_changed_policy_ends_it_on_card_and_home(at: Office) -> None:
     await at.bob.opens_home("Nothing waits for you.")
     await at.later(minutes=2)
 
-    await at.ann.finds("ended: the policy has changed", at.deploys, thread=card)
+    await at.ann.finds("ask again, because the policy has changed", at.deploys, thread=card)
     await at.slack.until(lambda: "Revoke grant" not in at.ann.now(card).buttons or None)
     await again(at, card)
     await waiting(at, card)

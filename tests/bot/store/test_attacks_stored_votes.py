@@ -189,7 +189,7 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: s
         card = await granted(at)
         body = await at.bot.database.read(lambda tx: tx.execute(select(grants.c.body)).scalar_one())
         await at.bob.clicks(at.bob.now(card), "Revoke grant", sure=True)
-        await at.ann.finds("revoked grant", at.deploys, thread=card)
+        await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.rests()
 
         def brings_back(tx: Tx) -> None:
