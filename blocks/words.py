@@ -421,9 +421,7 @@ TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without aski
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, because {people} allowed calls like it."
 TOLD_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
 TOLD_GRANT_LOST = "🔒 Calls of {tool} ask again, because {why}."
-TOLD_GRANT_GIVER_LOST = (
-    "🔒 Calls of {tool} ask again, because {people} could not approve such a call any more ({why})."
-)
+TOLD_GRANT_GIVER_LOST = "🔒 Calls of {tool} ask again, because {people} could not approve such a call any more ({why})."
 TOLD_GRANT_REVOKED = "🔒 {who} revoked the grant for {tool}. Calls ask again."
 TOLD_PAUSED = "⏸️ Runs are paused. Approved calls start once they are resumed."
 TOLD_PAUSED_BY = "⏸️ {who} paused runs. Approved calls start once they are resumed."
