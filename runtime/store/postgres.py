@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ from runtime.store.postgres_wire import PRESENCE, DriverConnection, Wire
 from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
+_log = logging.getLogger(__name__)
+
 WRITERS = 10
 READERS = 5
 ATTEMPTS = 8
@@ -28,7 +31,8 @@ AWAY_SECONDS = 5.0
 """For so long a transaction waits for a server that restarts, or for the one that takes its place."""
 
 _READ_ONLY = "25006"  # read_only_sql_transaction
-_TRY_AGAIN = frozenset({"40001", "40P01", "55P03"})  # serialization_failure, deadlock_detected, lock_not_available
+_LOCKED = "55P03"  # lock_not_available
+_TRY_AGAIN = frozenset({"40001", "40P01", _LOCKED})  # serialization_failure, deadlock_detected
 SESSION = {
     "application_name": "adk-confirm",
     # A replica that is frozen or cut off must not keep its row locks from the others. Its transactions that wait for a
@@ -37,6 +41,14 @@ SESSION = {
     "lock_timeout": "3000",
     "tcp_keepalives_idle": "30",
 }
+END_FROZEN = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+WHERE datname = current_database() AND usename = current_user
+  AND application_name = current_setting('application_name') AND state = 'active' AND wait_event = 'ClientRead'
+  AND clock_timestamp() - state_change > current_setting('idle_in_transaction_session_timeout')::interval
+"""
+"""asyncpg prepares a statement in two steps. PostgreSQL does not call a transaction idle whose client froze between
+them, and no other time-out ends it (`transaction_timeout` would, from version 17 on). Whoever it holds up does."""
 
 
 class Away(StoreError):
@@ -64,6 +76,7 @@ class PostgresEngine:
         self._wire = None if read_only else Wire(self._connect, hub)
         self._write_gate, self._read_gate = Admission(limits), Admission(limits)
         self._running: set[asyncio.Task[None]] = set()
+        self._ending: asyncio.Task[None] | None = None
         self._closing = False
 
     @classmethod
@@ -153,6 +166,8 @@ class PostgresEngine:
                         f"PostgreSQL did not take a transaction in {ATTEMPTS} attempts ({reason}). "
                         "Nothing of it was stored; try again later."
                     ) from error
+                if _state(error.orig) == _LOCKED:
+                    await self._end_frozen()
             except TimeoutError as error:
                 raise StoreError(
                     f"PostgreSQL did not answer within {COMMAND_SECONDS:g} seconds. Nothing was stored; "
@@ -160,6 +175,25 @@ class PostgresEngine:
                 ) from error
             # Jitter, so that those who collided do not meet again.
             await asyncio.sleep(random.uniform(0.5, 1.0) * 0.01 * 2 ** min(attempt, 6))  # noqa: S311  (no secret)
+
+    async def _end_frozen(self) -> None:
+        """Once for all who were held up."""
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.create_task(self._terminate())
+        await asyncio.shield(self._ending)
+
+    async def _terminate(self) -> None:
+        try:
+            alone = await self._connect()
+            try:
+                ended = await alone.fetchval(END_FROZEN)
+            finally:
+                await alone.close()
+        except (Away, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            _log.warning("What holds up others in PostgreSQL could not be looked for: %s", error)
+            return
+        if ended:
+            _log.warning("Ended %s transactions of processes that stand still and held up others.", ended)
 
     async def _attempt(self, pool: AsyncEngine, job: Job[Any]) -> None:
         try:

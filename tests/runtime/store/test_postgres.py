@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 from sqlalchemy import Column, Integer, MetaData, Table, bindparam, insert, select, text, update
 
@@ -182,6 +183,28 @@ async def test_a_replica_that_is_frozen_does_not_keep_its_locks(replicas: Replic
         process.go_on()
         assert await process.finished() == ["attempts: 2"]
     assert await replicas[0].read(amounts) == [89, 90]
+
+
+async def freeze_between_two_messages(url: str) -> None:
+    """asyncpg prepares a statement in two steps. Between them PostgreSQL waits, and does not call that idle."""
+    connection = await asyncpg.connect(url, server_settings=runtime.store.postgres.SESSION)
+    await connection.execute("BEGIN; SELECT * FROM accounts WHERE id = 1 FOR UPDATE")
+    parse = b"\0SELECT 1\0\0\0"
+    connection._transport.write(b"P" + (len(parse) + 4).to_bytes(4, "big") + parse + b"H\0\0\0\4")
+    here("holds the row")
+
+
+async def test_a_replica_that_is_frozen_while_it_prepares_a_statement_does_not_keep_its_locks(
+    replicas: Replicas, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(runtime.store.postgres.SESSION, "lock_timeout", "100")
+    monkeypatch.setitem(runtime.store.postgres.SESSION, "idle_in_transaction_session_timeout", "200")
+    awake = await Database.open(postgres_url)
+    async with child(freeze_between_two_messages, postgres_url) as process:
+        await process.reached("holds the row")
+        await asyncio.gather(*(awake.run(take, 1, 1) for _ in range(20)))
+        assert await awake.read(amounts) == [80, 100]
+    await awake.close()
 
 
 async def take_and_freeze_with_others_behind(url: str) -> None:
