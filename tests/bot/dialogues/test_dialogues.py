@@ -45,9 +45,10 @@ async def test_a_denial_reaches_the_agent_with_its_reason(at: Office) -> None:
     modal = await at.bob.gets_modal("Deny")
     await modal.submits({"Reason": "Book the cheaper place"})
 
-    denied = await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
+    denied = await at.ann.finds("Denied: Reimburse", at.deploys, thread=card)
     assert denied.buttons == ("See everything", "History")
-    await at.ann.finds("Book the cheaper place", at.deploys, thread=card)
+    assert "Book the cheaper place" in denied
+    await at.ann.finds("🚫 Denied by bob", at.deploys, thread=card)
     assert at.ran() == []
 
 

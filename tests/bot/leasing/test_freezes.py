@@ -183,11 +183,11 @@ async def taken_over(at: Staff, first: Serving, others: list[Serving]) -> None:
     for other in others:
         await other.joins()
     at.slack.clock.advance(DEAD_LETTERS)
-    # A process that froze within a transaction holds its rows until PostgreSQL ends it, after five seconds.
+    # A process that froze within a transaction keeps its locks until that is ended, after about six seconds.
     for told in (STORY, ANSWER, "Done: Pay"):
-        await at.ann.finds(told, at.deploys, timeout=180)
+        await at.ann.finds(told, at.deploys, timeout=60)
     first.thaws()
     at.slack.faults.clear()
     await first.stops()
-    await at.slack.until(lambda: all(at.ann.sees(at.deploys).count(line) == 1 for line in (STORY, ANSWER)), timeout=180)
+    await at.slack.until(lambda: all(at.ann.sees(at.deploys).count(line) == 1 for line in (STORY, ANSWER)), timeout=60)
     await is_told_whole_and_once(at)
