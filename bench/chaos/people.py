@@ -275,8 +275,8 @@ class People:
 
 def shown_amount(text: str) -> int:
     """What a card says that the call runs with: after an edit the old amount stands before it."""
-    found = re.search(r"^amount (?:\d+ → )?(\d+)$", text, re.MULTILINE)
-    return int(found[1]) if found else -1
+    found = re.search(r"^amount (?:[\d,]+ → )?([\d,]+)$", text, re.MULTILINE)
+    return int(found[1].replace(",", "")) if found else -1
 
 
 def everywhere(slack: FakeSlack, cast: dict[str, Person]) -> dict[str, Channel]:
