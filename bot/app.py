@@ -31,6 +31,7 @@ from bot.home.query import Inbox
 from bot.home.tab import Homes, Tabs
 from bot.hosts import open_host
 from bot.hosts.host import Host
+from bot.inbound.agent_events import AgentEvents
 from bot.inbound.bolt_app import bolt, connect, listen
 from bot.inbound.clicks_and_forms import Listeners
 from bot.inbound.commands_and_shortcuts import Commands
@@ -43,6 +44,7 @@ from bot.operations.operate import Desk, operator_handlers
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Limits
 from bot.slack.outbound.client import Sender
+from bot.slack.outbound.taken import Taken
 from bot.slack.workspaces.identity import CannotServe
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
@@ -146,6 +148,7 @@ async def _made(
         limits=limits,
         meter=metrics,
         replicas=replicas.alive,
+        taken=Taken(monotonic, database),
         clock=monotonic,
     )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
@@ -192,6 +195,7 @@ def _heard(settings: Settings, parts: _Parts) -> AsyncApp:
     for each in parts.listeners:
         each.register(app)
     Lifecycle(parts.directory, parts.workspaces).register(app)
+    AgentEvents().register(app)
     return app
 
 

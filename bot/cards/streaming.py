@@ -25,6 +25,7 @@ from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
+from bot.slack.outbound.taken import Feature
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import cards_owed
@@ -68,8 +69,6 @@ class Voice:
     def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
         self._sender, self._clock = sender, clock
         self._live: dict[str, _Live] = {}
-        self._without_status: set[str] = set()
-        self._without_streams: set[str] = set()
 
     async def tidy(self, lease: Lease, session: Session) -> None:
         """Ends a reply that an earlier run left unfinished."""
@@ -77,8 +76,9 @@ class Voice:
             await self.close_left(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Where Slack does not show a status it is not asked again, and while many cards are owed they come first."""
-        if session.channel in self._without_status or await lease.read(cards_owed) > MANY:
+        """Shows that the agent works, unless Slack refused that lately. While many cards are owed they come first."""
+        takes = self._sender.taken.takes(_at(session), Feature.STATUS, session.channel)
+        if not takes or await lease.read(cards_owed) > MANY:
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
@@ -97,9 +97,8 @@ class Voice:
                 patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
-            if isinstance(trouble, Gone | RefusedBySlack):
-                self._without_status.add(session.channel)
-            log.info("no status is shown: %s", trouble)
+            if not await self._sender.taken.failed(_at(session), Feature.STATUS, trouble, session.channel):
+                log.info("no status is shown: %s", trouble)
             return False
         return True
 
@@ -178,12 +177,11 @@ class Voice:
     async def _begin(self, lease: Lease, session: Session, live: _Live, fresh: str, end: int) -> None:
         await lease.run(note_begun, session.key, live.invocation)
         try:
-            if session.channel not in self._without_streams:
+            if self._sender.taken.takes(_at(session), Feature.STREAM, session.channel):
                 try:
                     await self._start(lease, session, live, fresh)
                 except (Gone, RefusedBySlack) as trouble:
-                    log.info("replies are edited instead of streamed: %s", trouble)
-                    self._without_streams.add(session.channel)
+                    await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
             if live.ts is None:
                 live.ts = await self._sender.under(lease.sure).post(
                     _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES
 from runtime.errors import Invalid
 
 _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
@@ -17,16 +18,20 @@ _CHECKOUT = Path(__file__).resolve().parents[2] / "manifest.yml"
 @click.option("--http", metavar="URL", help="The bot's public address, such as https://confirm.example.com.")
 @click.option("--install", metavar="URL", help="For several workspaces: the address where they install the app.")
 @click.option("--org", is_flag=True, help="Organisations may install it for all their workspaces.")
-def manifest(http: str | None, install: str | None, org: bool) -> int:
+@click.option("--classic", is_flag=True, help="Without Slack's agent features, for an app that is no agent.")
+def manifest(http: str | None, install: str | None, org: bool, classic: bool) -> int:
     """Print the manifest to create the Slack app from: api.slack.com/apps → Create New App → From a manifest."""
-    print(manifest_text(http, install=install, org=org), end="")
+    print(manifest_text(http, install=install, org=org, classic=classic), end="")
     return 0
 
 
-def manifest_text(url: str | None = None, *, install: str | None = None, org: bool = False) -> str:
+def manifest_text(
+    url: str | None = None, *, install: str | None = None, org: bool = False, classic: bool = False
+) -> str:
     """`manifest.yml`; with a URL, changed for an app that Slack reaches there. `install`: the address to which Slack
-    sends people back who install the app; `org`: organisations may install it too."""
-    text = _text() if url is None else _over_http(_text(), _address(url))
+    sends people back who install the app; `org`: organisations may install it too; `classic`: the app is no agent."""
+    text = _without_agent(_text()) if classic else _text()
+    text = text if url is None else _over_http(text, _address(url))
     if install is not None:
         back = f"{_address(install)}/slack/oauth_redirect"
         listed = f"oauth_config:\n  redirect_urls:\n    - {back} # where Slack sends people who installed the app\n"
@@ -41,6 +46,15 @@ def _for_organisations(text: str) -> str:
         "      - tokens_revoked\n", f"      - {where}\n      - team_access_revoked\n      - tokens_revoked\n"
     )
     return text.replace("  org_deploy_enabled: false\n", "  org_deploy_enabled: true\n")
+
+
+def _without_agent(text: str) -> str:
+    """Removes what declares the app as an agent."""
+    text = re.sub(r"^  agent_view:.*\n(?:    .*\n)+", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^# `adk-confirm manifest --classic`.*\n", "", text, flags=re.MULTILINE)
+    for name in (*AGENT_SCOPES, *AGENT_EVENTS):
+        text = re.sub(rf"^      - {name}\b.*\n", "", text, flags=re.MULTILINE)
+    return text
 
 
 def _address(url: str) -> str:
@@ -62,7 +76,7 @@ def _over_http(text: str, address: str) -> str:
 
 
 def _text() -> str:
-    """It stands beside the package in a checkout, and inside it when installed."""
+    """The file is beside the package in a checkout, and inside the package when installed."""
     if _CHECKOUT.is_file():
         return _CHECKOUT.read_text(encoding="utf-8")
     return resources.files("bot").joinpath("manifest.yml").read_text(encoding="utf-8")

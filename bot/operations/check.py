@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,9 +26,11 @@ from bot.operations.names import Names, names_of
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.taken import INSTEAD, Feature
 from bot.slack.workspaces.identity import slack_client
 from bot.slack.workspaces.installed import Installed, installed
 from bot.store.open import HISTORY
+from bot.store.refused_features import REMEMBERED, RefusedFeature, refused_features
 from runtime.errors import ConfirmError
 from runtime.store.database import Database
 from runtime.store.migrate import MigrationHistory, version
@@ -95,6 +98,9 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
             yield finding
         for history in (RUNTIME_HISTORY, HISTORY):
             yield _schema(history, await database.read(version, history))
+        if await database.read(version, HISTORY) == HISTORY.head:
+            for one in await database.read(refused_features):
+                yield _refused(one)
         if database.dialect == "postgresql":
             for finding in await database.read(durability):
                 yield finding
@@ -102,6 +108,13 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
         yield fix("schema", str(error))
     finally:
         await database.close()
+
+
+def _refused(one: RefusedFeature) -> Finding:
+    where = f" in {one.channel}" if one.channel else ""
+    again = datetime.fromtimestamp(one.at + REMEMBERED, UTC)
+    said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again at {again:%H:%M} UTC"
+    return note(f"{one.team} {one.feature}", said)
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""What the app asks of a workspace that installs it: `manifest.yml` says why each scope and event is needed."""
+"""What the app asks of a workspace that installs it. `manifest.yml` says why each scope and event is needed."""
 
 from __future__ import annotations
 
@@ -15,3 +15,6 @@ EVENTS = frozenset(
         "app_uninstalled", "team_access_granted", "team_access_revoked", "tokens_revoked", "user_change",
     }
 )  # fmt: skip
+AGENT_SCOPES = frozenset({"assistant:write"})
+"""What an app that is declared as an agent needs as well. Without it only the suggested prompts are missing."""
+AGENT_EVENTS = frozenset({"agent_session_stopped", "app_context_changed"})

@@ -28,6 +28,7 @@ from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySla
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.rates import MINUTE, Rates
+from bot.slack.outbound.taken import Taken
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Sender:
         limits: Limits | None = None,
         meter: Meter | None = None,
         replicas: Callable[[], int] = lambda: 1,
+        taken: Taken | None = None,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -77,6 +79,7 @@ class Sender:
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = SentMessages(self.ask)
+        self.taken = taken or Taken(clock)
 
     async def ask(
         self,

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.cards.streaming import Voice
 from bot.sandbox.server.server import FakeSlack
 from tests.support.office import Office, office
-from tests.support.outgoing import outgoing
 from tests.support.talking import FAILURE, Mouth
 from tests.support.talking import mouth as the_mouth
 
@@ -55,15 +53,6 @@ async def test_the_thread_shows_that_the_agent_thinks(at: Office, mouth: Mouth) 
 
     await at.ann.finds("Hello.", at.deploys, thread=said)
     assert at.deploys.statuses == {}
-
-
-async def test_where_no_status_may_be_shown_it_is_asked_once() -> None:
-    async with outgoing() as out:
-        out.slack.faults.refuses("assistant.threads.setStatus", "channel_type_not_supported", times=None)
-        voice = Voice(out.sender)
-        assert not await voice.thinking(out.lease, out.session)
-        assert not await voice.thinking(out.lease, out.session)
-        assert len(out.slack.calls_of("assistant.threads.setStatus")) == 1
 
 
 async def test_a_reply_is_seen_while_it_comes_and_stands_once(at: Office, mouth: Mouth) -> None:

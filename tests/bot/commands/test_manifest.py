@@ -8,7 +8,7 @@ import pytest
 
 from bot.cli import main
 from bot.commands.manifest import manifest_text as manifest
-from bot.slack.scopes import EVENTS, SCOPES
+from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 
 
 def listed(text: str, under: str) -> set[str]:
@@ -24,9 +24,22 @@ def listed(text: str, under: str) -> set[str]:
 
 
 def test_it_has_just_the_scopes_and_events_that_the_local_slack_is_strict_about() -> None:
-    assert listed(manifest(), "bot") == SCOPES
-    assert listed(manifest(org=True), "bot_events") == EVENTS
-    assert listed(manifest(), "bot_events") == EVENTS - {"team_access_granted", "team_access_revoked"}
+    assert listed(manifest(), "bot") == SCOPES | AGENT_SCOPES
+    assert listed(manifest(org=True), "bot_events") == EVENTS | AGENT_EVENTS
+    assert listed(manifest(), "bot_events") == (EVENTS | AGENT_EVENTS) - {"team_access_granted", "team_access_revoked"}
+
+
+def test_it_declares_an_agent_unless_it_is_to_be_classic() -> None:
+    described = re.search(r"agent_description: (.*)", manifest())
+    assert described is not None
+    assert len(described[1]) <= 300
+    assert manifest().count("- title:") <= 4
+
+    classic = manifest("https://confirm.example.com/", org=True, classic=True)
+    assert listed(classic, "bot") == SCOPES
+    assert listed(classic, "bot_events") == EVENTS
+    assert "agent_view" not in classic
+    assert "\nfeatures:\n  app_home:\n" in classic
 
 
 def test_over_http_slack_is_told_where_the_bot_is() -> None:
