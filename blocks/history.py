@@ -12,7 +12,7 @@ from blocks.kit import JsonObject, header, modal
 from blocks.rich import Line, Piece, Say, When, line
 from blocks.step_views import HistoryView, StepView
 from blocks.text import plain
-from blocks.thread import told
+from blocks.thread import in_history
 
 
 def history(view: HistoryView) -> JsonObject:
@@ -37,7 +37,7 @@ def _steps(view: HistoryView, name: str) -> list[Block]:
 
 
 def _dated(step: StepView) -> list[Piece]:
-    first, *rest = told(step)
+    first, *rest = in_history(step)
     return [Line((When(step.at),)), first, *rest] if not isinstance(first, Line) else [_with_date(step, first), *rest]
 
 

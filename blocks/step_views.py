@@ -8,74 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from blocks.ledger_kinds import LineKind, Reason
 from blocks.view import NOBODY, Approvers, Argument, Face, FieldDiff
-
-
-class StepKind(StrEnum):
-    """The steps that a thread or a history can show, by their names in the ledger."""
-
-    ASKED = "asked"
-    CALL_REFUSED = "call refused"
-    REMINDED = "reminded"
-    ESCALATED = "escalated"
-    APPROVAL = "approval"
-    EDITED = "edited"
-    VOTE_REFUSED = "vote refused"
-    VOTE_FELL = "vote fell"
-    REAPPLIED = "reapplied"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    WITHDRAWN = "withdrawn"
-    ASKED_ANEW = "asked anew"
-    ELSEWHERE = "answered elsewhere"
-    LAPSED = "lapsed"
-    BEGUN = "begun"
-    DONE = "done"
-    FAILED = "failed"
-    REFUSED = "refused"
-    UNSEALED = "unsealed"
-    ALTERED = "altered"
-    UNKNOWN = "unknown"
-    SETTLED = "settled"
-    RUN_AGAIN_VOTE = "run again vote"
-    RUN_AGAIN = "run again"
-    NOBODY_KNOWS = "nobody knows"
-    GRANTED = "granted"
-    GRANT_USED = "grant used"
-    GRANT_REVOKED = "grant revoked"
-    PAUSED = "paused"
-    RESUMED = "resumed"
-
-
-class Why(StrEnum):
-    """Why a vote does not count, by the names that the desk has for it."""
-
-    NOT_APPROVER = "not an approver"
-    NO_APPROVERS = "no approvers"
-    REQUESTER = "spoke to the agent"
-    TURN_AUTHOR = "asked for it"
-    BARRED = "barred"
-    GUEST = "guest account"
-    STRANGER = "external account"
-    OTHER_WORKSPACE = "other workspace"
-    BOT = "bot account"
-    DELETED = "deleted account"
-    CANNOT_ASK = "could not be asked"
-    NOT_ASKER = "not the asker"
-    OLDER_REVISION = "older revision"
-    TOO_LATE = "too late"
-    ALREADY_VOTED = "already voted"
-    REASON_WANTED = "a reason is wanted"
-    PAYLOAD_WANTED = "a payload is wanted"
-    NOT_EDITABLE = "not editable"
-    WRONG_KIND = "another kind of value"
-    OTHER_POLICY = "another policy"
-    NOTHING_TO_SETTLE = "nothing to settle"
-    NOTHING_TO_REVOKE = "nothing to revoke"
-    POLICY_CHANGED = "policy changed"
-    USED_UP = "used up"
-    UNSEALED = "unsealed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +20,7 @@ class StepView:
     """
 
     seq: int
-    told: StepKind
+    kind: LineKind
     at: int
     tool: str = ""
     who: str | None = None
@@ -97,7 +31,7 @@ class StepView:
     votes: int | None = None
     quorum: int = 1
     reason: str | None = None
-    why: Why | None = None
+    why: Reason | None = None
     changes: tuple[FieldDiff, ...] = ()
     arguments: tuple[Argument, ...] = ()
     text: str | None = None
@@ -149,7 +83,7 @@ class VerdictView:
     quorum: int = 1
     decided: bool = False
     revision: int = 1
-    why: Why | None = None
+    why: Reason | None = None
     face: Face | None = None
     """TOO_LATE: what it is by now."""
     fields: tuple[str, ...] = ()

@@ -1,6 +1,7 @@
 """The lines of a session's thread, and the longer sentences of a history.
 
-A thread gets one line for each decision: the card shows the rest. A history shows every step of the ledger.
+A thread gets one line for each decision: the card shows the rest. A history shows every step of the ledger. What each
+kind of line says is in the table of `ledger_lines.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from blocks.card_text import approvers, by
 from blocks.content import LIST, differences, values
 from blocks.ids import LineMark
 from blocks.kit import Message, drawn
+from blocks.ledger_kinds import LineKind
+from blocks.ledger_lines import LINES, End, line_words, words_for
 from blocks.rich import (
     Box,
     Channel,
@@ -32,7 +35,7 @@ from blocks.rich import (
     say,
     text,
 )
-from blocks.step_views import StepKind, StepView
+from blocks.step_views import StepView
 from blocks.text import MESSAGE_TEXT, seen, units
 from blocks.view import NOBODY
 
@@ -94,19 +97,6 @@ def _with_names(piece: Piece, names: Mapping[str, str], keep: frozenset[str]) ->
 
 # The thread
 
-_ENDS: Mapping[StepKind, tuple[str, tuple[str, ...]]] = {
-    StepKind.DONE: ("✅ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_RAN)),
-    StepKind.FAILED: ("❌ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_FAILED)),
-    StepKind.REFUSED: ("⛔ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_DID_NOT_RUN)),
-    StepKind.UNKNOWN: ("⚠️ ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY, words.THREAD_UNKNOWN)),
-    StepKind.LAPSED: ("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
-    StepKind.APPROVED: ("👍 ", (words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY)),
-    StepKind.DENIED: ("🚫 ", (words.THREAD_DENIED,)),
-    StepKind.EXPIRED: ("⌛ ", (words.THREAD_EXPIRED,)),
-    StepKind.WITHDRAWN: ("↩️ ", (words.THREAD_WITHDRAWN,)),
-}
-"""How a call was decided and how it ended: a sign, and the parts of the line."""
-
 _NEEDS: Mapping[str, str] = {words.THREAD_APPROVED_BY: "people", words.THREAD_EDITED_BY: "editor"}
 """A part is left out where its field is empty."""
 
@@ -114,34 +104,36 @@ _NEEDS: Mapping[str, str] = {words.THREAD_APPROVED_BY: "people", words.THREAD_ED
 def in_thread(step: StepView) -> tuple[Piece, ...]:
     """One line, and what somebody said with it."""
     if step.question:
-        return told(step)
-    if step.told in _ENDS:
-        return (Line(_end(step)), *_said(replace(step, text=None) if step.carded else step))
-    match step.told:
-        case StepKind.VOTE_REFUSED:
+        return in_history(step)
+    if (end := LINES[step.kind].end) is not None:
+        return (Line(_end(step, end)), *_said(replace(step, text=None) if step.carded else step))
+    match step.kind:
+        case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
-        case StepKind.VOTE_FELL if step.why is None and step.editor:
+        case LineKind.VOTE_FELL if step.why is None and step.editor:
             return (Line(say(words.THREAD_NO_LONGER, **_spans(step))),)
-        case StepKind.REMINDED if step.notified != NOBODY:
-            return (*told(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
-    return told(step)
+        case LineKind.REMINDED if step.notified != NOBODY:
+            return (*in_history(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
+    return in_history(step)
 
 
 def mentioned(step: StepView) -> frozenset[str]:
     """The users whom the thread's line notifies: the asker at the end, approvers when they are reminded."""
-    if step.told in (StepKind.REMINDED, StepKind.ESCALATED):
+    if LINES[step.kind].approvers:
         who = (step.approvers, step.notified)
         return frozenset(user for one in who for user in (*one.users, *(each.user or "" for each in one.emails)))
     return frozenset({step.asker} if step.asker and step.asker != step.who else ())
 
 
-def _end(step: StepView) -> tuple[Span, ...]:
-    sign, parts = _ENDS[step.told]
+def _end(step: StepView, end: End) -> tuple[Span, ...]:
     spans = _spans(step)
-    shown = [_worded(step, part) for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
+    parts = (words_for(part, step) for part in end.parts)
+    shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
     if mentioned(step):
         shown.append(words.THREAD_ASKED_BY)
-    row: tuple[Span, ...] = (Say(sign), name(step.tool), Say(words.DOT)) if step.several else (Say(sign),)
+    row: tuple[Span, ...] = (Say(end.sign),)
+    if step.several:
+        row += (name(step.tool), Say(words.DOT))
     for index, part in enumerate(shown):
         dot = (Say(words.DOT),) if index else ()
         template = part if index or step.several else part[0].upper() + part[1:]
@@ -149,118 +141,15 @@ def _end(step: StepView) -> tuple[Span, ...]:
     return row
 
 
-def _worded(step: StepView, part: str) -> str:
-    match part:
-        case words.THREAD_RAN if step.attempt > 1:
-            return words.THREAD_RAN_AGAIN
-        case words.THREAD_DENIED if step.who is None:
-            return words.THREAD_DENIED_BY_POLICY
-        case words.THREAD_WITHDRAWN if step.who is None:
-            return words.THREAD_REMOVED
-    return part
-
-
 # The history
 
 
-def told(step: StepView) -> tuple[Piece, ...]:
+def in_history(step: StepView) -> tuple[Piece, ...]:
     """One step: a sentence, and what an agent, a tool or a person said with it."""
-    row = say(_template(step), **_spans(step))
+    row = say(line_words(step), **_spans(step))
     if step.link:
         row += (Say(words.DOT), Link(step.link, words.CARD))
     return (Line(row), *differences(step.changes), *_arguments(step), *_said(step))
-
-
-_TEMPLATES: Mapping[StepKind, str] = {
-    StepKind.CALL_REFUSED: words.TOLD_CALL_REFUSED,
-    StepKind.ESCALATED: words.TOLD_ESCALATED,
-    StepKind.APPROVAL: words.TOLD_APPROVAL,
-    StepKind.EDITED: words.TOLD_EDITED,
-    StepKind.VOTE_REFUSED: words.TOLD_VOTE_REFUSED,
-    StepKind.VOTE_FELL: words.TOLD_VOTE_FELL,
-    StepKind.REAPPLIED: words.TOLD_REAPPLIED,
-    StepKind.APPROVED: words.TOLD_APPROVED,
-    StepKind.DENIED: words.TOLD_DENIED,
-    StepKind.EXPIRED: words.TOLD_EXPIRED,
-    StepKind.WITHDRAWN: words.TOLD_WITHDRAWN,
-    StepKind.ASKED_ANEW: words.TOLD_ASKED_ANEW,
-    StepKind.LAPSED: words.TOLD_LAPSED,
-    StepKind.DONE: words.TOLD_DONE,
-    StepKind.FAILED: words.TOLD_FAILED,
-    StepKind.REFUSED: words.TOLD_REFUSED,
-    StepKind.ALTERED: words.TOLD_ALTERED,
-    StepKind.UNKNOWN: words.TOLD_UNKNOWN,
-    StepKind.RUN_AGAIN_VOTE: words.TOLD_RUN_AGAIN_VOTE,
-    StepKind.RUN_AGAIN: words.TOLD_RUN_AGAIN,
-    StepKind.NOBODY_KNOWS: words.TOLD_NOBODY_KNOWS,
-    StepKind.GRANTED: words.TOLD_GRANTED,
-    StepKind.GRANT_USED: words.TOLD_GRANT_USED,
-    StepKind.GRANT_REVOKED: words.TOLD_GRANT_REVOKED,
-    StepKind.PAUSED: words.TOLD_PAUSED,
-    StepKind.RESUMED: words.TOLD_RESUMED,
-}
-
-
-_BY_OPERATORS: Mapping[StepKind, str] = {
-    StepKind.REAPPLIED: words.TOLD_REAPPLIED_BY,
-    StepKind.PAUSED: words.TOLD_PAUSED_BY,
-    StepKind.RESUMED: words.TOLD_RESUMED_BY,
-}
-
-
-_ABOUT_QUESTIONS: Mapping[StepKind, str] = {
-    StepKind.CALL_REFUSED: words.TOLD_QUESTION_REFUSED,
-    StepKind.ESCALATED: words.TOLD_QUESTION_ESCALATED,
-    StepKind.VOTE_REFUSED: words.TOLD_ANSWER_REFUSED_VOTE,
-    StepKind.APPROVED: words.TOLD_ANSWERED,
-    StepKind.EXPIRED: words.TOLD_NOT_ANSWERED,
-    StepKind.ELSEWHERE: words.TOLD_QUESTION_ELSEWHERE,
-    StepKind.LAPSED: words.TOLD_ANSWER_LAPSED,
-    StepKind.REFUSED: words.TOLD_ANSWER_REFUSED,
-}
-
-
-def _about_question(step: StepView) -> str | None:
-    match step.told:
-        case StepKind.ASKED:
-            return words.TOLD_QUESTION_IN if step.channel else words.TOLD_QUESTION
-        case StepKind.REMINDED:
-            named = step.until and approvers(step.approvers)
-            return words.TOLD_QUESTION_REMINDED_WHO if named else words.TOLD_QUESTION_REMINDED
-        case StepKind.WITHDRAWN:
-            return words.TOLD_QUESTION_REMOVED if step.who is None else words.TOLD_QUESTION_WITHDRAWN
-    return _ABOUT_QUESTIONS.get(step.told)
-
-
-def _template(step: StepView) -> str:
-    if step.operation and not step.channel and step.told in words.TOLD_OPERATION:
-        return words.TOLD_OPERATION[step.told]
-    if step.question and (told := _about_question(step)) is not None:
-        return told
-    match step.told:
-        case StepKind.ASKED:
-            return words.TOLD_ASKED_IN if step.channel else words.TOLD_ASKED
-        case StepKind.REMINDED:
-            return words.TOLD_REMINDED_WHO if step.until and approvers(step.approvers) else words.TOLD_REMINDED
-        case StepKind.BEGUN:
-            return words.TOLD_BEGUN_AGAIN if step.attempt > 1 else words.TOLD_BEGUN
-        case StepKind.ELSEWHERE:
-            return words.TOLD_ELSEWHERE[step.yes]
-        case StepKind.SETTLED:
-            return words.TOLD_SETTLED[step.yes]
-        case StepKind.UNSEALED:
-            return words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"])
-        case StepKind.VOTE_FELL if step.why is not None:
-            return words.TOLD_VOTE_FELL_WHY
-        case StepKind.REAPPLIED | StepKind.PAUSED | StepKind.RESUMED if step.who is not None:
-            return _BY_OPERATORS[step.told]
-        case StepKind.WITHDRAWN if step.who is None:
-            return words.TOLD_REMOVED
-        case StepKind.GRANT_REVOKED if step.who is None and step.people:
-            return words.TOLD_GRANT_GIVER_LOST
-        case StepKind.GRANT_REVOKED if step.who is None:
-            return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
-    return _TEMPLATES[step.told]
 
 
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
@@ -286,26 +175,20 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
 def _took(step: StepView) -> str:
     if step.seconds is None:
         return ""
-    template = words.TOOK_UNTIL_FAILED if step.told is StepKind.FAILED else words.TOOK
+    template = words.TOOK_UNTIL_FAILED if step.kind is LineKind.FAILED else words.TOOK
     return template.format(duration=words.duration(step.seconds))
 
 
 def _arguments(step: StepView) -> tuple[Piece, ...]:
-    """The call, where there is no card that shows it."""
-    shown = (StepKind.APPROVED,) if step.question else (StepKind.GRANT_USED, StepKind.CALL_REFUSED)
-    return values(step.arguments, LIST) if step.told in shown else ()
+    """The call, where there is no card that shows it, and the answer to a question."""
+    shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
+    return values(step.arguments, LIST) if shown else ()
 
 
 def _said(step: StepView) -> list[Piece]:
     said: list[Piece] = []
     if step.reason:
         said.append(Quote(seen(step.reason, _SAID, _LINES, keep="\n").text))
-    if step.text and step.told in (
-        StepKind.DONE,
-        StepKind.FAILED,
-        StepKind.REFUSED,
-        StepKind.ALTERED,
-        StepKind.ELSEWHERE,
-    ):
+    if step.text and LINES[step.kind].result:
         said.append(Box(seen(step.text, _SAID, _LINES, keep="\n\t").text))
     return said

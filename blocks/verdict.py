@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from blocks import words
 from blocks.ids import Action, Callback, Ref, checked_id
 from blocks.kit import JsonObject, Message, actions, button, drawn, modal
+from blocks.ledger_kinds import Reason
 from blocks.rich import Line, Link, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
-from blocks.step_views import Counted, VerdictView, Why
+from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, seen
 
 
@@ -95,14 +96,14 @@ _TEMPLATES = {
 def _refused(view: VerdictView) -> tuple[Span, ...]:
     names = [name(one) for one in view.fields[:10]]
     state = words.STATES[view.face] if view.face else words.DECIDED
-    why = view.why or Why.CANNOT_ASK
+    why = view.why or Reason.CANNOT_ASK
     row = say(
         (words.WHY_QUESTION.get(why) if view.question else None) or words.WHY[why],
         state=state,
         revision=str(view.revision),
         fields=listed(names) or words.THIS_FIELD,
     )
-    if view.why is Why.CANNOT_ASK and view.unresolved:
+    if view.why is Reason.CANNOT_ASK and view.unresolved:
         entry = code(view.unresolved)
         row = (*say(words.UNRESOLVED_ENTRY, entry=entry), Say(" "), *row)
     return row

@@ -5,7 +5,8 @@ Fields in braces are filled with spans (`rich.say`); supplied strings never pass
 
 from __future__ import annotations
 
-from blocks.step_views import Counted, StepKind, Why
+from blocks.ledger_kinds import Reason
+from blocks.step_views import Counted
 from blocks.view import Face
 
 # -- a card
@@ -352,13 +353,11 @@ TOLD_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was
 TOLD_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
 TOLD_ANSWER_REFUSED = "⛔ The answer to {tool} was not taken."
 TOLD_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
-TOLD_OPERATION = {
-    StepKind.ASKED: "⏳ {tool} has begun, and needs a decision to go on.",
-    StepKind.DENIED: "🚫 {who} denied {tool}. The agent has been told.",
-    StepKind.EXPIRED: "⌛ Nobody decided on {tool} in time. The agent has been told that it was rejected.",
-    StepKind.WITHDRAWN: "↩️ {who} withdrew {tool}. The agent has been told that it was rejected.",
-    StepKind.LAPSED: "⌛ {tool} was approved, but the agent could not be reached in time.",
-}
+TOLD_OPERATION_ASKED = "⏳ {tool} has begun, and needs a decision to go on."
+TOLD_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has been told."
+TOLD_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time. The agent has been told that it was rejected."
+TOLD_OPERATION_WITHDRAWN = "↩️ {who} withdrew {tool}. The agent has been told that it was rejected."
+TOLD_OPERATION_LAPSED = "⌛ {tool} was approved, but the agent could not be reached in time."
 TOLD_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 TOLD_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
 TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."
@@ -473,40 +472,42 @@ VERDICT_RUN_AGAIN_LAST = "Your vote counts, and it was the last one needed. {too
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
 
 WHY = {
-    Why.NOT_APPROVER: "You can't decide this one: the policy names others. The card says who.",
-    Why.NO_APPROVERS: "Nobody can decide this one: the policy names no one. Ask whoever keeps the policy file.",
-    Why.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to decide.",
-    Why.TURN_AUTHOR: "You asked for this, so somebody else has to decide.",
-    Why.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
-    Why.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
-    Why.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",
-    Why.OTHER_WORKSPACE: "Accounts of other workspaces can't decide. Ask a member of this workspace.",
-    Why.BOT: "Bots can't decide.",
-    Why.DELETED: "This account is deactivated and can't decide.",
-    Why.CANNOT_ASK: "We could not find out whether you may decide, so your vote does not count. Try again in a minute.",
-    Why.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
-    Why.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
-    Why.TOO_LATE: "You are too late: it is {state} already.",
-    Why.ALREADY_VOTED: "You already approved this.",
-    Why.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
-    Why.PAYLOAD_WANTED: "This one wants an answer filled in. Press Approve on the card to get the form.",
-    Why.NOT_EDITABLE: "The policy does not let {fields} be edited.",
-    Why.WRONG_KIND: "{fields} must stay the kind of value that it is.",
-    Why.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
-    Why.NOTHING_TO_SETTLE: "This has been answered already. The card shows how.",
-    Why.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
-    Why.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
-    Why.USED_UP: "This grant is used up. Calls like this ask again.",
-    Why.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
+    Reason.NOT_APPROVER: "You can't decide this one: the policy names others. The card says who.",
+    Reason.NO_APPROVERS: "Nobody can decide this one: the policy names no one. Ask whoever keeps the policy file.",
+    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to decide.",
+    Reason.TURN_AUTHOR: "You asked for this, so somebody else has to decide.",
+    Reason.BARRED: "Your account is barred from deciding. Ask whoever keeps the policy file.",
+    Reason.GUEST: "Guest accounts can't decide. Ask a full member of the workspace.",
+    Reason.STRANGER: "Accounts of other companies can't decide. Ask a member of this workspace.",
+    Reason.OTHER_WORKSPACE: "Accounts of other workspaces can't decide. Ask a member of this workspace.",
+    Reason.BOT: "Bots can't decide.",
+    Reason.DELETED: "This account is deactivated and can't decide.",
+    Reason.CANNOT_ASK: (
+        "We could not find out whether you may decide, so your vote does not count. Try again in a minute."
+    ),
+    Reason.NOT_ASKER: "Only the person who asked can withdraw it. Whoever may decide can deny it.",
+    Reason.OLDER_REVISION: "This changed in the meantime. Look at the card as it is now, then decide.",
+    Reason.TOO_LATE: "You are too late: it is {state} already.",
+    Reason.ALREADY_VOTED: "You already approved this.",
+    Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
+    Reason.PAYLOAD_WANTED: "This one wants an answer filled in. Press Approve on the card to get the form.",
+    Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
+    Reason.WRONG_KIND: "{fields} must stay the kind of value that it is.",
+    Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
+    Reason.NOTHING_TO_SETTLE: "This has been answered already. The card shows how.",
+    Reason.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
+    Reason.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
+    Reason.USED_UP: "This grant is used up. Calls like this ask again.",
+    Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
 }
 WHY_QUESTION = {
-    Why.NOT_APPROVER: "This question is for others. The card says for whom.",
-    Why.NO_APPROVERS: "Nobody can answer this: the policy names no one. Ask whoever keeps the policy file.",
-    Why.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
-    Why.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",
-    Why.PAYLOAD_WANTED: "Press Answer… on the card to get the form.",
-    Why.ALREADY_VOTED: "You already answered.",
-    Why.NOT_ASKER: "Only the person who asked can withdraw it.",
+    Reason.NOT_APPROVER: "This question is for others. The card says for whom.",
+    Reason.NO_APPROVERS: "Nobody can answer this: the policy names no one. Ask whoever keeps the policy file.",
+    Reason.REQUESTER: "You spoke to the agent in this conversation, so somebody else has to answer.",
+    Reason.TURN_AUTHOR: "You asked the agent for this, so somebody else has to answer.",
+    Reason.PAYLOAD_WANTED: "Press Answer… on the card to get the form.",
+    Reason.ALREADY_VOTED: "You already answered.",
+    Reason.NOT_ASKER: "Only the person who asked can withdraw it.",
 }
 UNRESOLVED_ENTRY = "{entry} could not be looked up."
 THIS_FIELD = "this"
@@ -514,31 +515,31 @@ DECIDED = "decided"
 
 # the same for everybody in the thread, as the end of a sentence
 WHY_SHORT = {
-    Why.NOT_APPROVER: "the policy names others",
-    Why.NO_APPROVERS: "the policy names no one",
-    Why.REQUESTER: "they spoke to the agent here",
-    Why.TURN_AUTHOR: "they asked for it",
-    Why.BARRED: "their account is barred",
-    Why.GUEST: "it is a guest account",
-    Why.STRANGER: "it is another company's account",
-    Why.OTHER_WORKSPACE: "it is another workspace's account",
-    Why.BOT: "it is a bot",
-    Why.DELETED: "the account is deactivated",
-    Why.CANNOT_ASK: "it could not be found out who may decide",
-    Why.NOT_ASKER: "only who asked can withdraw",
-    Why.OLDER_REVISION: "it was for an older version",
-    Why.TOO_LATE: "it came too late",
-    Why.ALREADY_VOTED: "it already counted",
-    Why.REASON_WANTED: "a reason was missing",
-    Why.PAYLOAD_WANTED: "the answer was not filled in",
-    Why.NOT_EDITABLE: "it edited what the policy keeps",
-    Why.WRONG_KIND: "it changed the kind of a value",
-    Why.OTHER_POLICY: "the edited call falls under another policy",
-    Why.NOTHING_TO_SETTLE: "there was nothing to answer",
-    Why.NOTHING_TO_REVOKE: "the grant had ended",
-    Why.POLICY_CHANGED: "the policy has changed",
-    Why.USED_UP: "it was used as often as it could be",
-    Why.UNSEALED: "it has no seal of this app",
+    Reason.NOT_APPROVER: "the policy names others",
+    Reason.NO_APPROVERS: "the policy names no one",
+    Reason.REQUESTER: "they spoke to the agent here",
+    Reason.TURN_AUTHOR: "they asked for it",
+    Reason.BARRED: "their account is barred",
+    Reason.GUEST: "it is a guest account",
+    Reason.STRANGER: "it is another company's account",
+    Reason.OTHER_WORKSPACE: "it is another workspace's account",
+    Reason.BOT: "it is a bot",
+    Reason.DELETED: "the account is deactivated",
+    Reason.CANNOT_ASK: "it could not be found out who may decide",
+    Reason.NOT_ASKER: "only who asked can withdraw",
+    Reason.OLDER_REVISION: "it was for an older version",
+    Reason.TOO_LATE: "it came too late",
+    Reason.ALREADY_VOTED: "it already counted",
+    Reason.REASON_WANTED: "a reason was missing",
+    Reason.PAYLOAD_WANTED: "the answer was not filled in",
+    Reason.NOT_EDITABLE: "it edited what the policy keeps",
+    Reason.WRONG_KIND: "it changed the kind of a value",
+    Reason.OTHER_POLICY: "the edited call falls under another policy",
+    Reason.NOTHING_TO_SETTLE: "there was nothing to answer",
+    Reason.NOTHING_TO_REVOKE: "the grant had ended",
+    Reason.POLICY_CHANGED: "the policy has changed",
+    Reason.USED_UP: "it was used as often as it could be",
+    Reason.UNSEALED: "it has no seal of this app",
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."

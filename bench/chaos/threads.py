@@ -12,25 +12,25 @@ from collections.abc import Iterator, Sequence
 from bench.chaos.history import Entry, Finding
 from bench.chaos.story import Story, thread_of
 from blocks import words
-from blocks.step_views import StepKind
+from blocks.ledger_kinds import LineKind
 from bot.store.refused_clicks import TRIES
 
 _ENDS = {
-    StepKind.DONE: "✅",
-    StepKind.FAILED: "❌",
-    StepKind.REFUSED: "⛔",
-    StepKind.UNKNOWN: "⚠️",
-    StepKind.LAPSED: "⌛",
-    StepKind.DENIED: "🚫",
-    StepKind.EXPIRED: "⌛",
-    StepKind.WITHDRAWN: "↩️",
+    LineKind.DONE: "✅",
+    LineKind.FAILED: "❌",
+    LineKind.REFUSED: "⛔",
+    LineKind.UNKNOWN: "⚠️",
+    LineKind.LAPSED: "⌛",
+    LineKind.DENIED: "🚫",
+    LineKind.EXPIRED: "⌛",
+    LineKind.WITHDRAWN: "↩️",
 }
 _TEMPLATES = {
-    StepKind.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
-    StepKind.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
-    StepKind.VOTE_REFUSED: (words.THREAD_TRIES,),
-    StepKind.SETTLED: tuple(words.TOLD_SETTLED.values()),
-    StepKind.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
+    LineKind.CALL_REFUSED: (words.TOLD_CALL_REFUSED,),
+    LineKind.REMINDED: (words.TOLD_REMINDED, words.TOLD_REMINDED_WHO),
+    LineKind.VOTE_REFUSED: (words.THREAD_TRIES,),
+    LineKind.SETTLED: tuple(words.TOLD_SETTLED.values()),
+    LineKind.NOBODY_KNOWS: (words.TOLD_NOBODY_KNOWS,),
 }
 _FIRST_SIGNS = {*(sign[0] for sign in _ENDS.values()), *(one[0] for each in _TEMPLATES.values() for one in each)}
 
@@ -43,12 +43,12 @@ def _is_ours(line: str) -> bool:
 def _told(story: Story, entries: Sequence[Entry], at: int) -> re.Pattern[str] | None:
     """The line that the thread has to show of this entry, if it has to show one."""
     entry = entries[at]
-    kind = StepKind(entry.kind) if entry.kind in set(StepKind) else None
+    kind = LineKind(entry.kind) if entry.kind in set(LineKind) else None
     who = story.history.names.get(entry.who, entry.who)
     if kind in _ENDS:
         by = re.escape(who) if entry.who else ""
         return re.compile(rf"{_ENDS[kind]} (?:{re.escape(entry.tool)} · [a-z]|[A-Z]).*{by}.*$")
-    if kind is StepKind.VOTE_REFUSED:
+    if kind is LineKind.VOTE_REFUSED:
         same = [one for one in entries[:at] if (one.kind, one.confirmation, one.who) == _try_of(entry)]
         if len(same) + 1 != TRIES:
             return None

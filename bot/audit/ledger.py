@@ -14,8 +14,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 
+from blocks.ledger_kinds import LineKind as LineKind
 from bot.audit.fingerprint import Seal
 from runtime.jsontypes import JsonObject, canonical
 
@@ -36,53 +36,6 @@ class LedgerKeys:
         self.checkpoint = Seal(secret, "checkpoint")
         self.row = Seal(secret, "confirmation row")
         self.letter = Seal(secret, "letter")
-
-
-class LineKind(StrEnum):
-    ASKED = "asked"
-    CALL_REFUSED = "call refused"  # no person was asked: no policy, no approvers, …
-    REMINDED = "reminded"
-    ESCALATED = "escalated"
-    APPROVAL = "approval"  # one vote, counted
-    EDITED = "edited"
-    VOTE_REFUSED = "vote refused"
-    VOTE_FELL = "vote fell"
-    REAPPLIED = "reapplied"
-    APPROVED = "approved"
-    DENIED = "denied"
-    EXPIRED = "expired"
-    WITHDRAWN = "withdrawn"
-    ASKED_ANEW = "asked anew"  # its workflow asked again under the same id: the newer request counts
-    ELSEWHERE = "answered elsewhere"
-    LAPSED = "lapsed"
-    BEGUN = "begun"
-    DONE = "done"
-    FAILED = "failed"
-    REFUSED = "refused"
-    UNSEALED = "unsealed"  # what no seal vouches for does not count: an alarm
-    ALTERED = "altered"  # refused, because what was stored is not what was approved: an alarm
-    UNKNOWN = "unknown"
-    SETTLED = "settled"
-    RUN_AGAIN_VOTE = "run again vote"
-    RUN_AGAIN = "run again"
-    NOBODY_KNOWS = "nobody knows"
-    GRANTED = "granted"
-    GRANT_USED = "grant used"
-    GRANT_REVOKED = "grant revoked"
-    INSTALLED = "installed"
-    UNINSTALLED = "uninstalled"
-    PAUSED = "paused"
-    RESUMED = "resumed"
-    RETRIED = "retried"  # what had failed too often, by an operator
-    PURGED = "purged"
-    CHECKPOINT = "checkpoint"
-
-
-ALARMS = {
-    LineKind.UNSEALED: "somebody changed the database, or a version before this one stored it",
-    LineKind.ALTERED: "somebody changed the database, so the call did not run",
-}
-"""Logged at level ERROR, with what it means."""
 
 
 @dataclass(frozen=True, slots=True)

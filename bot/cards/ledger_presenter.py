@@ -1,4 +1,4 @@
-"""From the ledger's lines and the stored verdicts to what `blocks` shows of them. Pure.
+"""Makes what `blocks` shows out of the ledger's lines and of the stored answers to votes. Pure.
 
 A line is masked when it is written. Here a result is masked once more by the row's policy, which hides values by name.
 """
@@ -9,9 +9,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from blocks.step_views import Counted, StepKind, StepView, VerdictView, Why
+from blocks.ledger_kinds import LineKind, Reason
+from blocks.ledger_lines import LINES
+from blocks.step_views import Counted, StepView, VerdictView
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
-from bot.audit.ledger import LedgerLine, LineKind
+from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
@@ -20,23 +22,6 @@ from bot.slack.answers import obj, objects, text, texts
 from bot.store.ledger_lines import content_of
 from runtime.jsontypes import Json, JsonObject
 
-_TOLD = {kind.value: kind for kind in StepKind}
-_RESULTS = (StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.ALTERED)
-_PARTS_OF_ANSWERS = (StepKind.APPROVAL, StepKind.EDITED, StepKind.BEGUN, StepKind.DONE)
-"""What a thread is not told of a question, since that somebody answered says it all."""
-_PARTS_OF_OPERATIONS = (StepKind.BEGUN, StepKind.DONE)
-"""Of an operation that had begun before people were asked."""
-_SENTENCES = (
-    *(StepKind.CALL_REFUSED, StepKind.REAPPLIED),
-    *(StepKind.WITHDRAWN, StepKind.GRANT_REVOKED, StepKind.PAUSED, StepKind.RESUMED),
-)
-
-
-_ON_THE_CARD = (StepKind.ASKED, StepKind.APPROVAL, StepKind.EDITED, StepKind.BEGUN)
-"""Steps that the thread leaves to the card."""
-_RUNS_AGAIN = (StepKind.RUN_AGAIN_VOTE, StepKind.RUN_AGAIN)
-_APPROVED = (StepKind.APPROVED, StepKind.DONE, StepKind.FAILED, StepKind.REFUSED, StepKind.UNKNOWN, StepKind.LAPSED)
-_ENDS = (*_APPROVED, StepKind.DENIED, StepKind.EXPIRED, StepKind.WITHDRAWN)
 _STILL_RUNS = (None, OutcomeKind.RUNNING)
 
 
@@ -45,8 +30,8 @@ def thread_steps(
 ) -> list[StepView]:
     """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
 
-    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread is told
-    of, which are the third of one person on one card.
+    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread
+    shows: the third of one person on one card.
     """
     steps = (_in_thread(line, rows.get(line.confirmation or ""), thread_ts, tries) for line in lines)
     return [replace(step, several=len(rows) > 1) for step in steps if step is not None]
@@ -57,25 +42,26 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     if step is None or row is None:
         return step
     carded = any(place.thread_ts == thread_ts and not place.pointer for place in row.places) and not row.quiet
-    match step.told:
-        case kind if kind in _ON_THE_CARD or kind in _RUNS_AGAIN:
+    entry = LINES[step.kind]
+    if entry.card:
+        return None
+    match step.kind:
+        case LineKind.VOTE_REFUSED if step.seq not in tries:
             return None
-        case StepKind.VOTE_REFUSED if step.seq not in tries:
-            return None
-        case StepKind.APPROVED if step.question:
+        case LineKind.APPROVED if step.question:
             return step
-        case StepKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
+        case LineKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
             return None  # the card shows it, or the line about its end says it
     editor = row.revision.author.user if row.revision.author else None
-    if step.told is StepKind.VOTE_FELL and step.why is None and step.who == editor:
+    if step.kind is LineKind.VOTE_FELL and step.why is None and step.who == editor:
         return None  # their edit stands in its place
-    if step.told is StepKind.REMINDED:
+    if step.kind is LineKind.REMINDED:
         return replace(step, notified=approvers_view(row.policy.notify))
-    if step.told not in _ENDS:
+    if entry.end is None:
         return replace(step, editor=editor)
     return replace(
         step,
-        people=_approved_by(row) if step.told in _APPROVED and row.by_grant is None else step.people,
+        people=_approved_by(row) if entry.end.approved and row.by_grant is None else step.people,
         editor=None if row.asked.wants_payload else editor,
         asker=row.asked.asked_by.user or None,
         carded=carded,
@@ -95,30 +81,30 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
 
     `link` leads to the card, where it stands somewhere else.
     """
-    told, content = _TOLD.get(str(line.kind)), content_of(line)
+    kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
     operation = row is not None and row.asked.ask is Ask.OPERATION
-    untold = _PARTS_OF_ANSWERS if question else _PARTS_OF_OPERATIONS if operation else ()
-    if told is None or content is None or told in untold:
+    shown = entry.of_question if question else entry.of_operation if operation else True
+    if entry.sentence is None or content is None or not shown:
         return None
-    elsewhere = _card_channel(row) if told is StepKind.ASKED else None
+    elsewhere = _card_channel(row) if kind is LineKind.ASKED else None
     return StepView(
         seq=line.seq,
-        told=told,
+        kind=kind,
         at=epoch(line.at),
         tool=line.tool or "",
         who=_user(content.get("who")),
         people=tuple(filter(None, map(_user, objects(content.get("people"))))),
-        approvers=_approvers(told, content, row),
+        approvers=_approvers(kind, content, row),
         revision=_number(content.get("revision"), 1),
         attempt=_number(content.get("attempt"), 1),
-        votes=_maybe(content.get("votes")) if "votes" in content else _standing(told, row),
+        votes=_maybe(content.get("votes")) if "votes" in content else _standing(kind, row),
         quorum=_number(content.get("quorum"), row.policy.quorum if row else 1),
-        reason=text(content.get("reason")) or None if told is StepKind.DENIED else _said(told, content),
-        why=_why(obj(content.get("refusal")).get("reason")),
+        reason=_said(kind, content),
+        why=_reason(obj(content.get("refusal")).get("reason")),
         changes=tuple(_change(change) for change in objects(content.get("diff"))),
-        arguments=_arguments(told, content, row),
-        text=_text(told, content, row),
+        arguments=_arguments(kind, content, row),
+        text=_text(kind, content, row),
         seconds=_seconds(content.get("seconds")),
         until=_moment(content.get("until")),
         channel=elsewhere,
@@ -130,9 +116,9 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
     )
 
 
-def _arguments(told: StepKind, content: JsonObject, row: Confirmation | None) -> tuple[Argument, ...]:
+def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) -> tuple[Argument, ...]:
     """Of a call; with what answers a question, the answer."""
-    if row is not None and row.asked.question and told is StepKind.APPROVED:
+    if row is not None and row.asked.question and kind is LineKind.APPROVED:
         return answer_of(row)
     return tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items())
 
@@ -145,30 +131,31 @@ def _card_channel(row: Confirmation | None) -> str | None:
     return channels[0] if channels and row.asked.channel not in channels else None
 
 
-def _approvers(told: StepKind, content: JsonObject, row: Confirmation | None) -> Approvers:
-    if told is StepKind.ESCALATED:
+def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) -> Approvers:
+    if kind is LineKind.ESCALATED:
         return approvers_view(Approver.parse(entry) for entry in texts(content.get("entries")))
-    if told is StepKind.REMINDED and row is not None and not row.policy.notify:
+    if kind is LineKind.REMINDED and row is not None and not row.policy.notify:
         return approvers_view(row.policy.approvers)
     return NOBODY
 
 
-def _standing(told: StepKind, row: Confirmation | None) -> int | None:
+def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
     """The number of approvals, for the steps whose line does not carry it."""
-    return len(row.approvals) if row is not None and told in (StepKind.EXPIRED, StepKind.REMINDED) else None
+    return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 
-def _said(told: StepKind, content: JsonObject) -> str | None:
-    """Why a call was refused without asking anybody, why nobody is left to decide, or the operator's own reason."""
-    own = text(content.get("reason")) if told is StepKind.REAPPLIED else ""
-    return "\n".join(filter(None, (text(content.get("text")), own))) or None if told in _SENTENCES else None
+def _said(kind: LineKind, content: JsonObject) -> str | None:
+    """Our sentence about the step, and the reason that a person gave."""
+    entry = LINES[kind]
+    said = (text(content.get("text")) if entry.text else "", text(content.get("reason")) if entry.reason else "")
+    return "\n".join(filter(None, said)) or None
 
 
-def _text(told: StepKind, content: JsonObject, row: Confirmation | None) -> str | None:
+def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str | None:
     said = text(content.get("text"))
-    if told is StepKind.UNSEALED:
+    if kind is LineKind.UNSEALED:
         return said
-    if told not in _RESULTS or not said:
+    if not LINES[kind].result or not said:
         return None
     return readable(row.redactor, said) if row else said
 
@@ -182,8 +169,8 @@ def _user(person: Json) -> str | None:
     return text(obj(person).get("user")) or None
 
 
-def _why(reason: Json) -> Why | None:
-    return Why(reason) if isinstance(reason, str) and reason in set(Why) else None
+def _reason(value: Json) -> Reason | None:
+    return Reason(value) if isinstance(value, str) and value in set(Reason) else None
 
 
 def _number(value: Json, default: int) -> int:
@@ -208,17 +195,6 @@ def _moment(value: Json) -> int | None:
 
 # Verdicts
 
-_COUNTED = {
-    LineKind.APPROVAL: Counted.APPROVED,
-    LineKind.EDITED: Counted.EDITED,
-    LineKind.DENIED: Counted.DENIED,
-    LineKind.WITHDRAWN: Counted.WITHDRAWN,
-    LineKind.SETTLED: Counted.SETTLED,
-    LineKind.RUN_AGAIN_VOTE: Counted.RUN_AGAIN,
-    LineKind.GRANT_REVOKED: Counted.REVOKED,
-    LineKind.VOTE_REFUSED: Counted.REFUSED,
-}
-
 
 def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | None = None) -> VerdictView:
     """What became of somebody's vote, as it was stored for them."""
@@ -234,7 +210,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | N
         quorum=_number(body.get("quorum"), 1),
         decided=outcome is None if again else state is not State.WAITING,
         revision=_number(body.get("revision"), 1),
-        why=_why(body.get("reason")),
+        why=_reason(body.get("reason")),
         face=face(state, outcome) if state is not State.WAITING else None,
         fields=tuple(texts(body.get("fields"))),
         unresolved=text(body.get("unresolved")) or None,
@@ -245,8 +221,8 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | N
 
 def _counted(kind: Json, state: State) -> Counted:
     """A vote that changed nothing, such as a second click, is answered by the state of the confirmation."""
-    if isinstance(kind, str) and kind in set(LineKind) and LineKind(kind) in _COUNTED:
-        return _COUNTED[LineKind(kind)]
+    if isinstance(kind, str) and kind in set(LineKind) and (counted := LINES[LineKind(kind)].counted) is not None:
+        return counted
     ends = {State.DENIED: Counted.DENIED, State.WITHDRAWN: Counted.WITHDRAWN}
     return ends.get(state, Counted.APPROVED)
 
@@ -259,7 +235,7 @@ def refused_view(row: Confirmation, refusal: Refusal) -> VerdictView:
         tool=row.redactor.mask_text(row.asked.tool),
         question=row.asked.question,
         revision=row.revision.number,
-        why=_why(str(refusal.reason)),
+        why=_reason(str(refusal.reason)),
         face=face(row.state, outcome) if row.state is not State.WAITING else None,
         fields=refusal.fields,
         unresolved=refusal.unresolved.what if refusal.unresolved else None,

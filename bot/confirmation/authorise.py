@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
+from blocks.ledger_kinds import Reason as Reason
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved, is_operator
 from bot.policy.model import Policy, may_decide
 
@@ -25,36 +26,6 @@ class Act(StrEnum):
     SETTLE = "settle"  # "it happened", "it did not"
     RUN_AGAIN = "run again"
     REVOKE = "revoke"  # a grant
-
-
-class Reason(StrEnum):
-    """Why a vote is not counted. The words for people are in `words.py`."""
-
-    NOT_APPROVER = "not an approver"
-    NO_APPROVERS = "no approvers"
-    REQUESTER = "spoke to the agent"
-    TURN_AUTHOR = "asked for it"
-    BARRED = "barred"
-    GUEST = "guest account"
-    STRANGER = "external account"
-    OTHER_WORKSPACE = "other workspace"
-    BOT = "bot account"
-    DELETED = "deleted account"
-    CANNOT_ASK = "could not be asked"
-    NOT_ASKER = "not the asker"
-    OLDER_REVISION = "older revision"
-    TOO_LATE = "too late"
-    ALREADY_VOTED = "already voted"
-    REASON_WANTED = "a reason is wanted"
-    PAYLOAD_WANTED = "a payload is wanted"
-    NOT_EDITABLE = "not editable"
-    WRONG_KIND = "another kind of value"
-    OTHER_POLICY = "another policy"
-    NOTHING_TO_SETTLE = "nothing to settle"
-    NOTHING_TO_REVOKE = "nothing to revoke"
-    POLICY_CHANGED = "policy changed"  # a grant's
-    USED_UP = "used up"  # a grant's
-    UNSEALED = "unsealed"  # nobody's signed request made what stands in the database
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Span, Supplied, User, When
-from blocks.step_views import StepKind, StepView
+from blocks.step_views import StepView
 from blocks.text import visible
-from blocks.thread import told
+from blocks.thread import in_history
 from blocks.values import quick
 from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind
@@ -84,7 +84,7 @@ def _told(line: LedgerLine, row: Confirmation | None, names: Names, *, full: boo
     if step is None:
         yield f"{begin}{_ours(line.kind, content, names)}"
         return
-    sentence, *more = told(step)
+    sentence, *more = in_history(step)
     said = "".join(_pieces(sentence, names))
     if not full:
         yield begin + " ".join(filter(None, (said, *_short(step, content))))
@@ -125,12 +125,12 @@ def _changes(content: JsonObject) -> Iterator[str]:
 def _details(step: StepView, content: JsonObject, names: Names) -> Iterator[str]:
     """In which capacity somebody acted, and how."""
     entries, way = texts(content.get("entries")), text(content.get("way"))
-    heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.told is not StepKind.ESCALATED else ""]
+    heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
     heard.append(f"by {way}" if way else "")
-    heard.append(f"on version {step.revision}" if step.revision > 1 or step.told is StepKind.VOTE_REFUSED else "")
+    heard.append(f"on version {step.revision}" if step.revision > 1 or step.kind is LineKind.VOTE_REFUSED else "")
     if any(heard):
         yield visible(", ".join(filter(None, heard)))
-    if step.told is StepKind.ASKED:
+    if step.kind is LineKind.ASKED:
         asker = visible(names.of(step.who)) if step.who else "nobody"
         yield f"for {asker}; {step.quorum} to approve; until {_until(step)}"
 
@@ -141,7 +141,7 @@ def _until(step: StepView) -> str:
 
 def _whole(step: StepView, content: JsonObject, more: Iterable[Piece]) -> Iterator[str]:
     """Arguments, changes and texts in full: the thread may cut them, an audit may not."""
-    if step.told is StepKind.ASKED and (hint := text(content.get("text"))):
+    if step.kind is LineKind.ASKED and (hint := text(content.get("text"))):
         yield f"“{visible(hint)}”"
     yield from _values(obj(content.get("arguments")))
     yield from _changes(content)

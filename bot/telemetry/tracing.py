@@ -8,7 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bot.audit.ledger import ALARMS, SYSTEM, LedgerLine
+from blocks.ledger_lines import LINES
+from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.config.rules import Rules
 from bot.confirmation.model import Confirmation, SessionKey
 from bot.store.batch_votes import cast_all
@@ -60,7 +61,7 @@ def log_line(fact: object) -> None:
     if isinstance(fact, LedgerLine):
         session = None if fact.chain == SYSTEM else session_in(fact.chain)
         with about(session=session, confirmation=fact.confirmation):
-            alarm = ALARMS.get(fact.kind)
+            alarm = LINES[fact.kind].alarm
             if alarm is None:
                 log.info("%s (line %d of its chain)", fact.kind, fact.seq)
             else:

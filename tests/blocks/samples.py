@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from blocks.step_views import Counted, HistoryView, StepKind, StepView, VerdictView, Why
+from blocks.ledger_kinds import LineKind, Reason
+from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.view import (
     AnsweredOutside,
     Approvers,
@@ -233,10 +234,10 @@ HOME = HomeView(
 )
 
 STEPS = (
-    StepView(seq=1, told=StepKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
+    StepView(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
     StepView(
         seq=2,
-        told=StepKind.REMINDED,
+        kind=LineKind.REMINDED,
         at=NOON + 600,
         tool="deploy",
         votes=0,
@@ -244,66 +245,66 @@ STEPS = (
         approvers=WAITING.approvers,
         until=NOON + 3600,
     ),
-    StepView(seq=3, told=StepKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
-    StepView(seq=4, told=StepKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(seq=3, kind=LineKind.ESCALATED, at=NOON + 1200, tool="deploy", approvers=Approvers(groups=("S0LEADS",))),
+    StepView(seq=4, kind=LineKind.APPROVAL, at=NOON + 1260, tool="deploy", who=OPS, votes=1, quorum=2),
     StepView(
         seq=5,
-        told=StepKind.VOTE_REFUSED,
+        kind=LineKind.VOTE_REFUSED,
         at=NOON + 1270,
         tool="deploy",
         who=DANA,
-        why=Why.REQUESTER,
+        why=Reason.REQUESTER,
     ),
     StepView(
         seq=6,
-        told=StepKind.EDITED,
+        kind=LineKind.EDITED,
         at=NOON + 1300,
         tool="deploy",
         who=LEAD,
         revision=2,
         changes=(FieldDiff("version", "2.14.0", "2.14.1"), FieldDiff("replicas", 6, 4)),
     ),
-    StepView(seq=7, told=StepKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
-    StepView(seq=8, told=StepKind.BEGUN, at=NOON + 1321, tool="deploy"),
-    StepView(seq=9, told=StepKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
+    StepView(seq=7, kind=LineKind.APPROVED, at=NOON + 1320, tool="deploy", people=(LEAD, OPS)),
+    StepView(seq=8, kind=LineKind.BEGUN, at=NOON + 1321, tool="deploy"),
+    StepView(seq=9, kind=LineKind.DONE, at=NOON + 1363, tool="deploy", seconds=42.3, text='{"status": "deployed"}'),
 )
 OTHER_STEPS = (
-    StepView(seq=10, told=StepKind.ASKED, at=NOON, tool="deploy"),
-    StepView(seq=11, told=StepKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
-    StepView(seq=12, told=StepKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
-    StepView(seq=13, told=StepKind.REAPPLIED, at=NOON, tool="deploy"),
-    StepView(seq=14, told=StepKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
-    StepView(seq=15, told=StepKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
-    StepView(seq=16, told=StepKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
-    StepView(seq=17, told=StepKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
-    StepView(seq=18, told=StepKind.LAPSED, at=NOON, tool="deploy"),
-    StepView(seq=19, told=StepKind.BEGUN, at=NOON, tool="deploy", attempt=2),
-    StepView(seq=20, told=StepKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
-    StepView(seq=21, told=StepKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
-    StepView(seq=22, told=StepKind.UNKNOWN, at=NOON, tool="deploy"),
-    StepView(seq=23, told=StepKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
-    StepView(seq=24, told=StepKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
-    StepView(seq=25, told=StepKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
-    StepView(seq=26, told=StepKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
-    StepView(seq=27, told=StepKind.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
+    StepView(seq=10, kind=LineKind.ASKED, at=NOON, tool="deploy"),
+    StepView(seq=11, kind=LineKind.CALL_REFUSED, at=NOON, tool="drop_db", reason="No policy matches this call."),
+    StepView(seq=12, kind=LineKind.VOTE_FELL, at=NOON, tool="deploy", who=OPS),
+    StepView(seq=13, kind=LineKind.REAPPLIED, at=NOON, tool="deploy"),
+    StepView(seq=14, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason),
+    StepView(seq=15, kind=LineKind.EXPIRED, at=NOON, tool="deploy", votes=1, quorum=2),
+    StepView(seq=16, kind=LineKind.WITHDRAWN, at=NOON, tool="deploy", who=DANA),
+    StepView(seq=17, kind=LineKind.ELSEWHERE, at=NOON, tool="deploy", yes=True),
+    StepView(seq=18, kind=LineKind.LAPSED, at=NOON, tool="deploy"),
+    StepView(seq=19, kind=LineKind.BEGUN, at=NOON, tool="deploy", attempt=2),
+    StepView(seq=20, kind=LineKind.FAILED, at=NOON, tool="deploy", seconds=75, text=FAILED.error),
+    StepView(seq=21, kind=LineKind.REFUSED, at=NOON, tool="deploy", reason=REFUSED.reason),
+    StepView(seq=22, kind=LineKind.UNKNOWN, at=NOON, tool="deploy"),
+    StepView(seq=23, kind=LineKind.SETTLED, at=NOON, tool="deploy", who=LEAD, yes=False),
+    StepView(seq=24, kind=LineKind.RUN_AGAIN_VOTE, at=NOON, tool="deploy", who=OPS, votes=1, quorum=2),
+    StepView(seq=25, kind=LineKind.RUN_AGAIN, at=NOON, tool="deploy", people=(OPS, LEAD), attempt=2),
+    StepView(seq=26, kind=LineKind.NOBODY_KNOWS, at=NOON, tool="deploy"),
+    StepView(seq=27, kind=LineKind.GRANTED, at=NOON, tool="deploy", people=(LEAD,), grant="g41", until=NOON + 1800),
     StepView(
         seq=28,
-        told=StepKind.GRANT_USED,
+        kind=LineKind.GRANT_USED,
         at=NOON,
         tool="deploy",
         people=(LEAD,),
         grant="g41",
         arguments=WAITING.arguments,
     ),
-    StepView(seq=29, told=StepKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
-    StepView(seq=30, told=StepKind.PAUSED, at=NOON),
-    StepView(seq=31, told=StepKind.RESUMED, at=NOON),
+    StepView(seq=29, kind=LineKind.GRANT_REVOKED, at=NOON, tool="deploy", who=LEAD, grant="g41"),
+    StepView(seq=30, kind=LineKind.PAUSED, at=NOON),
+    StepView(seq=31, kind=LineKind.RESUMED, at=NOON),
 )
 THREAD = (
     *STEPS[1:3],
     StepView(
         seq=5,
-        told=StepKind.DONE,
+        kind=LineKind.DONE,
         at=NOON + 1363,
         tool="deploy",
         people=(LEAD, OPS),
@@ -314,7 +315,7 @@ THREAD = (
         carded=True,
     ),
     StepView(
-        seq=6, told=StepKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
+        seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
 HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, tool="deploy", steps=STEPS)
@@ -336,8 +337,8 @@ EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "
 VERDICTS = {
     "counted": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=1, quorum=2),
     "decided": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=2, quorum=2, decided=True),
-    "older": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.OLDER_REVISION, revision=2),
-    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.TOO_LATE, face=Face.DENIED),
+    "older": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.OLDER_REVISION, revision=2),
+    "late": VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.TOO_LATE, face=Face.DENIED),
 }
 HUGE = replace(LONG, arguments=(*LONG.arguments, Argument("dump", "x" * 400_000)))
 LONG_EDITABLE = replace(LONG, editable=("options", "script"))

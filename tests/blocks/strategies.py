@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from blocks.step_views import StepKind, StepView, Why
+from blocks.ledger_kinds import Reason
+from blocks.ledger_lines import LINES
+from blocks.step_views import StepView
 from blocks.view import (
     ABSENT,
     AnsweredOutside,
@@ -125,7 +127,7 @@ cards = st.builds(
 steps = st.builds(
     StepView,
     seq=st.integers(1, 10**6),
-    told=st.sampled_from(StepKind),
+    kind=st.sampled_from([kind for kind, entry in LINES.items() if entry.sentence is not None]),
     at=moments,
     tool=nasty,
     who=st.none() | users,
@@ -136,7 +138,7 @@ steps = st.builds(
     votes=st.none() | st.integers(0, 5),
     quorum=st.integers(1, 5),
     reason=st.none() | nasty,
-    why=st.none() | st.sampled_from(Why),
+    why=st.none() | st.sampled_from(Reason),
     changes=changes,
     arguments=arguments,
     text=st.none() | nasty,

@@ -1,4 +1,4 @@
-"""The story in the thread, the history, and what one person is told."""
+"""The lines of a thread, the history, and the answer to one person's vote."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from blocks.card import card
 from blocks.history import history
 from blocks.ids import LineMark, Ref, parse_mark
 from blocks.kit import drawn
+from blocks.ledger_kinds import LineKind, Reason
+from blocks.ledger_lines import LINES
 from blocks.mentions import mentions, with_names
 from blocks.rich import rich
-from blocks.step_views import Counted, HistoryView, StepKind, StepView, VerdictView, Why
-from blocks.thread import mentioned, story, told, unmentioned
+from blocks.step_views import Counted, HistoryView, StepView, VerdictView
+from blocks.thread import in_history, mentioned, story, unmentioned
 from blocks.verdict import (
     agent_failed,
     counting,
@@ -27,6 +29,8 @@ from blocks.verdict import (
 )
 from blocks.view import Face
 from tests.blocks import inert, limits, samples, strategies
+
+SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
 
 some = settings(
     max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -44,11 +48,11 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepVie
     inert.check(payload, strategies.OURS)
 
 
-def in_history(step: StepView) -> str:
-    return inert.shown({"blocks": list(drawn([rich(told(step), "step")]))})
+def history_text(step: StepView) -> str:
+    return inert.shown({"blocks": list(drawn([rich(in_history(step), "step")]))})
 
 
-def in_thread(*steps: StepView) -> str:
+def thread_text(*steps: StepView) -> str:
     return "".join(inert.shown(message.payload()) for message in story("s", steps)).strip()
 
 
@@ -71,7 +75,7 @@ def test_a_thread_notifies_approvers_of_a_reminder_and_the_asker_of_an_end() -> 
     assert mentioned(reminded) == {samples.LEAD}
     assert mentioned(escalated) == frozenset()  # a group is mentioned as a group
     assert mentioned(done) == mentioned(denied) == {samples.DANA}
-    own = replace(denied, told=StepKind.WITHDRAWN, who=samples.DANA)
+    own = replace(denied, kind=LineKind.WITHDRAWN, who=samples.DANA)
     assert mentioned(own) == frozenset()
     assert unmentioned(samples.THREAD) == {samples.OPS, samples.LEAD}
     (message,) = story("s", samples.THREAD, {samples.OPS: "Olga *<!channel>* `O`", samples.LEAD: "lea"})
@@ -93,30 +97,30 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
 @pytest.mark.parametrize(
     ("step", "line"),
     [
-        (StepView(seq=1, told=StepKind.DONE, at=0, seconds=42.3, text="{}"), "✅ Ran in 42 s\n{}"),
-        (StepView(seq=1, told=StepKind.DONE, at=0, people=("U1",), attempt=2), "✅ Approved by U1 · ran again"),
+        (StepView(seq=1, kind=LineKind.DONE, at=0, seconds=42.3, text="{}"), "✅ Ran in 42 s\n{}"),
+        (StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), attempt=2), "✅ Approved by U1 · ran again"),
         (
-            StepView(seq=1, told=StepKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
+            StepView(seq=1, kind=LineKind.FAILED, at=0, people=("U1",), seconds=75, text="no", carded=True),
             "❌ Approved by U1 · failed after 1 min 15 s",
         ),
-        (StepView(seq=1, told=StepKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
-        (StepView(seq=1, told=StepKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
-        (StepView(seq=1, told=StepKind.LAPSED, at=0, people=("U1",)), "⌛ Approved by U1 · did not start in time"),
-        (StepView(seq=1, told=StepKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
-        (StepView(seq=1, told=StepKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
-        (StepView(seq=1, told=StepKind.DENIED, at=0), "🚫 Denied by the policy"),
+        (StepView(seq=1, kind=LineKind.REFUSED, at=0, people=("U1",)), "⛔ Approved by U1 · did not run"),
+        (StepView(seq=1, kind=LineKind.EXPIRED, at=0, votes=1, quorum=2), "⌛ Expired with 1 of 2 approvals"),
+        (StepView(seq=1, kind=LineKind.LAPSED, at=0, people=("U1",)), "⌛ Approved by U1 · did not start in time"),
+        (StepView(seq=1, kind=LineKind.APPROVED, at=0, people=("U1", "U2")), "👍 Approved by U1 and U2"),
+        (StepView(seq=1, kind=LineKind.WITHDRAWN, at=0, who="U1"), "↩️ Withdrawn by U1"),
+        (StepView(seq=1, kind=LineKind.DENIED, at=0), "🚫 Denied by the policy"),
         (
-            StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Why.NOT_APPROVER),
+            StepView(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="pay", who="U1", why=Reason.NOT_APPROVER),
             "✋ U1 tried three times to decide on pay, which did not count: the policy names others.",
         ),
         (
-            StepView(seq=1, told=StepKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
+            StepView(seq=1, kind=LineKind.VOTE_FELL, at=0, tool="pay", who="U1", editor="U2"),
             "↘️ The approval of U1 no longer counts, because U2 edited the call.",
         ),
     ],
 )
 def test_a_line_says_who_decided_and_how_it_ended(step: StepView, line: str) -> None:
-    assert in_thread(step) == line
+    assert thread_text(step) == line
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:
@@ -162,16 +166,17 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
             strict=True,
         )
     ],
-    ids=lambda value: value.told.value if isinstance(value, StepView) else None,
+    ids=lambda value: value.kind.value if isinstance(value, StepView) else None,
 )
 def test_every_step_has_its_sentence(step: StepView, sentence: str) -> None:
-    assert in_history(step).replace("\n\n", "\n").startswith(sentence)
+    assert history_text(step).replace("\n\n", "\n").startswith(sentence)
 
 
-def test_every_step_of_the_ledger_can_be_told_however_little_is_known_of_it() -> None:
-    for kind in StepKind:
-        assert in_history(StepView(seq=1, told=kind, at=0)) != ""
-        assert in_thread(StepView(seq=1, told=kind, at=0)) != ""
+def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_known_of_it() -> None:
+    assert set(LINES) == set(LineKind)
+    for kind in SHOWN:
+        assert history_text(StepView(seq=1, kind=kind, at=0)) != ""
+        assert thread_text(StepView(seq=1, kind=kind, at=0)) != ""
 
 
 def test_a_history_has_every_step_with_its_time() -> None:
@@ -208,11 +213,11 @@ def test_an_endless_history_shows_the_latest_and_says_so() -> None:
         (VerdictView(counted=Counted.DENIED, tool="deploy"), "You denied deploy. It won't run"),
         (VerdictView(counted=Counted.REVOKED, tool="deploy"), "The grant is revoked. Calls of deploy ask again."),
         (
-            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.NOT_EDITABLE, fields=("env", "a\nb")),
+            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.NOT_EDITABLE, fields=("env", "a\nb")),
             "The policy does not let env and a\\nb be edited.",
         ),
         (
-            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Why.CANNOT_ASK, unresolved="group:S0ONCALL"),
+            VerdictView(counted=Counted.REFUSED, tool="deploy", why=Reason.CANNOT_ASK, unresolved="group:S0ONCALL"),
             "group:S0ONCALL could not be looked up. We could not find out",
         ),
     ],
@@ -223,14 +228,15 @@ def test_a_verdict_says_what_happened_and_what_to_do_next(view: VerdictView, sen
         assert sentence in inert.shown(payload)
 
 
-@pytest.mark.parametrize("why", Why)
-def test_every_refusal_has_its_sentence(why: Why) -> None:
+@pytest.mark.parametrize("why", Reason)
+def test_every_refusal_has_its_sentence(why: Reason) -> None:
     view = VerdictView(counted=Counted.REFUSED, tool="deploy", why=why, face=Face.EXPIRED, revision=2, fields=("env",))
     text = verdict_message(view).text
     assert text.endswith(".")
     assert "{" not in text
     assert (
-        in_history(StepView(seq=1, told=StepKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":") == 1
+        history_text(StepView(seq=1, kind=LineKind.VOTE_REFUSED, at=0, tool="deploy", who="U1", why=why)).count(":")
+        == 1
     )
 
 
@@ -240,8 +246,8 @@ def test_a_verdict_can_lead_to_the_card() -> None:
 
 
 @some
-@given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Why), st.lists(strategies.nasty, max_size=12))
-def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Why, fields: list[str]) -> None:
+@given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
+def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Reason, fields: list[str]) -> None:
     view = VerdictView(counted=counted, tool=tool, why=why, fields=tuple(fields), unresolved=tool)
     for message in (verdict_message(view), notice_message(tool), agent_failed("m1", tool)):
         limits.check(message.payload(), "message")

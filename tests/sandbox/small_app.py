@@ -17,7 +17,8 @@ from blocks.form import deny_form, edit_form, read_denial, read_edit
 from blocks.history import history
 from blocks.home import approvals, inbox
 from blocks.ids import Action, Callback
-from blocks.step_views import Counted, VerdictView, Why
+from blocks.ledger_kinds import Reason
+from blocks.step_views import Counted, VerdictView
 from blocks.verdict import counting, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
 from bot.sandbox.server.server import FakeSlack
@@ -100,7 +101,7 @@ class SmallApp:
         await ack()
         user, channel = body["user"]["id"], body["channel"]["id"]
         if user == OUTSIDER:
-            refused = VerdictView(counted=Counted.REFUSED, tool=self.view.tool, why=Why.NOT_APPROVER)
+            refused = VerdictView(counted=Counted.REFUSED, tool=self.view.tool, why=Reason.NOT_APPROVER)
             thread = body["container"].get("thread_ts")
             payload: Body = verdict_message(refused).payload()
             await self.client.chat_postEphemeral(channel=channel, user=user, thread_ts=thread, **payload)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from blocks import form, full_view
 from blocks.card import card
-from blocks.step_views import Counted, StepView, Why
+from blocks.ledger_kinds import Reason
+from blocks.step_views import Counted, StepView
 from blocks.view import ABSENT, AnsweredOutside, Approvers, Argument, CardView, Email, Face, FieldDiff, GrantOffer
 from bot.audit.ledger import Head, LineKind, append
 from bot.cards.card_presenter import Links, card_view, face
@@ -311,7 +312,7 @@ def test_every_step_that_a_story_has_is_told() -> None:
     ]  # fmt: skip
     _, edited, refused, _, escalated, *_ = [told(step, desk.row) for step in desk.steps]
     assert edited.changes == (FieldDiff("replicas", 3, 4),)
-    assert refused.why is Why.OLDER_REVISION
+    assert refused.why is Reason.OLDER_REVISION
     assert escalated.approvers == Approvers(users=("U0LEAD",))
 
 
@@ -334,7 +335,7 @@ def test_what_became_of_a_word() -> None:
     last = verdict_view({"kind": "approval", "votes": 2, "quorum": 2, "state": "approved", "tool": "deploy"})
     assert (last.counted, last.decided, last.votes) == (Counted.APPROVED, True, 2)
     late = verdict_view({"kind": "vote refused", "reason": "too late", "state": "approved", "outcome": "done"})
-    assert (late.counted, late.why, late.face) == (Counted.REFUSED, Why.TOO_LATE, Face.DONE)
+    assert (late.counted, late.why, late.face) == (Counted.REFUSED, Reason.TOO_LATE, Face.DONE)
     again = verdict_view({"kind": "run again vote", "votes": 1, "quorum": 2, "state": "approved", "outcome": "unknown"})
     assert (again.counted, again.decided) == (Counted.RUN_AGAIN, False)
     twice = verdict_view({"kind": None, "state": "denied"})

@@ -7,9 +7,6 @@ import importlib
 
 import pytest
 
-from blocks.step_views import StepKind, Why
-from bot.audit.ledger import LineKind
-from bot.confirmation.authorise import Reason
 from bot.confirmation.words import ungoverned, ungoverned_to_model
 from bot.policy.model import Unfit, Ungoverned
 
@@ -40,14 +37,6 @@ def test_the_examples_hold(name: str) -> None:
     failed, attempted = doctest.testmod(importlib.import_module(name))
     assert attempted > 0
     assert failed == 0
-
-
-def test_a_thread_tells_what_the_ledger_keeps() -> None:
-    assert {str(told) for told in StepKind} <= {str(kind) for kind in LineKind}
-
-
-def test_everybody_can_be_told_why_their_vote_does_not_count() -> None:
-    assert {str(why) for why in Why} == {str(reason) for reason in Reason}
 
 
 @pytest.mark.parametrize("why", Unfit)

@@ -1,0 +1,208 @@
+"""How each kind of ledger line is shown: one entry for each kind in one table, `LINES`.
+
+Thread, history, audit and log look here, and nowhere else, for what a kind means. To add a kind, add its name in
+`ledger_kinds.py`, its words in `words.py` and its entry here; `tests/blocks/test_thread.py` misses an entry that is
+forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from blocks import words
+from blocks.card_text import approvers
+from blocks.ledger_kinds import LineKind
+from blocks.step_views import Counted, StepView
+
+Words = str | Callable[[StepView], str]
+"""A text with fields, or what chooses one for a step."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a call was decided or how it ended, in the thread: a sign and the parts of the line."""
+
+    sign: str
+    parts: tuple[Words, ...]
+
+    @property
+    def approved(self) -> bool:
+        return words.THREAD_APPROVED_BY in self.parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineEntry:
+    sentence: Words | None = None
+    """What a history and an audit say. None for what concerns the installation: no thread and no history shows it."""
+    question: Words | None = None
+    """In place of `sentence`, if the agent asks a question."""
+    operation: str | None = None
+    """In place of `sentence`, if a long-running operation needs a decision to go on."""
+    end: End | None = None
+    """The thread's line, if this kind decides or ends a call."""
+    card: bool = False
+    """The thread leaves it to the card."""
+    approvers: bool = False
+    """The thread's line notifies approvers."""
+    result: bool = False
+    """`text` is what the tool returned, or how it failed. It is shown in a box."""
+    arguments: bool = False
+    """The arguments of the call are shown, because no card shows them."""
+    text: bool = False
+    """`text` is a sentence of ours about it."""
+    reason: bool = False
+    """`reason` is what a person gave as their reason."""
+    of_question: bool = True
+    of_operation: bool = True
+    """False if it says nothing of its own about a question that was answered, or an operation that goes on."""
+    counted: Counted | None = None
+    """What somebody's vote did, if their vote made this line."""
+    alarm: str | None = None
+    """What it means for the operator, in the log at level ERROR."""
+
+
+def line_words(step: StepView) -> str:
+    """What a history says of a step: a text with fields."""
+    entry = LINES[step.kind]
+    if entry.operation is not None and step.operation and not step.channel:
+        return entry.operation
+    chosen = entry.question if step.question and entry.question is not None else entry.sentence
+    return words_for(chosen or "", step)
+
+
+def words_for(chosen: Words, step: StepView) -> str:
+    return chosen if isinstance(chosen, str) else chosen(step)
+
+
+def _if_nobody(without: str, with_person: str) -> Words:
+    """By whether the step names a person."""
+    return lambda step: without if step.who is None else with_person
+
+
+def _if_elsewhere(there: str, here: str) -> Words:
+    """By whether the card is in another channel."""
+    return lambda step: there if step.channel else here
+
+
+def _if_again(again: str, first: str) -> Words:
+    return lambda step: again if step.attempt > 1 else first
+
+
+def _if_named(named: str, unnamed: str) -> Words:
+    """By whether it is known who may decide until when."""
+    return lambda step: named if step.until and approvers(step.approvers) else unnamed
+
+
+def _grant_revoked(step: StepView) -> str:
+    if step.who is not None:
+        return words.TOLD_GRANT_REVOKED
+    if step.people:
+        return words.TOLD_GRANT_GIVER_LOST
+    return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
+
+
+_APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
+_RAN = _if_again(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
+_DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
+_WITHDRAWN = _if_nobody(words.THREAD_REMOVED, words.THREAD_WITHDRAWN)
+
+LINES: Mapping[LineKind, LineEntry] = {
+    LineKind.ASKED: LineEntry(
+        sentence=_if_elsewhere(words.TOLD_ASKED_IN, words.TOLD_ASKED),
+        question=_if_elsewhere(words.TOLD_QUESTION_IN, words.TOLD_QUESTION),
+        operation=words.TOLD_OPERATION_ASKED,
+        card=True,
+    ),
+    LineKind.CALL_REFUSED: LineEntry(
+        sentence=words.TOLD_CALL_REFUSED, question=words.TOLD_QUESTION_REFUSED, arguments=True, text=True
+    ),
+    LineKind.REMINDED: LineEntry(
+        sentence=_if_named(words.TOLD_REMINDED_WHO, words.TOLD_REMINDED),
+        question=_if_named(words.TOLD_QUESTION_REMINDED_WHO, words.TOLD_QUESTION_REMINDED),
+        approvers=True,
+    ),
+    LineKind.ESCALATED: LineEntry(
+        sentence=words.TOLD_ESCALATED, question=words.TOLD_QUESTION_ESCALATED, approvers=True
+    ),
+    LineKind.APPROVAL: LineEntry(sentence=words.TOLD_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
+    LineKind.EDITED: LineEntry(sentence=words.TOLD_EDITED, card=True, of_question=False, counted=Counted.EDITED),
+    LineKind.VOTE_REFUSED: LineEntry(
+        sentence=words.TOLD_VOTE_REFUSED, question=words.TOLD_ANSWER_REFUSED_VOTE, counted=Counted.REFUSED
+    ),
+    LineKind.VOTE_FELL: LineEntry(
+        sentence=lambda step: words.TOLD_VOTE_FELL if step.why is None else words.TOLD_VOTE_FELL_WHY
+    ),
+    LineKind.REAPPLIED: LineEntry(
+        sentence=_if_nobody(words.TOLD_REAPPLIED, words.TOLD_REAPPLIED_BY), text=True, reason=True
+    ),
+    LineKind.APPROVED: LineEntry(sentence=words.TOLD_APPROVED, question=words.TOLD_ANSWERED, end=End("👍 ", _APPROVED)),
+    LineKind.DENIED: LineEntry(
+        sentence=words.TOLD_DENIED,
+        operation=words.TOLD_OPERATION_DENIED,
+        end=End("🚫 ", (_DENIED,)),
+        reason=True,
+        counted=Counted.DENIED,
+    ),
+    LineKind.EXPIRED: LineEntry(
+        sentence=words.TOLD_EXPIRED,
+        question=words.TOLD_NOT_ANSWERED,
+        operation=words.TOLD_OPERATION_EXPIRED,
+        end=End("⌛ ", (words.THREAD_EXPIRED,)),
+    ),
+    LineKind.WITHDRAWN: LineEntry(
+        sentence=_if_nobody(words.TOLD_REMOVED, words.TOLD_WITHDRAWN),
+        question=_if_nobody(words.TOLD_QUESTION_REMOVED, words.TOLD_QUESTION_WITHDRAWN),
+        operation=words.TOLD_OPERATION_WITHDRAWN,
+        end=End("↩️ ", (_WITHDRAWN,)),
+        text=True,
+        counted=Counted.WITHDRAWN,
+    ),
+    LineKind.ASKED_ANEW: LineEntry(sentence=words.TOLD_ASKED_ANEW),
+    LineKind.ELSEWHERE: LineEntry(
+        sentence=lambda step: words.TOLD_ELSEWHERE[step.yes], question=words.TOLD_QUESTION_ELSEWHERE
+    ),
+    LineKind.LAPSED: LineEntry(
+        sentence=words.TOLD_LAPSED,
+        question=words.TOLD_ANSWER_LAPSED,
+        operation=words.TOLD_OPERATION_LAPSED,
+        end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
+    ),
+    LineKind.BEGUN: LineEntry(
+        sentence=_if_again(words.TOLD_BEGUN_AGAIN, words.TOLD_BEGUN), card=True, of_question=False, of_operation=False
+    ),
+    LineKind.DONE: LineEntry(
+        sentence=words.TOLD_DONE, end=End("✅ ", (*_APPROVED, _RAN)), result=True, of_question=False, of_operation=False
+    ),
+    LineKind.FAILED: LineEntry(
+        sentence=words.TOLD_FAILED, end=End("❌ ", (*_APPROVED, words.THREAD_FAILED)), result=True
+    ),
+    LineKind.REFUSED: LineEntry(
+        sentence=words.TOLD_REFUSED,
+        question=words.TOLD_ANSWER_REFUSED,
+        end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
+        result=True,
+    ),
+    LineKind.UNSEALED: LineEntry(
+        sentence=lambda step: words.TOLD_UNSEALED.get(step.text or "", words.TOLD_UNSEALED["terms"]),
+        alarm="somebody changed the database, or a version before this one stored it",
+    ),
+    LineKind.ALTERED: LineEntry(
+        sentence=words.TOLD_ALTERED, result=True, alarm="somebody changed the database, so the call did not run"
+    ),
+    LineKind.UNKNOWN: LineEntry(sentence=words.TOLD_UNKNOWN, end=End("⚠️ ", (*_APPROVED, words.THREAD_UNKNOWN))),
+    LineKind.SETTLED: LineEntry(sentence=lambda step: words.TOLD_SETTLED[step.yes], counted=Counted.SETTLED),
+    LineKind.RUN_AGAIN_VOTE: LineEntry(sentence=words.TOLD_RUN_AGAIN_VOTE, card=True, counted=Counted.RUN_AGAIN),
+    LineKind.RUN_AGAIN: LineEntry(sentence=words.TOLD_RUN_AGAIN, card=True),
+    LineKind.NOBODY_KNOWS: LineEntry(sentence=words.TOLD_NOBODY_KNOWS),
+    LineKind.GRANTED: LineEntry(sentence=words.TOLD_GRANTED),
+    LineKind.GRANT_USED: LineEntry(sentence=words.TOLD_GRANT_USED, arguments=True),
+    LineKind.GRANT_REVOKED: LineEntry(sentence=_grant_revoked, text=True, counted=Counted.REVOKED),
+    LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.TOLD_PAUSED, words.TOLD_PAUSED_BY), text=True),
+    LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.TOLD_RESUMED, words.TOLD_RESUMED_BY), text=True),
+    LineKind.INSTALLED: LineEntry(),
+    LineKind.UNINSTALLED: LineEntry(),
+    LineKind.RETRIED: LineEntry(),
+    LineKind.PURGED: LineEntry(),
+    LineKind.CHECKPOINT: LineEntry(),
+}
