@@ -10,8 +10,8 @@ from contextlib import suppress
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.edits import amended
-from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
-from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State
+from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
+from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
@@ -123,7 +123,7 @@ class Deliveries:
     async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
         row, delivery = await self._decision(letter)
         assert isinstance(delivery, SettlementDelivery)
-        again = delivery.word is WhatHappened.RUN_AGAIN
+        again = delivery.word is VoteKind.RUN_AGAIN
         if again:
             looked_at = await self._may_begin(row, delivery)
             if looked_at is None:
@@ -204,7 +204,7 @@ def _may_lapse(letter: Letter) -> bool:
     if letter.confirmation is None:
         return False
     delivery = delivery_from_json(json.dumps(letter.body))
-    return delivery.confirmed if isinstance(delivery, AnswerDelivery) else delivery.word is WhatHappened.RUN_AGAIN
+    return delivery.confirmed if isinstance(delivery, AnswerDelivery) else delivery.word is VoteKind.RUN_AGAIN
 
 
 def _mark(letter: Letter) -> str:

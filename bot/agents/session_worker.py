@@ -22,7 +22,6 @@ from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import (
     Attachment,
-    Became,
     Capabilities,
     Cut,
     Host,
@@ -265,7 +264,7 @@ class _Stretch:
         if outcome.asked_anew and row.state is State.WAITING:
             await self._lease.run(asked_again, row.id)
             return
-        kind = _KINDS.get(outcome.became)
+        kind = outcome.became
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
             return
         if _others_answered(row, outcome):
@@ -286,15 +285,6 @@ class _Stretch:
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         await self._lease.run(say_later, session.key, said, retry)
-
-
-_KINDS = {
-    Became.RUNNING: OutcomeKind.RUNNING,
-    Became.DONE: OutcomeKind.DONE,
-    Became.FAILED: OutcomeKind.FAILED,
-    Became.REFUSED: OutcomeKind.REFUSED,
-    Became.UNKNOWN: OutcomeKind.UNKNOWN,
-}
 
 
 def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:

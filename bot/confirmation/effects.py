@@ -1,15 +1,17 @@
-"""What comes out of a change: steps for ledger and thread, and what the session is to be told. Pure data."""
+"""What a change leads to: steps for ledger and thread, and the message that the session gets. Pure data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from bot.audit.ledger import LineKind
 from bot.audit.purges import Emptied
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.exact_json import ExactJson, ExactObject
+from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.policy.approvers import Person
 
 
@@ -79,20 +81,18 @@ class Unsealed(StrEnum):
     WORDS = "words"
 
 
-class WhatHappened(StrEnum):
-    """What people, or the clock, say of a call whose outcome is unknown."""
+Settled = Literal[OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS]
+"""What people, or the clock, say of a call whose outcome is unknown."""
 
-    HAPPENED = "it happened"
-    DID_NOT = "it did not"
-    RUN_AGAIN = "run again"
-    NOBODY_KNOWS = "nobody knows"
+Settlement = Settled | Literal[VoteKind.RUN_AGAIN]
+""" "It happened", "it did not", "nobody knows", or it shall run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDelivery:
-    """What the session is told of an unknown outcome; `run again` carries attempt and fingerprint like an answer."""
+    """What the session hears about an unknown outcome; `run again` carries attempt and fingerprint like an answer."""
 
-    word: WhatHappened
+    word: Settlement
     attempt: int
     arguments: ExactObject
     payload: ExactJson = None

@@ -9,7 +9,7 @@ from bot.audit.fingerprint import Seal, same_seal
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import denial, elsewhere, told
-from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
+from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.seals import decision_stands, first_with, with_decision
 from bot.confirmation.seals import voters as sealed_voters
@@ -113,18 +113,17 @@ def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
 
 
 def settle(
-    row: Confirmation, word: WhatHappened, now: datetime, by: Person | None = None, reason: str | None = None
+    row: Confirmation, kind: Settled, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Transition:
     """ "It happened", "it did not", or, after 24 hours, nobody knows: an unknown outcome is closed."""
-    kind = OutcomeKind(word)
     if not row.unknown or row.outcome is None:
         raise Illegal(row, kind)
-    delivery = _settlement(row, word, by, reason)
+    delivery = _settlement(row, kind, by, reason)
     row = became(row, replace(row.outcome, kind=kind, at=now, by=by), now)
-    line = LineKind.NOBODY_KNOWS if word is WhatHappened.NOBODY_KNOWS else LineKind.SETTLED
+    line = LineKind.NOBODY_KNOWS if kind is OutcomeKind.NOBODY_KNOWS else LineKind.SETTLED
     masked = reason and row.redactor.mask_text(reason)
-    yes = None if word is WhatHappened.NOBODY_KNOWS else word is WhatHappened.HAPPENED
-    step = replace(told(row, line, now), who=by, text=str(word), reason=masked, yes=yes)
+    yes = None if kind is OutcomeKind.NOBODY_KNOWS else kind is OutcomeKind.HAPPENED
+    step = replace(told(row, line, now), who=by, text=str(kind), reason=masked, yes=yes)
     return Transition(row=row, steps=(step,), delivery=delivery)
 
 
@@ -142,7 +141,7 @@ def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
         until=row.start_by,
         fingerprint=row.revision.fingerprint,
     )
-    return Transition(row=row, steps=(step,), delivery=_settlement(row, WhatHappened.RUN_AGAIN, voters[-1], None))
+    return Transition(row=row, steps=(step,), delivery=_settlement(row, VoteKind.RUN_AGAIN, voters[-1], None))
 
 
 def lapse_again(row: Confirmation, now: datetime) -> Transition:
@@ -208,7 +207,7 @@ def _unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: 
     )
 
 
-def _settlement(row: Confirmation, word: WhatHappened, by: Person | None, reason: str | None) -> SettlementDelivery:
+def _settlement(row: Confirmation, word: Settlement, by: Person | None, reason: str | None) -> SettlementDelivery:
     current = row.revision
     return SettlementDelivery(
         word=word,

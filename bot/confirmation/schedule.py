@@ -9,8 +9,8 @@ from enum import StrEnum
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import refuse, told
-from bot.confirmation.effects import Step, WhatHappened
-from bot.confirmation.model import Confirmation, State
+from bot.confirmation.effects import Step
+from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import lapse_again, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, changed
 
@@ -80,7 +80,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         reason = words.lapsed_to_model(row.policy.start_within)
         return refuse(row, ConfirmationEvent.LAPSE, LineKind.LAPSED, now, None, reason)
     if Owed.GIVE_UP in due:
-        return settle(row, WhatHappened.NOBODY_KNOWS, now)
+        return settle(row, OutcomeKind.NOBODY_KNOWS, now)
     steps: list[Step] = []
     if Owed.END_GRANT in due:  # its card offers to revoke it no longer
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)

@@ -17,8 +17,8 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Ruling, authorise, people_of
 from bot.confirmation.decision import approve, deny, revoke, told, withdraw
 from bot.confirmation.edits import Edited, check_edit, edited
-from bot.confirmation.effects import FieldChange, Step, WhatHappened
-from bot.confirmation.model import Confirmation, Revision, State, Vote, VoteKind, VoteState
+from bot.confirmation.effects import FieldChange, Step
+from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
 from bot.confirmation.outcome import run_again, settle
 from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
@@ -201,9 +201,9 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
         case VoteKind.WITHDRAW:
             return withdraw(_counted(row, vote, now), now, vote.voter, vote.reason)
         case VoteKind.HAPPENED:
-            return settle(_counted(row, vote, now), WhatHappened.HAPPENED, now, vote.voter, vote.reason)
+            return settle(_counted(row, vote, now), OutcomeKind.HAPPENED, now, vote.voter, vote.reason)
         case VoteKind.DID_NOT:
-            return settle(_counted(row, vote, now), WhatHappened.DID_NOT, now, vote.voter, vote.reason)
+            return settle(_counted(row, vote, now), OutcomeKind.DID_NOT, now, vote.voter, vote.reason)
         case VoteKind.RUN_AGAIN:
             row = _counted(row, vote, now)
             step = _vote_step(row, vote, permitted, LineKind.RUN_AGAIN_VOTE, now)

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import Ask, SessionKey
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
 from bot.hosts.host import (
@@ -173,7 +173,7 @@ class ForeignHost:
         session: SessionKey,
         request_id: str,
         call_id: str,
-        word: WhatHappened,
+        word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
@@ -184,14 +184,14 @@ class ForeignHost:
         if again is not None and _is_another(asking, again):
             raise Altered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
-            if word is not WhatHappened.NOBODY_KNOWS:  # that it says by itself, after a day
+            if word is not OutcomeKind.NOBODY_KNOWS:  # that it says by itself, after a day
                 with self._on_its_way(session, {request_id: len(asking.given) - 1}):
                     async for raw in settle(session, asking.call_id, word, attempt):
                         for heard in _heard(raw):
                             yield heard
             return
         mark = f"settled:{call_id}:{attempt}:{word}"
-        if word is not WhatHappened.RUN_AGAIN:
+        if word is not VoteKind.RUN_AGAIN:
             if asking.ask is not Ask.CONFIRMATION:
                 return  # words would start its workflow anew
             text = Content.of_text(found_out(asking, word))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SLACK, Ask, SessionKey
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts.host import (
-    Became,
     Capabilities,
     HostAnswer,
     HostOutcome,
@@ -24,7 +23,7 @@ from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Run
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
-from runtime.run.runner import Run
+from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM
 from runtime.wire import Blob
@@ -97,7 +96,7 @@ class EmbeddedHost:
         session: SessionKey,
         request_id: str,  # noqa: ARG002  (hosts over REST find the call by it)
         call_id: str,
-        word: WhatHappened,
+        word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:
@@ -106,7 +105,7 @@ class EmbeddedHost:
                 user_id=session.user,
                 session_id=session.id,
                 call_id=call_id,
-                word=word.value,
+                word=_WORDS[word],
                 attempt=attempt,
                 approved=again.approved if again is not None else None,
             )
@@ -201,24 +200,31 @@ def _request(call: Call) -> HostRequest:
     )
 
 
+_WORDS: Mapping[Settlement, Word] = {
+    OutcomeKind.HAPPENED: "it happened",
+    OutcomeKind.DID_NOT: "it did not",
+    OutcomeKind.NOBODY_KNOWS: "nobody knows",
+    VoteKind.RUN_AGAIN: "run again",
+}
+
 _BECAME = {
-    CallState.HELD: Became.HELD,
-    CallState.RUNNING: Became.RUNNING,
-    CallState.UNKNOWN: Became.UNKNOWN,
-    CallState.REFUSED: Became.REFUSED,
+    CallState.HELD: None,
+    CallState.RUNNING: OutcomeKind.RUNNING,
+    CallState.UNKNOWN: OutcomeKind.UNKNOWN,
+    CallState.REFUSED: OutcomeKind.REFUSED,
 }
 
 
 def _outcomes(call: Call) -> list[HostOutcome]:
     """One for each request that the call made: an earlier stage was done when it asked again."""
     earlier = [
-        HostOutcome(request_id=asked.request_id, became=Became.DONE, confirmed=asked.confirmed)
+        HostOutcome(request_id=asked.request_id, became=OutcomeKind.DONE, confirmed=asked.confirmed)
         for asked in call.asked[:-1]
     ]
     if call.state is CallState.READY:
         return earlier  # answered, not begun: neither held nor anything else yet
     current = call.asked[-1]
-    became = _BECAME.get(call.state) or _ended(call.result)
+    became = _BECAME[call.state] if call.state in _BECAME else _ended(call.result)
     return [
         *earlier,
         HostOutcome(
@@ -233,8 +239,8 @@ def _outcomes(call: Call) -> list[HostOutcome]:
     ]
 
 
-def _ended(result: JsonObject | None) -> Became:
-    return Became.FAILED if result is not None and "error" in result else Became.DONE
+def _ended(result: JsonObject | None) -> OutcomeKind:
+    return OutcomeKind.FAILED if result is not None and "error" in result else OutcomeKind.DONE
 
 
 def _text(result: JsonObject) -> str:

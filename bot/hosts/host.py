@@ -14,11 +14,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import Ask, SessionKey
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import Ask, OutcomeKind, SessionKey
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
@@ -127,23 +126,13 @@ class HostRequest:
     siblings: str = ""  # the same for all that one agent asks in one turn, in one branch
 
 
-class Became(StrEnum):
-    """What a host says of a call that was asked about."""
-
-    HELD = "held"  # unanswered
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-
-
 @dataclass(frozen=True, kw_only=True)
 class HostOutcome:
     """What became of the call behind a request; `confirmed` is how the request was answered, as far as one can tell."""
 
     request_id: str
-    became: Became
+    became: OutcomeKind | None
+    """One of those that hosts report. None while nobody has answered."""
     confirmed: bool | None = None
     result: Json = None
     text: str | None = None  # result, error or refusal as one reads it
@@ -225,7 +214,7 @@ class Host(Protocol):
         session: SessionKey,
         request_id: str,
         call_id: str,
-        word: WhatHappened,
+        word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
     ) -> AsyncIterator[Said | Piece]:

@@ -17,9 +17,9 @@ from enum import StrEnum
 from itertools import count
 from operator import itemgetter
 
-from bot.confirmation.model import Ask
+from bot.confirmation.model import Ask, OutcomeKind
 from bot.hosts.events import NodeOutput, event_from, keeps_states, node_output, node_path, said_in, time_of, unread
-from bot.hosts.host import Became, HostOutcome, HostRequest, Look, Said, Waits
+from bot.hosts.host import HostOutcome, HostRequest, Look, Said, Waits
 from bot.hosts.passed_over import AnsweredRun, own_calls, why_not_begun
 from bot.hosts.pauses import Asked, asked_in, form_of, pending, read_given, stuck_in, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
@@ -379,14 +379,14 @@ def _plain_request(asking: ForeignRequest) -> HostRequest:
 
 def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if not asking.given:
-        return HostOutcome(request_id=asking.request.id, became=Became.HELD, asked_anew=asking.asked_anew)
+        return HostOutcome(request_id=asking.request.id, became=None, asked_anew=asking.asked_anew)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
     if asking.ask in (Ask.INPUT, Ask.OPERATION):
-        became = Became.DONE if confirmed else Became.REFUSED
+        became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed)
     if asking.after is None and asking.ended_empty and asking.request.id not in running:
-        became = Became.DONE if confirmed else Became.REFUSED
+        became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, begun_at=first.at)
     if asking.after is None:
         on_its_way = running.get(asking.request.id) == len(asking.given)
@@ -394,11 +394,11 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
     result = asking.after[0]
     failed = has_failed(result)
     if not confirmed and asking.held_by_gate and not failed:
-        became, confirmed = Became.DONE, None  # it ran, whatever was answered
+        became, confirmed = OutcomeKind.DONE, None  # it ran, whatever was answered
     elif not confirmed:
-        became = Became.REFUSED
+        became = OutcomeKind.REFUSED
     else:
-        became = Became.FAILED if failed else Became.DONE
+        became = OutcomeKind.FAILED if failed else OutcomeKind.DONE
     return HostOutcome(
         request_id=asking.request.id,
         became=became,
@@ -413,15 +413,15 @@ def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str,
     on_its_way = running.get(asking.request.id)
     text, begun_at = None, asking.given[-1].at
     if on_its_way is not None and len(asking.given) > on_its_way and confirmed:
-        became = Became.RUNNING
+        became = OutcomeKind.RUNNING
     elif asking.open:
-        return HostOutcome(request_id=asking.request.id, became=Became.HELD)
+        return HostOutcome(request_id=asking.request.id, became=None)
     elif not confirmed:
-        became = Became.REFUSED
+        became = OutcomeKind.REFUSED
     elif asking.standing is Standing.PASSED_OVER:
-        became, text, begun_at = Became.REFUSED, asking.not_begun, None
+        became, text, begun_at = OutcomeKind.REFUSED, asking.not_begun, None
     else:
-        became = Became.UNKNOWN
+        became = OutcomeKind.UNKNOWN
     return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed, text=text, begun_at=begun_at)
 
 

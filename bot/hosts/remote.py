@@ -14,7 +14,7 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from bot.confirmation.effects import WhatHappened
+from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SessionKey
 from bot.hosts.about import app_info, find_out
 from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
@@ -127,7 +127,7 @@ class RemoteServer:
                     yield event
 
     async def settle(
-        self, session: SessionKey, call_id: str, word: WhatHappened, attempt: int
+        self, session: SessionKey, call_id: str, word: Settlement, attempt: int
     ) -> AsyncIterator[JsonObject]:
         """On our own API. The same again, of the same attempt, changes nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"

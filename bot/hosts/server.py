@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.confirmation.effects import WhatHappened
+from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SessionKey
 from runtime.jsontypes import JsonObject
 from runtime.wire import Content
 
-Settle = Callable[[SessionKey, str, WhatHappened, int], AsyncIterator[JsonObject]]
+Settle = Callable[[SessionKey, str, Settlement, int], AsyncIterator[JsonObject]]
 """What people say of a call whose outcome is unknown, and of which attempt; the run that follows."""
 
 

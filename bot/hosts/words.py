@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bot.confirmation.effects import WhatHappened
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import Said
 from bot.hosts.reading import ForeignRequest
 
@@ -30,12 +31,12 @@ def broken_off(event: str, why: str = "") -> Said:
     return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def found_out(asking: ForeignRequest, word: WhatHappened) -> str:
+def found_out(asking: ForeignRequest, word: Settlement) -> str:
     call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
     match word:
-        case WhatHappened.HAPPENED:
+        case OutcomeKind.HAPPENED:
             return f"People looked into {call}: it happened. Do not call it again for this."
-        case WhatHappened.DID_NOT:
+        case OutcomeKind.DID_NOT:
             return f"People looked into {call}: it did not happen."
         case _:
             return f"Nobody knows what became of {call}: it may have taken effect. Do not simply call it again."

@@ -14,7 +14,7 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Permitted, authorise
 from bot.confirmation.decision import elsewhere
-from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery, WhatHappened
+from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, State, Vote, VoteKind
 from bot.confirmation.outcome import HostReport, begin, observe, take_back
 from bot.confirmation.schedule import Owed, next_due, owed, tick
@@ -261,9 +261,7 @@ class Confirming(RuleBasedStateMachine):
 
     @invariant()
     def an_unknown_call_is_closed_by_one_word(self) -> None:
-        closing = [
-            d for d in self.answered if isinstance(d, SettlementDelivery) and d.word is not WhatHappened.RUN_AGAIN
-        ]
+        closing = [d for d in self.answered if isinstance(d, SettlementDelivery) and d.word is not VoteKind.RUN_AGAIN]
         assert len(closing) <= 1
 
     @invariant()

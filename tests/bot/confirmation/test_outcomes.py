@@ -9,7 +9,7 @@ import pytest
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
-from bot.confirmation.effects import AnswerDelivery, SettlementDelivery, WhatHappened
+from bot.confirmation.effects import AnswerDelivery, SettlementDelivery
 from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport, begin, lapse_again, observe, run_again, settle, take_back
 from bot.confirmation.states import Illegal, Transition
@@ -212,13 +212,13 @@ class TestUnknown:
     def test_somebody_knows_that_it_happened(self) -> None:
         desk = unknown(quorum=2)
         assert desk.vote(VoteKind.HAPPENED, ANNA, reason="the shop shows 2.4.1") is None
-        assert word(desk).word is WhatHappened.HAPPENED
+        assert word(desk).word is OutcomeKind.HAPPENED
         assert (desk.steps[-1].kind, desk.steps[-1].yes, desk.steps[-1].who) == (LineKind.SETTLED, True, ANNA)
 
     def test_somebody_knows_that_it_did_not(self) -> None:
         desk = unknown()
         desk.vote(VoteKind.DID_NOT, BEN)
-        assert word(desk).word is WhatHappened.DID_NOT
+        assert word(desk).word is OutcomeKind.DID_NOT
         refusal = desk.vote(VoteKind.HAPPENED, ANNA)
         assert refusal is not None
         assert (refusal.reason, refusal.state) == (Reason.NOTHING_TO_SETTLE, "it did not")
@@ -231,7 +231,7 @@ class TestUnknown:
         assert again is not None
         assert again.reason is Reason.ALREADY_VOTED
         assert desk.vote(VoteKind.RUN_AGAIN, BEN) is None
-        assert (word(desk).word, word(desk).attempt) == (WhatHappened.RUN_AGAIN, 2)
+        assert (word(desk).word, word(desk).attempt) == (VoteKind.RUN_AGAIN, 2)
         assert word(desk).fingerprint == desk.row.revisions[0].fingerprint, "the very call that was approved"
         desk.begin()
         desk.host_says(OutcomeKind.DONE)
@@ -301,7 +301,7 @@ class TestUnknown:
     def test_after_a_day_the_model_is_told_that_nobody_knows(self) -> None:
         desk = unknown()
         desk.wait(hours=24)
-        assert word(desk).word is WhatHappened.NOBODY_KNOWS
+        assert word(desk).word is OutcomeKind.NOBODY_KNOWS
         assert desk.told[-1] is LineKind.NOBODY_KNOWS
 
     def test_a_word_after_that_is_too_late_however_late_the_clock_is(self) -> None:
@@ -318,7 +318,7 @@ class TestUnknown:
         desk.wait(hours=2)
         assert desk.row.unknown
         assert desk.count() is None
-        assert word(desk).word is WhatHappened.DID_NOT
+        assert word(desk).word is OutcomeKind.DID_NOT
 
     def test_the_host_may_find_out_itself(self) -> None:
         desk = unknown()
@@ -359,7 +359,7 @@ def test_what_is_not_unknown_is_neither_settled_nor_run_again() -> None:
     desk = approved()
     before = desk.row
     with pytest.raises(Illegal):
-        settle(desk.row, WhatHappened.HAPPENED, desk.now, ANNA)
+        settle(desk.row, OutcomeKind.HAPPENED, desk.now, ANNA)
     with pytest.raises(Illegal):
         run_again(desk.row, desk.now, SEAL)
     with pytest.raises(Illegal):

@@ -36,7 +36,19 @@ def shape(adapter: TypeAdapter[Any]) -> list[str]:
     named = {"": schema, **schema.get("$defs", {})}
     fields = [f"{name}.{field}" for name, one in named.items() for field in one.get("properties", {})]
     values = [f"{name}={value}" for name, one in named.items() for value in one.get("enum", [])]
-    return sorted(fields + values)
+    inline = [
+        f"{name}.{field}={value}"
+        for name, one in named.items()
+        for field, what in one.get("properties", {}).items()
+        for value in _inline(what)
+    ]
+    return sorted(fields + values + inline)
+
+
+def _inline(schema: dict[str, Any]) -> list[str]:
+    """The values of an enumeration that has no name of its own."""
+    own = [*schema.get("enum", []), *([schema["const"]] if "const" in schema else [])]
+    return [str(value) for value in own] + [one for each in schema.get("anyOf", []) for one in _inline(each)]
 
 
 @pytest.mark.parametrize("what", STORED)

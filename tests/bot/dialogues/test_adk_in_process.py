@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 from google.adk.runners import Runner
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.adk_in_process import AdkServer, open_adk
-from bot.hosts.host import Altered, Became, Lost, Unreachable
+from bot.hosts.host import Altered, Lost, Unreachable
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import Json, JsonObject
 from runtime.target import BadTarget, load_object
@@ -60,7 +59,7 @@ async def test_an_agent_an_app_and_a_runner_are_targets(name: str, app: str) -> 
         assert list(request.tool_schema["properties"]) == ["amount"]  # type: ignore[arg-type]  # it is an object
         await visit.approve(request, payload={"amount": 1200})
         assert ran() == [{"tool": "reimburse", "amount": 1200}]
-        assert (await visit.became(request)) is Became.DONE
+        assert (await visit.became(request)) is OutcomeKind.DONE
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,7 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
         again = replace(seen, arguments={"amount": 1500.0})
         where = (request.request_id, request.call_id)
         with pytest.raises(Altered, match="has another call now"):
-            await texts(visit.host.settle(visit.session, *where, WhatHappened.RUN_AGAIN, 1, again))
+            await texts(visit.host.settle(visit.session, *where, VoteKind.RUN_AGAIN, 1, again))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
         assert ran() == [{"tool": "reimburse", "amount": 1500}]
@@ -159,7 +158,7 @@ async def test_a_tool_that_blocks_holds_up_no_one_in_slack(tmp_path: Path) -> No
             await until(ran)  # this loop goes on, though the tool gives nothing back
             looking = asyncio.create_task(visit.became(request))  # their session is read when the tool is done
         await approving
-        assert await looking in (Became.RUNNING, Became.DONE)
+        assert await looking in (OutcomeKind.RUNNING, OutcomeKind.DONE)
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "ended"]]
 
 
@@ -195,8 +194,8 @@ async def test_what_ended_while_it_was_looked_at_is_not_unknown(tmp_path: Path) 
         await server.read.wait()
     await approving
     server.door.set()
-    assert await looking is Became.RUNNING
-    assert await visit.became(request) is Became.DONE
+    assert await looking is OutcomeKind.RUNNING
+    assert await visit.became(request) is OutcomeKind.DONE
     await host.close()
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.config.settings import Agent
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import Became
 from bot.store.open import open_store
 from runtime.errors import Invalid
 from runtime.target import BadTarget
@@ -145,7 +144,7 @@ async def test_agents_that_follow_each_other_do_so_after_an_approval(tmp_path: P
             (request,) = [await visit.asks("please deploy search")] if agent == "first" else await visit.requests()
             assert (request.agent, request.ends_turn) == (agent, False)
             await visit.approve(request)
-            assert (await visit.became(request)) is Became.DONE
+            assert (await visit.became(request)) is OutcomeKind.DONE
         assert (await visit.host.capabilities()).notes == ()
     assert len(ran()) == 2
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 import pytest
 from aiohttp import web
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SessionKey
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
 from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Altered, Became, Cut, HostAnswer, Lost
+from bot.hosts.host import Altered, Cut, HostAnswer, Lost
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import texts
@@ -93,8 +93,8 @@ class There:
     async def answers(self, since: float | None = None) -> list[str]:
         return await texts(self.host.answer(OURS, [replace(ANSWER, since=since)]))
 
-    async def settles(self, word: WhatHappened, attempt: int = 1) -> list[str]:
-        again = ANSWER if word is WhatHappened.RUN_AGAIN else None
+    async def settles(self, word: Settlement, attempt: int = 1) -> list[str]:
+        again = ANSWER if word is VoteKind.RUN_AGAIN else None
         return await texts(self.host.settle(OURS, "r1", "c1", word, attempt, again))
 
 
@@ -133,7 +133,7 @@ async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: Ther
 async def test_a_run_again_that_was_sent_is_not_sent_again(there: There) -> None:
     assert there.events is not None
     there.events += [approved(), approved()]
-    assert await there.settles(WhatHappened.RUN_AGAIN) == []
+    assert await there.settles(VoteKind.RUN_AGAIN) == []
     assert there.sent == 0
 
 
@@ -141,14 +141,14 @@ async def test_a_run_again_is_sent_once_more_for_a_later_attempt(there: There) -
     assert there.events is not None
     there.events += [approved()]
     with pytest.raises(Cut):
-        await there.settles(WhatHappened.RUN_AGAIN)
+        await there.settles(VoteKind.RUN_AGAIN)
     assert there.sent == 1
 
 
 async def test_a_result_that_came_after_all_makes_a_run_again_needless(there: There) -> None:
     assert there.events is not None
     there.events += [approved(), paid()]
-    assert await there.settles(WhatHappened.RUN_AGAIN) == []
+    assert await there.settles(VoteKind.RUN_AGAIN) == []
     assert there.sent == 0
 
 
@@ -177,7 +177,7 @@ async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> No
     there.events += [approved()]
     for attempt in (1, 2):
         with pytest.raises(Cut):
-            await there.settles(WhatHappened.HAPPENED, attempt)
+            await there.settles(OutcomeKind.HAPPENED, attempt)
     assert there.sent == 2
 
 
@@ -206,4 +206,4 @@ async def test_a_call_whose_run_is_under_way_is_running_and_not_unknown(there: T
     ends.set()
     await answering
     (after,) = (await there.host.look(OURS)).outcomes
-    assert (during.became, after.became) == (Became.RUNNING, Became.DONE)
+    assert (during.became, after.became) == (OutcomeKind.RUNNING, OutcomeKind.DONE)

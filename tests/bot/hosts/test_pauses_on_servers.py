@@ -8,7 +8,7 @@ from dataclasses import replace
 import aiohttp
 import pytest
 
-from bot.hosts.host import Became
+from bot.confirmation.model import OutcomeKind
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.pausing import SECRET
 from tests.support.foreign.rig import Foreign, foreign, google_adk
@@ -68,7 +68,7 @@ async def test_a_question_is_answered_once(log: Foreign, visiting: Visiting, app
     assert await texts(visit.host.answer(visit.session, [answer])) == []
     assert any("booked" in one.text for one in (await visit.host.look(visit.session)).said)
     assert [one["answer"] for one in log.ran()] == [{"days": 3, "hotel": True, "note": ""}]
-    assert await visit.became(request) is Became.DONE
+    assert await visit.became(request) is OutcomeKind.DONE
 
 
 async def test_an_answer_that_the_bot_did_not_sign_is_refused(log: Foreign, visiting: Visiting) -> None:
@@ -104,7 +104,7 @@ async def test_a_node_that_asks_twice(log: Foreign, visiting: Visiting) -> None:
     assert first.request_id != second.request_id
     await visit.approve(second)
     assert [one["amount"] for one in log.ran() if one["tool"] == "pay"] == [5, 7]
-    assert [await visit.became(one) for one in (first, second)] == [Became.DONE, Became.DONE]
+    assert [await visit.became(one) for one in (first, second)] == [OutcomeKind.DONE, OutcomeKind.DONE]
 
 
 async def test_what_an_agent_tool_gives_up_is_said(log: Foreign, visiting: Visiting) -> None:

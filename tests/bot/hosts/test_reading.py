@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.confirmation.model import OutcomeKind
 from bot.hosts.events import event_from
-from bot.hosts.host import Became, HostOutcome, HostRequest, Look
+from bot.hosts.host import HostOutcome, HostRequest, Look
 from bot.hosts.reading import Reading, Standing, read
 from runtime.adk.signing import MARK, Announcement, SignedAnswer, announced, announcing
 from runtime.errors import Invalid
@@ -162,20 +163,20 @@ class TestEachADK:
 
     def test_what_came_of_an_approval(self, shape: Shape) -> None:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
-        assert outcome(approved).became is Became.UNKNOWN
-        assert outcome(approved, {shape.request: 0}).became is Became.RUNNING
+        assert outcome(approved).became is OutcomeKind.UNKNOWN
+        assert outcome(approved, {shape.request: 0}).became is OutcomeKind.RUNNING
         assert looked(approved, {shape.request: 1}).outcomes == ()  # sent again, and not there yet
         done = outcome([*approved, event("clerk", responded({"paid": 1500}), timestamp=12.0)])
-        assert (done.became, done.confirmed, done.begun_at) == (Became.DONE, True, 10.0)
+        assert (done.became, done.confirmed, done.begun_at) == (OutcomeKind.DONE, True, 10.0)
         assert done.text == '{"paid":1500}'
         failed = outcome([*approved, event("clerk", responded({"error": "no money"}))])
-        assert (failed.became, failed.text) == (Became.FAILED, "no money")
+        assert (failed.became, failed.text) == (OutcomeKind.FAILED, "no money")
 
     def test_what_came_of_a_denial(self, shape: Shape) -> None:
         denied = [*shape.events(), event("user", answered({"confirmed": False}, shape.request))]
-        assert (outcome(denied).became, outcome(denied).confirmed) == (Became.REFUSED, False)
+        assert (outcome(denied).became, outcome(denied).confirmed) == (OutcomeKind.REFUSED, False)
         refused = outcome([*denied, event("clerk", responded({"error": "This tool call is rejected."}))])
-        assert (refused.became, refused.confirmed) == (Became.REFUSED, False)
+        assert (refused.became, refused.confirmed) == (OutcomeKind.REFUSED, False)
 
 
 class TestHoles:
@@ -184,22 +185,22 @@ class TestHoles:
         events[2], events[3] = events[3], events[2]
         ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
         assert read(events).standing("r1") is Standing.ABSENT
-        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+        assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
         ran = [*python(), event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
-        assert (outcome(ran).became, outcome(ran).confirmed) == (Became.DONE, None)
+        assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_tool_that_asked_itself_may_answer_a_denial_as_it_likes(self) -> None:
         events = python()
         events[3] = event("clerk", responded({"status": "Manager approval is required."}), id="4")
         refused = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"ok": 0}))]
-        assert outcome(refused).became is Became.REFUSED
+        assert outcome(refused).became is OutcomeKind.REFUSED
 
     def test_a_tool_that_failed_in_java_has_failed(self) -> None:
         failed = responded({"status": "error", "message": "An internal error occurred."})
         events = [*java(), event("user", answered({"confirmed": True}, "r1")), event("clerk", failed)]
-        assert outcome(events).became is Became.FAILED
+        assert outcome(events).became is OutcomeKind.FAILED
 
     @pytest.mark.parametrize(
         ("told", "at"),
@@ -266,7 +267,7 @@ class TestPassedOver:
     def test_the_model_spoke_in_the_run_that_the_answer_began(self, asked_in: str) -> None:
         events = [{**one, "branch": asked_in} for one in python()]
         went_on = outcome([*events, APPROVAL, event("clerk", said("It did not work."))])
-        assert (went_on.became, went_on.confirmed, went_on.begun_at) == (Became.REFUSED, True, None)
+        assert (went_on.became, went_on.confirmed, went_on.begun_at) == (OutcomeKind.REFUSED, True, None)
         assert "went on without this call" in str(went_on.text)
 
     @pytest.mark.parametrize(
@@ -283,40 +284,40 @@ class TestPassedOver:
         ids=["of another run", "of no run", "by another agent", "in another branch", "in part", "failed", "nothing"],
     )
     def test_what_proves_nothing(self, later: JsonObject) -> None:
-        assert outcome([*python(), APPROVAL, later]).became is Became.UNKNOWN
-        assert outcome([*python(), APPROVAL, event("user", said("hi")), later]).became is Became.UNKNOWN
+        assert outcome([*python(), APPROVAL, later]).became is OutcomeKind.UNKNOWN
+        assert outcome([*python(), APPROVAL, event("user", said("hi")), later]).became is OutcomeKind.UNKNOWN
 
     def test_a_long_running_tool_may_have_begun_without_a_result(self) -> None:
         events = python()
         events[1]["longRunningToolIds"] = ["c1"]
-        assert outcome([*events, APPROVAL, event("clerk", said("It has begun."))]).became is Became.UNKNOWN
+        assert outcome([*events, APPROVAL, event("clerk", said("It has begun."))]).became is OutcomeKind.UNKNOWN
 
     def test_each_answer_has_to_be_passed_over(self) -> None:
         again = [*python(), APPROVAL, APPROVAL, event("clerk", said("Hm."))]
-        assert outcome(again).became is Became.UNKNOWN
+        assert outcome(again).became is OutcomeKind.UNKNOWN
 
     @pytest.mark.parametrize(
         ("failure", "became"),
         [
-            ("Tool 'reimburse' is not registered.", Became.REFUSED),
-            ("Tool 'reimburse' does not require confirmation.", Became.REFUSED),
-            ("Original function call for ID 'c1' not found in session history.", Became.REFUSED),
-            ("Function call arguments mismatch for ID 'c1'.", Became.REFUSED),
-            ("Tool confirmation rejected for function call 'c1': confirmation_not_required.", Became.REFUSED),
-            ("Function reimburse is not found in the tools_dict.", Became.REFUSED),
-            ("Tool 'deploy' is not registered.", Became.UNKNOWN),
-            ("Tool confirmation rejected for function call 'c2': confirmation_not_required.", Became.UNKNOWN),
-            ("no money", Became.UNKNOWN),
+            ("Tool 'reimburse' is not registered.", OutcomeKind.REFUSED),
+            ("Tool 'reimburse' does not require confirmation.", OutcomeKind.REFUSED),
+            ("Original function call for ID 'c1' not found in session history.", OutcomeKind.REFUSED),
+            ("Function call arguments mismatch for ID 'c1'.", OutcomeKind.REFUSED),
+            ("Tool confirmation rejected for function call 'c1': confirmation_not_required.", OutcomeKind.REFUSED),
+            ("Function reimburse is not found in the tools_dict.", OutcomeKind.REFUSED),
+            ("Tool 'deploy' is not registered.", OutcomeKind.UNKNOWN),
+            ("Tool confirmation rejected for function call 'c2': confirmation_not_required.", OutcomeKind.UNKNOWN),
+            ("no money", OutcomeKind.UNKNOWN),
         ],
     )
-    def test_a_server_that_refuses_the_answer_by_name(self, failure: str, became: Became) -> None:
+    def test_a_server_that_refuses_the_answer_by_name(self, failure: str, became: OutcomeKind) -> None:
         """Whether it writes that down, as google-adk 2 does, or only says it."""
         written = event("clerk", errorCode="ValueError", errorMessage=failure)
         assert outcome([*python(), APPROVAL, written]).became is became
         (heard,) = read([*python(), APPROVAL], {"r1": {0: f"ValueError: {failure}"}}).look({}, {}).outcomes
         assert heard.became is became
         (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes
-        assert earlier.became is Became.UNKNOWN
+        assert earlier.became is OutcomeKind.UNKNOWN
 
     def test_one_that_was_passed_over_in_company_waits_again(self) -> None:
         other: JsonObject = {"id": "c2", "name": "deploy", "args": {}}
@@ -325,9 +326,12 @@ class TestPassedOver:
         }
         both = event("user", answered({"confirmed": True}, "r1"), answered({"confirmed": True}, "r2"))
         ran = [*python(), event("clerk", asking), both, event("clerk", responded({"ok": 1}, "deploy", "c2"))]
-        assert {one.request_id: one.became for one in looked(ran).outcomes} == {"r1": Became.UNKNOWN, "r2": Became.DONE}
+        assert {one.request_id: one.became for one in looked(ran).outcomes} == {
+            "r1": OutcomeKind.UNKNOWN,
+            "r2": OutcomeKind.DONE,
+        }
         look = looked([*ran, event("clerk", said("Only one worked."))])
-        assert {one.request_id: one.became for one in look.outcomes} == {"r1": Became.HELD, "r2": Became.DONE}
+        assert {one.request_id: one.became for one in look.outcomes} == {"r1": None, "r2": OutcomeKind.DONE}
         assert [one.request_id for one in look.requests] == ["r1"]
 
 
@@ -463,7 +467,7 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
         assert standing is (Standing.SETTLED if settled else without)
         assert looked(events).requests == ()
         unknown = without is Standing.BEGUN and not settled and history[answers[0]] == "approve"
-        assert (outcome(events).became is Became.UNKNOWN) == unknown
+        assert (outcome(events).became is OutcomeKind.UNKNOWN) == unknown
 
 
 @pytest.mark.parametrize(

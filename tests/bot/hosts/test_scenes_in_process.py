@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from bot.confirmation.effects import WhatHappened
-from bot.hosts.host import Became, HostAnswer
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.hosts.host import HostAnswer
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
@@ -128,7 +129,7 @@ async def killed_between(target: str, store: str, room: Path) -> None:
         assert ran() == [{"tool": "deploy", "service": "search"}]
 
 
-async def killed_in_a_run(target: str, store: str, room: Path, word: WhatHappened = WhatHappened.RUN_AGAIN) -> None:
+async def killed_in_a_run(target: str, store: str, room: Path, word: Settlement = VoteKind.RUN_AGAIN) -> None:
     hold(room, "long")
     await killed(lingers, target, store, "in the tool")
     async with visiting(target, store) as visit:
@@ -136,13 +137,13 @@ async def killed_in_a_run(target: str, store: str, room: Path, word: WhatHappene
         (request,) = [one.request_id for one in (await visit.host.look(visit.session)).outcomes]
         assert await given_again(visit, request) == []
         (outcome,) = (await visit.host.look(visit.session)).outcomes
-        assert outcome.became is Became.UNKNOWN
+        assert outcome.became is OutcomeKind.UNKNOWN
         let_go(room, "long")
         call = noted_call().read_text()
         again = HostAnswer(request_id=request, call_id=call, invocation_id="", confirmed=True)
-        approval = again if word is WhatHappened.RUN_AGAIN else None
+        approval = again if word is VoteKind.RUN_AGAIN else None
         said = await texts(visit.host.settle(visit.session, request, call, word, 1, approval))
-    if word is WhatHappened.RUN_AGAIN:
+    if word is VoteKind.RUN_AGAIN:
         assert [*map(list, ran())] == [["tool", "begun"], ["tool", "begun"], ["tool", "ended"]]
     else:
         assert [*map(list, ran())] == [["tool", "begun"]]
@@ -153,7 +154,7 @@ async def killed_after(target: str, store: str, room: Path) -> None:
     await killed(deploys, target, store, "done")
     async with visiting(target, store) as visit:
         (outcome,) = (await visit.host.look(visit.session)).outcomes
-        assert (outcome.became, outcome.result) == (Became.DONE, {"deployed": "search"})
+        assert (outcome.became, outcome.result) == (OutcomeKind.DONE, {"deployed": "search"})
         assert await given_again(visit, outcome.request_id) == []
         assert ran() == [{"tool": "deploy", "service": "search"}]
 
@@ -178,4 +179,4 @@ async def test_scene_with_a_kill(name: str, target: str, store: str, room: Path)
 @pytest.mark.parametrize("target", ["clerk", "own_clerk"])
 async def test_killed_in_a_tool_people_may_say_that_it_happened(target: str, store: str, room: Path) -> None:
     """The scene "settled" of our own runtime, too."""
-    await killed_in_a_run(target, store, room, WhatHappened.HAPPENED)
+    await killed_in_a_run(target, store, room, OutcomeKind.HAPPENED)

@@ -18,9 +18,9 @@ from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
 from bot.config.settings import Agent
-from bot.confirmation.model import SessionKey
+from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import Became, Cut, HostRequest, Piece, Said, UserWords
+from bot.hosts.host import Cut, HostRequest, Piece, Said, UserWords
 from runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
@@ -104,7 +104,7 @@ def test_a_tool_is_waited_for_longer_than_an_http_client_does_by_itself(
         await at.loop.skip(DEFAULT - DEFAULT_TIMEOUT.total - 2 * MINUTE)
         let_go(at.room, "long")
         assert "long" in (await approving)[-1]  # as the run itself said it: nothing was looked up
-        assert await at.visit.became(request) is Became.DONE
+        assert await at.visit.became(request) is OutcomeKind.DONE
 
     play(scene)
 
@@ -131,7 +131,7 @@ def test_of_what_was_begun_and_not_heard_of_again_the_outcome_is_unknown(
         request, approving = await at.lingers("long")
         await at.loop.skip(DEFAULT + MINUTE)
         assert await approving == []
-        assert await at.visit.became(request) is Became.UNKNOWN
+        assert await at.visit.became(request) is OutcomeKind.UNKNOWN
         await at.loop.skip(DEFAULT + MINUTE)
         assert await at.visit.approve(request) == []
         assert at.log() == ["begun"]
@@ -154,7 +154,7 @@ def test_what_was_settled_without_a_word_is_read_from_the_session(play: Callable
         await ran.wait()
         await at.loop.skip(DEFAULT + MINUTE)
         assert await approving == []
-        assert await at.visit.became(request) is Became.DONE
+        assert await at.visit.became(request) is OutcomeKind.DONE
         assert at.log() == ["service"]
 
     play(scene)

@@ -13,9 +13,9 @@ import aiohttp
 import pytest
 
 from bot.config.settings import Agent, Settings, parse_settings
-from bot.confirmation.model import Ask
+from bot.confirmation.model import Ask, OutcomeKind
 from bot.hosts import open_host
-from bot.hosts.host import Became, Host, HostRequest
+from bot.hosts.host import Host, HostRequest
 from bot.policy.model import CallFacts, Governs
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject
@@ -87,7 +87,7 @@ async def goes_through(host: Host, gemini: FakeGemini) -> None:
     assert request.can_edit
     assert await visit.approve(request, payload={"amount": 1200.0}) == ["It is paid."]
     outcome = await visit.outcome(request)
-    assert outcome.became is Became.DONE
+    assert outcome.became is OutcomeKind.DONE
     assert outcome.result == {"status": "ok", "purpose": "trip", "amount": 1200.0}
 
 
@@ -143,7 +143,7 @@ async def test_the_gallery(name: str, gemini: FakeGemini) -> None:
         assert governs(settings, request)
         await visit.approve(request, payload=payload)
         outcome = await visit.outcome(request)
-        assert outcome.became is Became.DONE
+        assert outcome.became is OutcomeKind.DONE
         assert result is None or outcome.result == result
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.hosts.host import Became, HostRequest, Unreachable
+from bot.confirmation.model import OutcomeKind
+from bot.hosts.host import HostRequest, Unreachable
 from runtime.adk.amending import refuse_unfit
 from runtime.adk.turns import Turns
 from runtime.errors import Invalid
@@ -103,7 +104,7 @@ async def test_a_denial_holds_whatever_the_predicate_says_by_then(at: Visit, ser
         request = await at.asks("please launch rocket")
     await at.deny(request)
     assert server.ran() == []
-    assert (await at.became(request)) is Became.REFUSED
+    assert (await at.became(request)) is OutcomeKind.REFUSED
 
 
 async def test_without_the_plugin_it_runs_and_is_seen_to_have_run(servers: Servers, version: str) -> None:
@@ -114,7 +115,7 @@ async def test_without_the_plugin_it_runs_and_is_seen_to_have_run(servers: Serve
         await visit.deny(request)
         assert bare.ran() == [{"tool": "launch", "target": "rocket"}]
         outcome = await visit.outcome(request)
-        assert (outcome.became, outcome.confirmed) == (Became.DONE, None)
+        assert (outcome.became, outcome.confirmed) == (OutcomeKind.DONE, None)
 
 
 async def test_a_denial_holds_for_a_tool_that_asked_itself(at: Visit, server: Foreign) -> None:
@@ -171,7 +172,7 @@ async def test_the_same_answer_many_times_at_once_runs_once(at: Visit, server: F
     request = await at.asks("please deploy search")
     await asyncio.gather(*(raw(server, at, request, {"confirmed": True}) for _ in range(8)))
     assert server.ran() == [{"tool": "deploy", "service": "search"}]
-    assert (await at.became(request)) is Became.DONE
+    assert (await at.became(request)) is OutcomeKind.DONE
 
 
 async def test_a_chat_during_a_run_costs_no_result(at: Visit, server: Foreign) -> None:
@@ -185,14 +186,14 @@ async def test_a_chat_during_a_run_costs_no_result(at: Visit, server: Foreign) -
     status, _ = await approving
     assert (status, await chatting) == (200, ["I see: hello"])
     assert server.lingered(word) == ["begun", "ended"]
-    assert (await at.became(request)) is Became.DONE
+    assert (await at.became(request)) is OutcomeKind.DONE
 
 
 async def test_a_tool_that_fails_has_its_result(at: Visit, server: Foreign) -> None:
     request = await at.asks("please break glass")
     said = await at.approve(request)
     outcome = await at.outcome(request)
-    assert (outcome.became, outcome.text) == (Became.FAILED, "ValueError: no glass today")
+    assert (outcome.became, outcome.text) == (OutcomeKind.FAILED, "ValueError: no glass today")
     assert "no glass today" in said[-1]
     await raw(server, at, request, {"confirmed": True})
     assert len(server.ran()) == 1

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from bot.confirmation.effects import WhatHappened
+from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Became, Cut, HostRequest, Lost, Unreachable
+from bot.hosts.host import Cut, HostRequest, Lost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
@@ -66,7 +66,7 @@ async def approve(at: Scene) -> None:
     assert at.ran("deploy") == ["search"]
     assert "search" in said[-1]
     outcome = await visit.outcome(request)
-    assert (outcome.became, outcome.result, outcome.confirmed) == (Became.DONE, {"deployed": "search"}, True)
+    assert (outcome.became, outcome.result, outcome.confirmed) == (OutcomeKind.DONE, {"deployed": "search"}, True)
 
 
 @scene("deny, with a reason that reaches the agent")
@@ -76,7 +76,7 @@ async def deny(at: Scene) -> None:
     said = await visit.deny(request, reason="Book the cheaper place")
     assert at.ran("reimburse") == []
     assert "Book the cheaper place" in said[-1]
-    assert (await visit.outcome(request)).became is Became.REFUSED
+    assert (await visit.outcome(request)).became is OutcomeKind.REFUSED
 
 
 @scene("a payload for a tool that asks for one")
@@ -88,7 +88,7 @@ async def payload(at: Scene) -> None:
     lacks = "payload" in at.kind.lacks
     assert at.ran("request_time_off") == ([] if lacks else [3])
     outcome = await visit.outcome(request)
-    assert outcome.became is (Became.REFUSED if lacks else Became.DONE)
+    assert outcome.became is (OutcomeKind.REFUSED if lacks else OutcomeKind.DONE)
     if lacks:
         assert "refused the answer before anything ran" in str(outcome.text)
 
@@ -99,7 +99,7 @@ async def payload_denied(at: Scene) -> None:
     request = await visit.asks("please rest 5")
     said = await visit.deny(request, reason="Not in May")
     assert at.ran("request_time_off") == []
-    assert (await visit.became(request)) is Became.REFUSED
+    assert (await visit.became(request)) is OutcomeKind.REFUSED
     assert "Not in May" in said[-1]
     if "payload" not in at.kind.lacks:
         assert not [text for text in said if "failed" in text or "approved_days'" in text]
@@ -115,7 +115,7 @@ async def parallel(at: Scene) -> None:
         assert await visit.requests() == [first, second]
         await given_as_it_takes_them(visit, *((second, first) if turned else (first, second)))
         assert sorted(map(str, at.ran("deploy"))) == ["a", "b"]
-        assert [await visit.became(one) for one in (first, second)] == [Became.DONE, Became.DONE]
+        assert [await visit.became(one) for one in (first, second)] == [OutcomeKind.DONE, OutcomeKind.DONE]
 
 
 @scene("requests of one turn, one approved, one denied, one with a payload")
@@ -154,7 +154,7 @@ async def branches(at: Scene) -> None:
         await given_as_it_takes_them(visit, *requests)
         lacks = "branches" in at.kind.lacks
         assert sorted(map(str, at.ran("deploy"))) == ([] if lacks else ["a", "b"])
-        assert {await visit.became(one) for one in requests} == {Became.REFUSED if lacks else Became.DONE}
+        assert {await visit.became(one) for one in requests} == {OutcomeKind.REFUSED if lacks else OutcomeKind.DONE}
 
 
 @scene("a tool of a sub-agent")
@@ -165,7 +165,7 @@ async def sub_agent(at: Scene) -> None:
     said = await visit.approve(request)
     assert at.ran("reimburse") == [1500]
     assert "1500" in said[-1]
-    assert (await visit.became(request)) is Became.DONE
+    assert (await visit.became(request)) is OutcomeKind.DONE
 
 
 @scene("a tool of an MCP server")
@@ -176,7 +176,7 @@ async def mcp(at: Scene) -> None:
     await visit.approve(request)
     assert at.ran("delete_file") == ["notes.txt"]
     outcome = await visit.outcome(request)
-    assert outcome.became is Became.DONE
+    assert outcome.became is OutcomeKind.DONE
     assert "notes.txt" in str(outcome.result)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
@@ -220,7 +220,7 @@ async def elsewhere(at: Scene) -> None:
     await answered_by_others(at, visit, request)
     assert at.ran("deploy") == ["search"]
     outcome = await visit.outcome(request)
-    assert (outcome.became, outcome.confirmed) == (Became.DONE, True)
+    assert (outcome.became, outcome.confirmed) == (OutcomeKind.DONE, True)
     assert await visit.approve(request) == []
     assert at.ran("deploy") == ["search"]
 
@@ -232,7 +232,7 @@ async def failing(at: Scene) -> None:
     await visit.approve(request)
     await visit.approve(request)
     assert at.ran("break_down") == ["glass"]
-    assert (await visit.became(request)) in (Became.UNKNOWN, Became.FAILED)
+    assert (await visit.became(request)) in (OutcomeKind.UNKNOWN, OutcomeKind.FAILED)
 
 
 # Broken
@@ -257,7 +257,7 @@ async def killed_between(at: Scene) -> None:
     else:
         await visit.approve(request)
         assert at.ran("deploy") == ["search"]
-        assert (await visit.became(request)) is Became.DONE
+        assert (await visit.became(request)) is OutcomeKind.DONE
 
 
 @scene("killed while a tool runs: unknown, and run again only when people say so")
@@ -267,7 +267,7 @@ async def killed_in_a_run(at: Scene) -> None:
     request = await visit.asks("please linger kill")
     approving = asyncio.create_task(visit.approve(request))
     await at.server.has_begun("kill")
-    assert (await visit.became(request)) is Became.RUNNING
+    assert (await visit.became(request)) is OutcomeKind.RUNNING
     at.server.kill()
     with pytest.raises(Cut):
         await approving
@@ -278,13 +278,13 @@ async def killed_in_a_run(at: Scene) -> None:
         assert lost.value.may_have_run
         assert at.server.lingered("kill") == ["begun"]
         return
-    assert (await visit.became(request)) is Became.UNKNOWN
+    assert (await visit.became(request)) is OutcomeKind.UNKNOWN
     assert await visit.approve(request) == []
     assert at.server.lingered("kill") == ["begun"]
     at.server.go_on("kill")
-    await visit.settle(request, WhatHappened.RUN_AGAIN)
+    await visit.settle(request, VoteKind.RUN_AGAIN)
     assert at.server.lingered("kill") == ["begun", "begun", "ended"]
-    assert (await visit.became(request)) is Became.DONE
+    assert (await visit.became(request)) is OutcomeKind.DONE
 
 
 @scene("killed after a run: what came of it stands")
@@ -294,7 +294,7 @@ async def killed_after(at: Scene) -> None:
     await visit.approve(request)
     at.restart()
     if at.kind.keeps:
-        assert (await visit.became(request)) is Became.DONE
+        assert (await visit.became(request)) is OutcomeKind.DONE
         assert await visit.approve(request) == []
     else:
         assert (await visit.host.look(visit.session)).outcomes == ()
@@ -309,9 +309,9 @@ async def settled(at: Scene) -> None:
     else:
         request = await visit.asks("please break glass")
         await visit.approve(request)
-    said = await visit.settle(request, WhatHappened.DID_NOT)
+    said = await visit.settle(request, OutcomeKind.DID_NOT)
     assert "did not happen" in said[-1] or "did not take effect" in said[-1]
-    assert await visit.settle(request, WhatHappened.DID_NOT) == []
+    assert await visit.settle(request, OutcomeKind.DID_NOT) == []
     assert len([*at.ran("break_down"), *at.ran("linger")]) == 1
 
 
@@ -323,7 +323,7 @@ async def timed_out(at: Scene) -> None:
     request = await visit.asks("please linger time")
     await impatient.host.capabilities()
     await impatient.approve(request)
-    assert (await visit.became(request)) is Became.UNKNOWN
+    assert (await visit.became(request)) is OutcomeKind.UNKNOWN
     assert await visit.approve(request) == []
     at.server.go_on("time")
     assert at.server.lingered("time") in (["begun"], ["begun", "ended"])  # some servers go on without us
@@ -345,7 +345,9 @@ async def chat_in_between(at: Scene) -> None:
     await chatting
     assert await visit.approve(request) == []
     assert at.server.lingered("chat") == ["begun", "ended"]
-    assert (await visit.became(request)) in ((Became.DONE,) if at.kind.waits else (Became.DONE, Became.UNKNOWN))
+    assert (await visit.became(request)) in (
+        (OutcomeKind.DONE,) if at.kind.waits else (OutcomeKind.DONE, OutcomeKind.UNKNOWN)
+    )
 
 
 # Around them
@@ -378,10 +380,10 @@ async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
 
 async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bool:
     """Whether each did what was decided, once."""
-    days = Became.REFUSED if "payload" in at.kind.lacks else Became.DONE
-    expected = {"deploy": Became.DONE, "reimburse": Became.REFUSED, "request_time_off": days}
+    days = OutcomeKind.REFUSED if "payload" in at.kind.lacks else OutcomeKind.DONE
+    expected = {"deploy": OutcomeKind.DONE, "reimburse": OutcomeKind.REFUSED, "request_time_off": days}
     assert [await visit.became(one) for one in requests] == [expected[one.tool] for one in requests]
-    runs = sorted(one.tool for one in requests if expected[one.tool] is Became.DONE)
+    runs = sorted(one.tool for one in requests if expected[one.tool] is OutcomeKind.DONE)
     return sorted(tool for tool in expected for _ in at.ran(tool)) == runs
 
 

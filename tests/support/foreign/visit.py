@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from itertools import count
 
-from bot.confirmation.effects import WhatHappened
-from bot.confirmation.model import SessionKey
-from bot.hosts.host import Became, Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, UserWords
+from bot.confirmation.effects import Settlement
+from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
+from bot.hosts.host import Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, UserWords
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -64,15 +64,15 @@ class Visit:
             arguments=request.arguments,
         )
 
-    async def settle(self, request: HostRequest, word: WhatHappened, attempt: int = 1) -> list[str]:
-        again = self.answer(request, True) if word is WhatHappened.RUN_AGAIN else None
+    async def settle(self, request: HostRequest, word: Settlement, attempt: int = 1) -> list[str]:
+        again = self.answer(request, True) if word is VoteKind.RUN_AGAIN else None
         return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again))
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
         (found,) = [o for o in (await self.host.look(self.session)).outcomes if o.request_id == request.request_id]
         return found
 
-    async def became(self, request: HostRequest) -> Became:
+    async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
 
 
