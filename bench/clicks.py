@@ -161,7 +161,7 @@ async def fill(
     from bot.policy.model import CallFacts, Governs
     from bot.store.incoming_words import Heard, hear
     from bot.store.open import open_store
-    from bot.store.repository import chain_of
+    from bot.store.repository import chain_of, lock_session
     from bot.store.requests import Opening, open_request
     from runtime.store.database import Tx
 
@@ -193,7 +193,8 @@ async def fill(
             left = timedelta(seconds=expires_at - tx.now())
             governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
-        opening = Opening(request=request, asked_by=ann, governs=governs, places=(place,))
+        at = lock_session(tx, key).place
+        opening = Opening(place=at, request=request, asked_by=ann, governs=governs, places=(place,))
         row = open_request(tx, key, opening, rules)
         assert row is not None
         tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))

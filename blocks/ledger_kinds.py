@@ -76,3 +76,4 @@ class Reason(StrEnum):
     POLICY_CHANGED = "policy changed"  # a grant's
     USED_UP = "used up"  # a grant's
     UNSEALED = "unsealed"  # nobody's signed request made what is in the database
+    SPEAKERS_UNKNOWN = "speakers unknown"  # somebody changed in the database who spoke to the agent

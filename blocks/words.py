@@ -398,6 +398,14 @@ TOLD_UNSEALED = {
         "🚨 A message to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
         "was upgraded, or somebody wrote it into the database. Say it again."
     ),
+    "letter": (
+        "🚨 An answer to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
+        "was upgraded, or somebody wrote it into the database."
+    ),
+    "session": (
+        "🚨 Who spoke here is not known: this conversation is from before the app was upgraded, or somebody changed it "
+        "in the database. Ask in a new thread."
+    ),
     "line": "🚨 A line of the ledger was changed in the database. Run adk-confirm audit verify to see which.",
     "row": "🚨 Somebody changed the card of {tool} in the database, or put an older state of it back.",
     "call": "🚨 The call to {tool} in the database is not the one that was asked about. It does not run. Ask again.",
@@ -499,6 +507,7 @@ WHY = {
     Reason.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
     Reason.USED_UP: "This grant is used up. Calls like this ask again.",
     Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
+    Reason.SPEAKERS_UNKNOWN: "Somebody changed in the database who spoke here. Deny this, and ask in a new thread.",
 }
 WHY_QUESTION = {
     Reason.NOT_APPROVER: "This question is for others. The card says for whom.",
@@ -540,6 +549,7 @@ WHY_SHORT = {
     Reason.POLICY_CHANGED: "the policy has changed",
     Reason.USED_UP: "it was used as often as it could be",
     Reason.UNSEALED: "it has no seal of this app",
+    Reason.SPEAKERS_UNKNOWN: "who spoke here was changed in the database",
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."

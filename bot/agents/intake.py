@@ -55,7 +55,7 @@ class Openings:
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
             found = Ungoverned(unfit, found.index)
-        opening = Opening(request=request, asked_by=asked_by, governs=found)
+        opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, Ungoverned):
             return opening
         places = await self._places(session, found, call)

@@ -29,13 +29,14 @@ NOT_PURGED = "its content was removed, but not by a purge"
 class LedgerKeys:
     """What the store's rows are sealed with: a key for each purpose, all made from the secret."""
 
-    __slots__ = ("checkpoint", "letter", "line", "row")
+    __slots__ = ("checkpoint", "letter", "line", "row", "session")
 
     def __init__(self, secret: str) -> None:
         self.line = Seal(secret, "ledger line")
         self.checkpoint = Seal(secret, "checkpoint")
         self.row = Seal(secret, "confirmation row")
         self.letter = Seal(secret, "letter")
+        self.session = Seal(secret, "session")
 
 
 @dataclass(frozen=True, slots=True)

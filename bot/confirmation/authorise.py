@@ -76,6 +76,7 @@ class Facts:
     members: Mapping[Approver, Members] = field(default_factory=dict)
     barred: tuple[Approver, ...] = ()
     speakers: frozenset[Person] = frozenset()
+    speakers_known: bool = True
 
     @property
     def after(self) -> float | None:
@@ -185,4 +186,6 @@ def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | 
     speakers = claim.speakers | facts.speakers
     if policy.allow_requester is False and any(claim.voter.is_also(speaker) for speaker in speakers):
         return Refusal(reason=Reason.REQUESTER)
+    if policy.allow_requester is False and not facts.speakers_known:
+        return Refusal(reason=Reason.SPEAKERS_UNKNOWN)
     return None

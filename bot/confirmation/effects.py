@@ -79,6 +79,8 @@ class Unsealed(StrEnum):
     GRANT = "grant"
     ROW = "row"
     WORDS = "words"
+    LETTER = "letter"
+    SESSION = "session"
 
 
 Settled = Literal[OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS]

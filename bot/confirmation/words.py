@@ -64,6 +64,8 @@ def ungoverned_to_model(found: Ungoverned) -> str:
             return "the app was removed from the Slack workspace, so nobody can be asked"
         case Unfit.NOT_TO_BE_SHOWN:
             return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
+        case Unfit.SESSION_CHANGED:
+            return "this conversation was changed in the database, so nothing may be approved in it"
 
 
 def ungoverned(found: Ungoverned) -> str:
@@ -90,6 +92,8 @@ def ungoverned(found: Ungoverned) -> str:
             return "The app was removed from this workspace. Install it again, and ask anew."
         case Unfit.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
+        case Unfit.SESSION_CHANGED:
+            return "Who spoke here is not known: this conversation was changed in the database. Ask in a new thread."
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:

@@ -24,7 +24,7 @@ from bot.confirmation.votes import claim_of, fall, or_approved
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import Governs, Policies
 from bot.policy.versioned import NewerVersion, Unreadable
-from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save
+from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_stands
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -168,7 +168,7 @@ def reapply_row(
         return None
     if any(vote.id not in facts for vote in _asked_about(row, rules.policies)):
         return row
-    change = reapply(row, _in_session(facts, session), now(tx), rules)
+    change = reapply(row, _in_session(tx, facts, session), now(tx), rules)
     if change.row is row:
         return None
     save(tx, session, _by(change, by))
@@ -189,7 +189,7 @@ def _by(change: Transition, by: By) -> Transition:
 def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
     """The same, and nothing is written."""
     session = find_session(tx, chain_of(row.asked.session))
-    return reapply(row, _in_session(facts, session), now(tx), rules)
+    return reapply(row, _in_session(tx, facts, session), now(tx), rules)
 
 
 def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
@@ -197,10 +197,11 @@ def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
     return row.approvals if governed else ()
 
 
-def _in_session(facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
+def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
     """Who has spoken to the agent by now is in the session's row."""
     speakers = session.speakers if session is not None else frozenset()
-    return {vote: replace(one, speakers=one.speakers | speakers) for vote, one in facts.items()}
+    known = session is not None and session_stands(tx, session)
+    return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
 
 
 def _told(change: Transition) -> Reapplied:

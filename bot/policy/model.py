@@ -203,6 +203,7 @@ class Unfit(StrEnum):
     WHOSE_POLICY = "whose policy"  # several workspaces are installed, and the policy names none
     REMOVED = "removed"  # the workspace removed the app
     NOT_TO_BE_SHOWN = "not to be shown"  # nobody can approve what no card can hold
+    SESSION_CHANGED = "session changed"  # in the database: who spoke there is not known
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bot.confirmation.votes import count, needs_asking, store_vote
 from bot.policy.approvers import Person
 from bot.store.refused_clicks import without_repeats
 from bot.store.repository import REPLIES, Session, lock_confirmation, now, save
+from bot.store.speakers import with_speakers
 from bot.store.tables import replies
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -84,6 +85,8 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
     first = stored.row.pending[:1]
     if first and first[0].id == vote.id:
         facts = known(stored.row, vote, session.speakers)
+        if facts is not None:
+            facts = with_speakers(tx, session, stored.row, facts)
         if facts is not None or not needs_asking(stored.row, vote):
             change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
@@ -103,6 +106,8 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
     session, row = lock_confirmation(tx, confirmation_id)
     if not row.pending or row.pending[0].id != vote_id:
         return row
+    if facts is not None:
+        facts = with_speakers(tx, session, row, facts)
     change = count(row, vote_id, facts, now(tx), rules)
     save(tx, session, without_repeats(tx, change))
     _tell_the_lost(tx, row, change)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,7 +10,7 @@ from sqlalchemy import select, update
 from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
 from bot.store.attempts import begin
-from bot.store.repository import chain_of, lock_session, put_mail
+from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
 from bot.store.tables import confirmations, mail, sessions
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -81,7 +80,7 @@ def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
     session = lock_session(tx, key)
     present = session.present | {heard.person}
     if present != session.present:
-        tx.execute(update(sessions).where(sessions.c.key == key).values(present=_people(present)))
+        tx.execute(update(sessions).where(sessions.c.key == key).values(present=people_text(present)))
     waiting = _waiting(tx, key)
     if len(present) == 1 and not (stops and waiting):
         return addressed(tx, heard, stops)
@@ -112,39 +111,47 @@ def hear(tx: Tx, heard: Heard) -> bool:
     key = _session_at(tx, heard)
     if key is None:
         key = chain_of(heard.session)
-        first: dict[str, object] = {
-            "key": key,
-            "app": heard.app,
-            "user_id": heard.session.user,
-            "id": heard.id,
-            "team": heard.team,
-            "enterprise": heard.enterprise,
-            "channel": heard.channel,
-            "thread_ts": heard.thread_ts,
-            "starter": heard.person.user,
-            "speakers": _people({heard.person}),
-            "present": _people({heard.person}),
-            "told_seq": 0,
-            "created": tx.now(),
-        }
-        # One mention arrives as two events, perhaps at two replicas at once.
-        tx.execute(insert_if_absent(tx.dialect, sessions), first)
+        _begin(tx, key, heard)
     session = lock_session(tx, key)
     body: JsonObject = {"text": heard.text, "files": list(heard.files), "ts": heard.ts, "trace": heard.trace}
-    if not put_mail(tx, key, kind="words", mark=heard.ts, body=canonical(body), person=heard.person.user):
-        return False
-    speakers, present = session.speakers | {heard.person}, session.present | {heard.person}
-    if (speakers, present) != (session.speakers, session.present):
-        people = update(sessions).where(sessions.c.key == key)
-        tx.execute(people.values(speakers=_people(speakers), present=_people(present)))
-    return True
+    return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
+
+
+def _begin(tx: Tx, key: str, heard: Heard) -> None:
+    people = frozenset({heard.person})
+    session = Session(
+        key=key,
+        session=heard.session,
+        team=heard.team,
+        enterprise=heard.enterprise,
+        channel=heard.channel,
+        thread_ts=heard.thread_ts,
+        starter=Person(heard.team, heard.person.user),
+        speakers=people,
+        present=people,
+        told_seq=0,
+    )
+    first: dict[str, object] = {
+        "key": key,
+        "app": heard.app,
+        "user_id": heard.session.user,
+        "id": heard.id,
+        "team": heard.team,
+        "enterprise": heard.enterprise,
+        "channel": heard.channel,
+        "thread_ts": heard.thread_ts,
+        "starter": heard.person.user,
+        "speakers": people_text(people),
+        "present": people_text(people),
+        "told_seq": 0,
+        "created": tx.now(),
+        "sealed": session_seal(tx, session),
+    }
+    # One mention arrives as two events, perhaps at two replicas at once.
+    tx.execute(insert_if_absent(tx.dialect, sessions), first)
 
 
 def _session_at(tx: Tx, heard: Heard) -> str | None:
     found = select(sessions.c.key).where(sessions.c.app == heard.app, sessions.c.id == heard.id)
     key: str | None = tx.execute(found).scalar_one_or_none()
     return key
-
-
-def _people(people: set[Person] | frozenset[Person]) -> str:
-    return json.dumps(sorted([person.team, person.user] for person in people))

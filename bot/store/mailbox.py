@@ -15,9 +15,9 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
 from bot.store.ledger_lines import write_step
-from bot.store.repository import Session, find_session, lock_session, now, session_confirmations
+from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.sealed_rows import letter_stands
-from bot.store.tables import mail, sessions, switches
+from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
@@ -128,10 +128,15 @@ def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """Words that have no seal that fits do not reach the agent, and the thread hears of it."""
+    """What has no seal that fits does not reach the agent, and the thread hears of it. The confirmation that it is
+    about is looked at, since that may be forged as well."""
     lock_session(tx, key)
     letters_done(tx, [letter])
-    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.WORDS)))
+    what = Unsealed.WORDS if letter.kind == "words" else Unsealed.LETTER
+    write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(what)))
+    if letter.confirmation is not None:
+        tx.execute(update(confirmations).where(confirmations.c.id == letter.confirmation).values(due_at=tx.now()))
+        tx.notify(CONFIRMATIONS)
 
 
 def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:

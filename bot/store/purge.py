@@ -28,7 +28,8 @@ from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
-from bot.store.repository import now, seconds
+from bot.store.repository import lock_session, now, save_people, seconds, session_stands
+from bot.store.sealed_rows import letter_seal, letter_stands
 from bot.store.tables import cards, confirmations, grants, homes, ledger, mail, replies, sessions, spoken, threads
 from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
@@ -189,25 +190,39 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     kept = tx.execute(select(confirmations.c.id).where(confirmations.c.session == key, ~_over(at))).scalars().all()
     ended = not kept and not _lately(tx, key, at) and (given_up or not _undelivered(tx, key))
     over = [confirmations.c.session == key, _over(at)]
+    session = lock_session(tx, key) if ended and not dry_run else None
+    stood = session is not None and session_stands(tx, session)
     if not dry_run:
         tx.execute(delete(cards).where(cards.c.confirmation.in_(select(confirmations.c.id).where(*over))))
     gone = Purged(
         lines=lines.empty(_lines(key, at, kept)),
-        letters=_go(tx, mail, _letters(key, at, kept, ended=ended), None if ended else _EMPTY, dry_run=dry_run),
+        letters=_letters_go(tx, _letters(key, at, kept, ended=ended), ended=ended, dry_run=dry_run),
         grants=_go(tx, grants, _grants(key, at, kept), dry_run=dry_run),
         confirmations=_go(tx, confirmations, over, dry_run=dry_run),
         kept=0 if ended else 1,
     )
-    if ended and not dry_run:
-        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
-    history = SessionId(row.app, row.user_id, row.id)
-    if not ended or not _purge_history(tx, history, at, dry_run=dry_run):
+    if not ended:
         return gone
-    if not dry_run:
-        # What the agent knew of it is gone, so nothing that people said there has a bearing on what it asks for next.
-        tx.execute(delete(spoken).where(spoken.c.session == key))
-        tx.execute(update(sessions).where(sessions.c.key == key).values(speakers="[]", present="[]"))
-    return gone + Purged(histories=1)
+    forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at, dry_run=dry_run)
+    if session is not None:
+        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+        if forgotten:
+            # What the agent knew of it is gone: nothing that people said there has a bearing on what it asks for next.
+            tx.execute(delete(spoken).where(spoken.c.session == key))
+            session = replace(session, speakers=frozenset(), present=frozenset())
+        save_people(tx, session, stood=stood)
+    return gone + Purged(histories=1 if forgotten else 0)
+
+
+def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
+    """Of a session in use they stay as empty envelopes, with seals that say who spoke."""
+    if ended or dry_run:
+        return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
+    letters = tx.execute(select(mail).where(*where)).all()
+    for letter in letters:
+        sealed = letter_seal(tx, {**letter._mapping, **_EMPTY}) if letter_stands(tx, letter) else ""
+        tx.execute(update(mail).where(mail.c.id == letter.id).values(**_EMPTY, sealed=sealed))
+    return len(letters)
 
 
 _SETTLED = and_(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, insert, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, update
 
+from bot.audit.fingerprint import same_seal
 from bot.audit.ledger import LedgerLine
 from bot.confirmation.effects import AnswerDelivery, Delivery
 from bot.confirmation.grants import Grant, revoked
@@ -18,7 +20,7 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, write_step
-from bot.store.sealed_rows import LAST_LINE, doubt_about, letter_seal, seal_row
+from bot.store.sealed_rows import LAST_LINE, doubt_about, ledger_keys, letter_seal, seal_row
 from bot.store.slack_lanes import owe_card
 from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import relist
@@ -56,6 +58,14 @@ class Session:
     speakers: frozenset[Person]  # who spoke to the agent
     present: frozenset[Person]  # who wrote in the thread at all
     told_seq: int
+    sealed: str = ""
+
+    @property
+    def place(self) -> tuple[str | None, ...]:
+        """What never changes."""
+        at = self.session
+        fixed = (self.key, at.app, at.user, at.id, self.team, self.enterprise, self.channel, self.thread_ts)
+        return (*fixed, self.starter.team, self.starter.user)
 
 
 _SESSION = select(sessions).where(sessions.c.key == bindparam("key_"))
@@ -94,6 +104,16 @@ _KNOWN_MAIL = Prepared(
     select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
 )
 _PUT_MAIL = insert(mail).inline()
+_LAST_WORDS = Prepared(
+    select(func.coalesce(func.max(mail.c.id), 0).label("id")).where(
+        mail.c.session == bindparam("session_"), mail.c.kind == "words"
+    )
+)
+_SAVE_PEOPLE = Prepared(
+    update(sessions)
+    .where(sessions.c.key == bindparam("key_"))
+    .values({name: bindparam(f"{name}_") for name in ("speakers", "present", "sealed")})
+)
 
 
 def chain_of(session: SessionKey) -> str:
@@ -133,11 +153,35 @@ def _session(row: Row[*tuple[Any, ...]]) -> Session:
         speakers=_people(row.speakers),
         present=_people(row.present),
         told_seq=row.told_seq,
+        sealed=row.sealed,
     )
 
 
 def _people(stored: str) -> frozenset[Person]:
     return frozenset(Person(team, user) for team, user in json.loads(stored))
+
+
+def people_text(people: Iterable[Person]) -> str:
+    """How the database keeps them."""
+    return json.dumps(sorted([person.team, person.user] for person in people))
+
+
+def session_stands(tx: Tx, session: Session) -> bool:
+    """Whether a session is where it began, and has everybody who spoke to its agent, as this app saved it last."""
+    return same_seal(session_seal(tx, session), session.sealed)
+
+
+def session_seal(tx: Tx, session: Session) -> str:
+    """Bound to the last words in the mailbox, so that no older row fits: whoever spoke since is in none of them."""
+    last = _LAST_WORDS.first(tx, session_=session.key).id
+    return ledger_keys(tx).session.of([*session.place, people_text(session.speakers), last])
+
+
+def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
+    """`stood`: whether the session stood before. One that did not is never sealed again."""
+    sealed = session_seal(tx, session) if stood else ""
+    people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
+    _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
@@ -285,10 +329,19 @@ def put_mail(
         "person": person,
         "confirmation": confirmation,
         "stored_at": tx.now(),
-        "sealed": letter_seal(tx, session, mark, person, body),
     }
-    tx.execute(_PUT_MAIL, letter)
+    tx.execute(_PUT_MAIL, {**letter, "sealed": letter_seal(tx, letter)})
     owe_session(tx, session)
+    return True
+
+
+def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:
+    """What somebody says to the agent; from now on they are one of its speakers. False: it was there already."""
+    stood = session_stands(tx, session)
+    if not put_mail(tx, session.key, kind="words", mark=mark, body=body, person=person.user):
+        return False
+    speaks = replace(session, speakers=session.speakers | {person}, present=session.present | {person})
+    save_people(tx, speaks, stood=stood)
     return True
 
 

@@ -21,7 +21,8 @@ from bot.policy.approvers import Person
 from bot.policy.model import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
-from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save
+from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_stands
+from bot.store.speakers import warn_of_session
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -31,6 +32,7 @@ from runtime.store.database import Tx
 class Opening:
     """A request found at the host, and what Slack said of the places where its card could stand."""
 
+    place: tuple[str | None, ...]
     request: HostRequest
     asked_by: Person
     governs: Governs | Ungoverned
@@ -53,7 +55,10 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
         return None
     asked, at = asked_of(session, opening), now(tx)
     found = opening.governs
-    if isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
+    if not session_stands(tx, session) or opening.place != session.place:
+        found = Ungoverned(Unfit.SESSION_CHANGED)
+        warn_of_session(tx, session)
+    elif isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
         found = Ungoverned(Unfit.TOO_MANY_DENIALS, found.index)
     if isinstance(found, Ungoverned):
         _refuse(tx, session, asked, found)

@@ -7,7 +7,7 @@ from enum import Enum
 from sqlalchemy import select
 
 from bot.policy.approvers import Person
-from bot.store.repository import lock_session, put_mail
+from bot.store.repository import lock_session, put_words
 from bot.store.sealed_rows import letter_stands
 from bot.store.tables import mail
 from runtime.store.database import Tx
@@ -29,5 +29,5 @@ def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
     session = lock_session(tx, row.session)
     if row.person != person.user or person not in session.speakers:
         return Again.NOT_YOURS
-    put_mail(tx, row.session, kind="words", mark=f"retry:{letter_id}", body=row.body, person=row.person)
+    put_words(tx, session, mark=f"retry:{letter_id}", body=row.body, person=person)
     return Again.AGAIN

@@ -6,6 +6,7 @@ its text and the number of its last ledger line: once a line tells that somethin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, select
@@ -20,6 +21,7 @@ from runtime.store.prepared import Prepared
 LAST_LINE = select(func.coalesce(func.max(ledger.c.seq), 0)).where(ledger.c.confirmation == confirmations.c.id)
 """For a query on confirmations."""
 
+_LETTER = ("session", "kind", "mark", "person", "confirmation", "body")
 _LAST = Prepared(
     select(func.coalesce(func.max(ledger.c.seq), 0).label("seq")).where(ledger.c.confirmation == bindparam("id_"))
 )
@@ -50,13 +52,11 @@ def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | N
     return frozenset(LineKind(kind) for kind in tx.execute(kinds).scalars())
 
 
-def letter_seal(tx: Tx, session: str, mark: str, person: str | None, body: str) -> str:
-    """Who said what to the agent. Whose call it is that follows depends on it."""
-    return ledger_keys(tx).letter.of([session, mark, person, body])
+def letter_seal(tx: Tx, letter: Mapping[str, object]) -> str:
+    """Over who said what to the agent, or what it is told about which call. Whose call follows depends on it."""
+    return ledger_keys(tx).letter.of([letter[name] for name in _LETTER])  # type: ignore[misc]  # texts and None
 
 
 def letter_stands(tx: Tx, stored: Row[*tuple[Any, ...]]) -> bool:
-    """Whether a person's words came in through this app. Other letters are bound by what they tell: a decision."""
-    if stored.kind != "words":
-        return True
-    return same_seal(letter_seal(tx, stored.session, stored.mark, stored.person, stored.body), stored.sealed)
+    """Whether this app put the letter into the mailbox."""
+    return same_seal(letter_seal(tx, {name: getattr(stored, name) for name in _LETTER}), stored.sealed)

@@ -52,6 +52,7 @@ sessions = Table(
     Column("present", Text, nullable=False),  # who wrote in the thread at all, likewise
     Column("told_seq", Integer, nullable=False),  # the ledger's lines up to here stand in the thread
     Column("created", Double, nullable=False),
+    Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_stands`
     *_attended(),
     *lease_columns(),
     UniqueConstraint("app", "id"),

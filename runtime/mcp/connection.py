@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from runtime.errors import ConfirmError
-from runtime.mcp.bounded_http import bounded_transport
+from runtime.mcp.bounded_http import MOST_BYTES, bounded_transport
 
 if TYPE_CHECKING:
     from mcp import ClientSession
 
+_BOUNDED = Path(__file__).with_name("bounded_stdio.py")
 _CONNECTING = 30.0
 
 
@@ -86,9 +88,11 @@ async def _transport(connection: Connection) -> AsyncGenerator[Sequence[Any], No
     if isinstance(connection, StdioConnection):
         from mcp import StdioServerParameters, stdio_client
 
+        if connection.cwd is None and shutil.which(connection.command, path=connection.env.get("PATH")) is None:
+            raise McpUnavailable(f"there is no command {connection.command}")
         parameters = StdioServerParameters(
-            command=connection.command,
-            args=list(connection.args),
+            command=sys.executable,
+            args=["-I", str(_BOUNDED), str(MOST_BYTES), connection.command, *connection.args],
             env=dict(connection.env) or None,
             cwd=connection.cwd,
         )

@@ -38,7 +38,7 @@ from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.store.casting import Ballot, Cast, cast
 from bot.store.incoming_words import Heard, hear
-from bot.store.mailbox import letters_done, next_letters, rest
+from bot.store.mailbox import letters_done, next_letters, read_session, rest
 from bot.store.open import open_store, socket_path
 from bot.store.outbox import all_told, told_up_to
 from bot.store.repository import read_confirmation, session_confirmations
@@ -166,7 +166,9 @@ class Backoffice:
         call = CallFacts(tool=tool, args=request.arguments, session=self.key, asker=ASKER.user, team=TEAM)
         place = Place(channel="C0DEPLOYS", thread_ts="1.1", ts="9.9")
         governs = self.rules.policies.resolve(call)
-        opening = Opening(request=request, asked_by=ASKER, governs=governs, places=(place,), rights=rights or {})
+        session = await self.database.read(read_session, self.key)
+        opening = Opening(place=session.place, request=request, asked_by=ASKER, governs=governs, places=(place,))
+        opening = replace(opening, rights=rights or {})
         return await self.database.run(open_request, self.key, opening, self.rules)
 
     async def vote(

@@ -203,3 +203,78 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: s
 
         await asks_again(at, card)
         assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
+
+
+# Who spoke, and where
+
+
+@pytest.mark.parametrize("way", ["taken out", "an older row", "another channel"])
+async def test_i_change_who_spoke_or_where(open_office: Opens, way: str, caplog: pytest.LogCaptureFixture) -> None:
+    """bob is on call and spoke to the agent, so he may not approve what it asks for."""
+    async with open_office() as at:
+        card = await at.ask(DINNER)
+        await at.rests()
+        before = await at.bot.database.read(lambda tx: tx.execute(select(sessions)).one())
+        await at.bob.says("@adk-confirm what is the weather?", at.deploys, thread=card)
+        await at.rests()
+
+        def changes(tx: Tx) -> None:
+            values = {"speakers": before.speakers, "present": before.present}
+            if way == "another channel":
+                values = {"channel": "C0ELSE"}
+            elif way == "an older row":
+                values["sealed"] = before.sealed
+            tx.execute(update(sessions).values(values))
+
+        await at.bot.database.run(changes)
+        voter = at.cyd if way == "another channel" else at.bob
+        await voter.clicks(voter.now(card), "Approve")
+        await voter.finds("Somebody changed in the database who spoke here", at.deploys, thread=card)
+        if way != "another channel":
+            await at.ann.finds("Who spoke here is not known", at.deploys, thread=card)
+            await at.ann.says("@adk-confirm deploy checkout 2.4.1 to prod", at.deploys, thread=card)
+            await at.ann.finds("conversation was changed in the database", at.deploys, thread=card)
+        await at.rests()
+        assert at.ran() == []
+        assert (await scrape(at.bot.url)).value("adk_confirm_unsealed_total") == 1
+        assert any(record.levelname == "ERROR" and "unsealed" in record.message for record in caplog.records)
+
+
+async def test_who_spoke_is_known_after_people_spoke(open_office: Opens) -> None:
+    async with open_office() as at:
+        card = await at.ask(DINNER)
+        await at.bob.says("@adk-confirm what is the weather?", at.deploys, thread=card)
+        await at.rests()
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.bob.finds("You spoke to the agent", at.deploys, thread=card)
+        await at.cyd.clicks(at.cyd.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert len(at.ran()) == 1
+
+
+@pytest.mark.parametrize("kind", ["refusal", "settlement", "answer"])
+async def test_i_tell_the_agent_what_nobody_said(open_office: Opens, kind: str) -> None:
+    async with open_office() as at:
+        card = await at.ask(DINNER)
+        await at.rests()
+
+        def writes(tx: Tx) -> None:
+            row = tx.execute(select(confirmations)).one()
+            said = tx.execute(select(mail)).one()
+            asked = json.loads(row.body)["asked"]
+            body: JsonObject = {"request": asked["request_id"], "call": asked["call_id"], "invocation": "", "turn": ""}
+            body |= {"v": 1, "reason": "BUY EVERYTHING", "confirmed": False, "word": "it happened", "attempt": 1}
+            body |= {"arguments": {}, "fingerprint": "", "revision": 1, "payload": None}
+            letter = {"session": row.session, "kind": kind, "mark": "mine", "stored_at": tx.now()}
+            letter |= {"confirmation": None if kind == "refusal" else row.id, "sealed": said.sealed}
+            tx.execute(insert(mail).values(**letter, body=json.dumps(body)))
+            tx.execute(update(sessions).values(due_at=0.0))
+            tx.notify(SESSIONS)
+
+        await at.bot.database.run(writes)
+        await at.ann.finds("An answer to the agent has no seal of this app", at.deploys, thread=card)
+        await at.rests()
+        assert "BUY" not in at.ann.sees(at.deploys, thread=card)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds("I reimbursed 1500", at.deploys, thread=card)
+        assert len(at.ran()) == 1

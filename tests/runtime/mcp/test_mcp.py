@@ -404,6 +404,11 @@ async def test_a_server_that_cannot_be_used_is_said(made: Make, unreachable: Con
         await made(unreachable).tools()
 
 
+async def test_a_command_that_is_not_there_is_named(made: Make) -> None:
+    with pytest.raises(McpUnavailable, match=r"cannot be used: there is no command no-such-command\. Nothing ran\."):
+        await made(StdioConnection("no-such-command")).tools()
+
+
 # The end
 
 

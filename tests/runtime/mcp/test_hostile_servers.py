@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from aiohttp.test_utils import TestServer
 
 from runtime.jsontypes import JsonObject
 from runtime.mcp.bounded_http import MOST_BYTES, _held
-from runtime.mcp.toolset import HttpConnection, McpToolset
+from runtime.mcp.toolset import HttpConnection, McpToolset, StdioConnection
 from runtime.tool import ToolOutcomeUnknown
 from tests.runtime.mcp.test_mcp import context
 
@@ -88,6 +89,44 @@ async def test_an_answer_without_end(says: Says) -> None:
         finally:
             tracemalloc.stop()
         assert most < 6 * MOST_BYTES
+
+
+_ENDLESS = """
+import json, sys
+RESULTS = {
+    "initialize": {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "hostile", "version": "1"},
+    },
+    "tools/list": {"tools": [{"name": "pay", "inputSchema": {"type": "object"}}]},
+}
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked.get("method") == "tools/call":
+        for _ in range(64 * %d // 65536):
+            sys.stdout.write("x" * 65536)
+    elif "id" in asked:
+        answer = {"jsonrpc": "2.0", "id": asked["id"], "result": RESULTS.get(asked["method"], {})}
+        print(json.dumps(answer), flush=True)
+"""
+
+
+async def test_a_line_without_end() -> None:
+    """The same from a server that is a process of ours."""
+    made = McpToolset(StdioConnection(sys.executable, ["-c", _ENDLESS % MOST_BYTES], timeout=20))
+    try:
+        (tool,) = await made.tools()
+        tracemalloc.start()
+        try:
+            with pytest.raises(ToolOutcomeUnknown):
+                await tool.run({}, context())
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert most < 6 * MOST_BYTES
+    finally:
+        await made.close()
 
 
 def test_events_end_wherever_they_are_cut() -> None:

@@ -1,0 +1,11 @@
+"""Each session is sealed: where it is, who spoke there, and the last words that its agent was told."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0016"
+down_revision = "0015"
+
+
+def upgrade() -> None:
+    op.add_column("bot_sessions", sa.Column("sealed", sa.String(64), nullable=False, server_default=""))
