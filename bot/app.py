@@ -24,7 +24,7 @@ from bot.cards.reactions import Reactions
 from bot.cards.streaming import Voice
 from bot.cards.thread_worker import Teller
 from bot.config.reload import Reloading, ended
-from bot.config.rules import Rules
+from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
 from bot.home.approvals_list import Lists
 from bot.home.query import Inbox
@@ -80,7 +80,7 @@ class _Parts:
 
     database: Database
     host: Host
-    rules: Rules
+    rules: RulesInForce
     workspaces: Workspaces
     metrics: Metrics
     clicks: Precedence
@@ -138,7 +138,7 @@ async def _made(
         settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )
     stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
-    rules = Rules(settings.policies, seal)
+    rules = RulesInForce(Rules(settings.policies, seal))
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
     replicas = Replicas(database)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation import words
 from bot.confirmation.edits import amended
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
@@ -42,7 +42,7 @@ Exchange = AsyncIterator[Said | Piece]
 
 
 class Deliveries:
-    def __init__(self, lease: Lease, host: Host, rules: Rules) -> None:
+    def __init__(self, lease: Lease, host: Host, rules: RulesInForce) -> None:
         self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
 
     async def exchange(
@@ -162,7 +162,7 @@ class Deliveries:
             if _known(row, look) and not _open(row, look):
                 return None  # somebody else answered it; what came of it is copied
         try:
-            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.seal)
+            handed = await self._lease.run(hand_over, row.id, delivery, self._rules.now.seal)
         except Illegal as error:
             log.info("not begun: %s", error)
             return None

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from sqlalchemy import select
 
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.exact_json import check_json
 from bot.confirmation.grants import is_for
@@ -38,12 +38,12 @@ Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 
 
 class Openings:
-    def __init__(self, directory: Directory, rules: Rules, unfit: Unfits) -> None:
+    def __init__(self, directory: Directory, rules: RulesInForce, unfit: Unfits) -> None:
         self._directory, self._rules, self._unfit = directory, rules, unfit
 
     def decides(self, session: Session, request: HostRequest) -> bool:
         """Whether people decide how a long-running operation ends, by the policy for its tool."""
-        return self._rules.policies.decides_operation(request_facts(session, request))
+        return self._rules.now.policies.decides_operation(request_facts(session, request))
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
@@ -51,7 +51,7 @@ class Openings:
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: Governs | Ungoverned | None = _not_to_be_shown(request)
         if found is None:  # a `when` may take up to 0.1 s over these arguments
-            found = await asyncio.to_thread(self._rules.policies.resolve, call)
+            found = await asyncio.to_thread(self._rules.now.policies.resolve, call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
             found = Ungoverned(unfit, found.index)
@@ -69,10 +69,10 @@ class Openings:
         given = [g for g in await lease.read(grants_in, session.key) if is_for(g, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
-            return await self._directory.facts(row, vote, self._rules.policies, anew=True)
+            return await self._directory.facts(row, vote, self._rules.now.policies, anew=True)
 
         givers = (giver for grant in given for giver in grant.given_by)
-        return await rights_of(givers, asked, policy, self._rules, at, ask)
+        return await rights_of(givers, asked, policy, self._rules.now, at, ask)
 
     async def _places(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
         channel = found.policy.channel

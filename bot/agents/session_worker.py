@@ -15,7 +15,7 @@ from typing import Protocol
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
 from bot.agents.intake import Openings, request_facts
 from bot.agents.progress import Showing, Stage
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation import words
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import HostReport
@@ -63,7 +63,7 @@ class Thread(Stage, Protocol):
 
 
 class Mailroom:
-    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: RulesInForce) -> None:
         self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
 
     async def attend(self, key: str, lease: Lease) -> None:
@@ -74,7 +74,7 @@ class Mailroom:
 class _Stretch:
     """One stretch of work on a session, under its lease."""
 
-    def __init__(self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: Rules) -> None:
+    def __init__(self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: RulesInForce) -> None:
         self._lease, self._host, self._thread = lease, host, thread
         self._openings, self._rules = openings, rules
         self._deliveries = Deliveries(lease, host, rules)
@@ -179,7 +179,7 @@ class _Stretch:
 
     def _hides(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
-        policies = (*self._rules.policies.entries, *(row.policy for row in rows))
+        policies = (*self._rules.now.policies.entries, *(row.policy for row in rows))
         return any(policy.redact for policy in policies)
 
     async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
@@ -226,7 +226,7 @@ class _Stretch:
             with following("ask", session=session.session, tool=request.tool):
                 opening = await self._openings.prepare(self._lease, session, request, letter)
                 opening = replace(opening, trace=tracing.carried())
-                await self._lease.run(open_request, session.key, opening, self._rules)
+                await self._lease.run(open_request, session.key, opening, self._rules.now)
         if new:
             await self._observe(session, look)
 
@@ -234,7 +234,7 @@ class _Stretch:
         """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
         text = said.text
         for request in look.open_requests:
-            hidden = self._rules.policies.redactor(request_facts(session, request), request.payload)
+            hidden = self._rules.now.policies.redactor(request_facts(session, request), request.payload)
             text = hidden.mask_text(text)
         return replace(said, text=text)
 

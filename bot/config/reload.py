@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.config.settings import Settings, load_settings, serving_problems
 from bot.policy.model import Policies
 from bot.policy.problems import SettingsError
@@ -26,7 +26,7 @@ _Mark = tuple[int, int, int] | None
 
 
 class Reloading:
-    def __init__(self, file: Path, env: Mapping[str, str], rules: Rules, *, every: float = EVERY) -> None:
+    def __init__(self, file: Path, env: Mapping[str, str], rules: RulesInForce, *, every: float = EVERY) -> None:
         self._file, self._env, self._rules, self._every = file, env, rules, every
         self._known = self._seen = _mark(file)
 
@@ -47,11 +47,11 @@ class Reloading:
         except SettingsError as error:
             log.error("%s has changed and has mistakes; the policies stay as they were. %s", self._file, error)
             return
-        if same_policies(settings.policies, self._rules.policies):
+        if same_policies(settings.policies, self._rules.now.policies):
             return
         for warning in settings.warnings:
             log.warning("%s", warning)
-        self._rules.policies = settings.policies
+        self._rules.replace_policies(settings.policies)
         log.warning(
             "%s has changed: new calls come under its policies from now on, and people whom it bars can't decide any "
             "more. `adk-confirm reapply` puts waiting calls under it.",

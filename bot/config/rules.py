@@ -1,19 +1,26 @@
-"""The rules in force: the policies as they are in the file now, and the key that signs what is decided by them."""
+"""What a decision is made by: the policies, and the key that signs it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bot.audit.fingerprint import Seal
 from bot.policy.model import Policies
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rules:
-    """What counting a vote needs besides the row.
-
-    `policies` are those of the file as it is now: look here each time, because `reload.py` replaces them.
-    """
+    """What counting a vote needs besides the row."""
 
     policies: Policies
     seal: Seal
+
+
+class RulesInForce:
+    """The rules as the file has them now. Ask for `now` each time, because `reload.py` replaces the policies."""
+
+    def __init__(self, now: Rules) -> None:
+        self.now = now
+
+    def replace_policies(self, policies: Policies) -> None:
+        self.now = replace(self.now, policies=policies)

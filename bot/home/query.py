@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from blocks.view import HomeView
 from bot.cards.card_presenter import Links
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Permitted, authorise
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, Vote, VoteKind
@@ -79,7 +79,7 @@ class _Page:
 
 
 class Inbox:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: Rules) -> None:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, rules: RulesInForce) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 
     async def home(self, reader: Reader, version: int) -> Composed:
@@ -121,11 +121,11 @@ class Inbox:
         """Those that would let a call through; the others are no promise to anybody."""
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
-            return await self._directory.facts(row, vote, self._rules.policies)
+            return await self._directory.facts(row, vote, self._rules.now.policies)
 
         at = await self._database.read(now)
         kept_back = await asyncio.gather(
-            *(would_withhold(one.grant, one.row, one.speakers, self._rules, at, ask) for one in given)
+            *(would_withhold(one.grant, one.row, one.speakers, self._rules.now, at, ask) for one in given)
         )
         return [(one.grant, one.row) for one, why in zip(given, kept_back, strict=True) if why is None]
 
@@ -180,7 +180,7 @@ class Inbox:
         if not row.unknown and at >= row.deadline:
             return False
         vote = probe(row, reader.person, at, kind)
-        facts = await self._directory.facts(row, vote, self._rules.policies, speakers)
+        facts = await self._directory.facts(row, vote, self._rules.now.policies, speakers)
         return isinstance(authorise(row.policy, claim_of(row, vote), facts), Permitted)
 
     # How it looks

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.forms import Wrong
 from bot.cards.ledger_presenter import refused_view
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of
@@ -38,11 +39,11 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import Ballot, Cast, nothing_known
+from bot.store.casting import Ballot, Cast, cast, nothing_known
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
-from bot.telemetry.tracing import followed_cast, following
+from bot.telemetry.tracing import following, trace_vote
 from runtime.errors import ConfirmError, StoreError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -90,7 +91,7 @@ class Listeners:
         database: Database,
         sender: Sender,
         directory: Directory,
-        rules: Rules,
+        rules: RulesInForce,
         lists: Lists,
         clicks: Precedence,
         app_name: str,
@@ -153,7 +154,7 @@ class Listeners:
         self._redraw(body, ballot, url)
 
     def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
-        return self._directory.fresh_facts(row, vote, self._rules.policies, speakers)
+        return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
     def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
         """The list in which it was decided, if it was in one."""
@@ -168,7 +169,10 @@ class Listeners:
         known = nothing_known if self._clicks.many else self._known
         with about(confirmation=ballot.confirmation):
             try:
-                return await followed_cast(self._database, ballot, self._rules, known), None
+                began = time.time_ns()
+                done = await self._database.run(cast, ballot, self._rules.now, known)
+                trace_vote(began, ballot, done)
+                return done, None
             except StoreError:
                 raise
             except ConfirmError as error:
@@ -211,7 +215,7 @@ class Listeners:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
-        submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.policies)
+        submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
         if isinstance(submitted, Wrong):
             await ack(response_action="errors", errors=submitted.errors)
             return

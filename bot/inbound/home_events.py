@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import partial
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
@@ -12,7 +13,7 @@ from blocks.home import ticked_refs
 from blocks.ids import Action, Callback, Ref, parse_refs
 from bot.cards import forms
 from bot.cards.card_presenter import card_view
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation.model import Confirmation, VoteKind
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
@@ -21,9 +22,10 @@ from bot.inbound.after_ack import Errands
 from bot.inbound.payloads import Body, at_of, once, person_of, told_at
 from bot.policy.approvers import Person
 from bot.slack.outbound.client import Sender
+from bot.store.batch_votes import cast_all
 from bot.store.casting import Ballot
 from bot.store.repository import read_confirmation
-from bot.telemetry.tracing import followed_casts
+from bot.telemetry.tracing import trace_vote
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
@@ -32,7 +34,7 @@ BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
 
 
 class HomeEvents:
-    def __init__(self, database: Database, sender: Sender, rules: Rules, homes: Homes, lists: Lists) -> None:
+    def __init__(self, database: Database, sender: Sender, rules: RulesInForce, homes: Homes, lists: Lists) -> None:
         self._database, self._rules = database, rules
         self._homes, self._lists = homes, lists
         self._errands = Errands(sender)
@@ -107,7 +109,9 @@ class HomeEvents:
             )
             for ref, vote in votes.items()
         ]
-        await followed_casts(self._database, ballots, self._rules)
+        began = time.time_ns()
+        for ballot, done in await self._database.run(cast_all, ballots, self._rules.now):
+            trace_vote(began, ballot, done)
         if isinstance(url, str):
             reader = Reader(person=voter, at=at)
             counted = {ref.id: vote for ref, vote in votes.items()}

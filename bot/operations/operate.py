@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from bot.audit.fingerprint import Seal
 from bot.config.reload import Reloading, same_policies
-from bot.config.rules import Rules
+from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
 from bot.confirmation.model import VoteKind
 from bot.operations.control import Handler, ask
@@ -64,7 +64,7 @@ class Desk:
     """What an operation works with. In the service these are the service's own."""
 
     database: Database
-    rules: Rules
+    rules: RulesInForce
     people: PeopleLookup
     reloading: Reloading | None = None
 
@@ -117,7 +117,7 @@ async def operate(
 
     async def work(database: Database) -> JsonObject:
         people = _people(settings, database)
-        return await OPERATIONS[name](Desk(database, rules, people), Order(arguments))
+        return await OPERATIONS[name](Desk(database, RulesInForce(rules), people), Order(arguments))
 
     async with reading(settings.store_url, clock) as database:
         if read_only:
@@ -184,7 +184,7 @@ async def _resume(desk: Desk, order: Order) -> JsonObject:
 
 
 async def _withdraw(desk: Desk, order: Order) -> JsonObject:
-    found, done = await desk.database.run(cast_as_operator, VoteKind.WITHDRAW, order, desk.rules)
+    found, done = await desk.database.run(cast_as_operator, VoteKind.WITHDRAW, order, desk.rules.now)
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
         raise Conflict(f"Confirmation {found} is already {state}, so it can't be withdrawn.")
@@ -194,7 +194,7 @@ async def _withdraw(desk: Desk, order: Order) -> JsonObject:
 async def _revoke(desk: Desk, order: Order) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
     try:
-        found, done = await desk.database.run(cast_as_operator, VoteKind.REVOKE, order, desk.rules)
+        found, done = await desk.database.run(cast_as_operator, VoteKind.REVOKE, order, desk.rules.now)
     except NotFound as error:
         raise NotFound(f"There is no grant {order.text('id')}. `adk-confirm grants` lists those in force.") from error
     if done.refusal is not None:
@@ -215,10 +215,10 @@ async def _reapply(desk: Desk, order: Order) -> JsonObject:
     policies, dry_run = _policies(order.arguments), order.arguments.get("dry_run") is True
     if desk.reloading is not None:
         await desk.reloading.look()  # new calls come under the file's policies first, then those that wait
-    rules = replace(desk.rules, policies=policies)
+    rules = replace(desk.rules.now, policies=policies)
     found = reapply_all(desk.database, desk.people, rules, dry_run=dry_run, by=order.by, reason=order.reason)
     rows: list[Json] = [done.to_json() async for done in found]
-    restart = not dry_run and not same_policies(policies, desk.rules.policies)
+    restart = not dry_run and not same_policies(policies, desk.rules.now.policies)
     return {"rows": rows, "restart": restart}
 
 

@@ -13,7 +13,7 @@ from blocks.view import Paused
 from bot.agents.session_worker import Mailroom
 from bot.cards.draw import Around
 from bot.cards.thread_worker import SOON, Teller, runs
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, Place, State, Vote
 from bot.confirmation.schedule import Owed, claims, owed, to_draw
@@ -92,7 +92,7 @@ class Worker:
         teller: Teller,
         people: PeopleLookup,
         drawing: Drawing,
-        rules: Rules,
+        rules: RulesInForce,
         *,
         others: Sequence[Kind] = (),
         poll: float = 5.0,
@@ -151,7 +151,7 @@ class Worker:
         while True:
             due = set(owed_now) - {Owed.DRAW}
             if not self._is_sound(row):
-                row, owed_now = await lease.run(then_owed(put_right), confirmation_id, self._rules)
+                row, owed_now = await lease.run(then_owed(put_right), confirmation_id, self._rules.now)
             elif due:
                 row, owed_now = await self._decide(row, due, lease)
             else:
@@ -180,14 +180,14 @@ class Worker:
             if wait > 0:
                 raise NotNow(wait, "The call was approved just now, and may end in a moment.")
             if not self._is_sound(row):
-                await lease.run(put_right, confirmation_id, self._rules)
+                await lease.run(put_right, confirmation_id, self._rules.now)
                 continue
             with following("draw", row=row):
                 await self._draw(lease, row)
         await lease.run(drawn, confirmation_id)
 
     def _is_sound(self, row: Confirmation) -> bool:
-        return checked(row, row.changed_at, self._rules.policies, self._rules.seal).row is row
+        return checked(row, row.changed_at, self._rules.now.policies, self._rules.now.seal).row is row
 
     async def _draw(self, lease: Lease, row: Confirmation) -> None:
         session = await lease.read(read_session, chain_of(row.asked.session))
@@ -200,11 +200,11 @@ class Worker:
         facts = None
         if needs_asking(row, vote):
             session = await lease.read(read_session, chain_of(row.asked.session))
-            facts = await self._people.facts(row, vote, self._rules.policies, session.speakers)
+            facts = await self._people.facts(row, vote, self._rules.now.policies, session.speakers)
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
-        return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules)
+        return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowOwed:
         session = await lease.read(read_session, chain_of(row.asked.session))
@@ -214,9 +214,9 @@ class Worker:
             at = await lease.read(now)
 
             async def ask(row: Confirmation, vote: Vote) -> Facts:
-                return await self._people.facts(row, vote, self._rules.policies)
+                return await self._people.facts(row, vote, self._rules.now.policies)
 
-            why = await would_withhold(grant, row, session.speakers, self._rules, at, ask)
+            why = await would_withhold(grant, row, session.speakers, self._rules.now, at, ask)
         return await lease.run(then_owed(look_at_grant), row.id, why)
 
     async def _reply(self, vote: str, lease: Lease) -> None:

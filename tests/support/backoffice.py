@@ -25,7 +25,7 @@ from sqlalchemy import Row, select
 
 from bot.audit.fingerprint import Seal
 from bot.cli import main
-from bot.config.rules import Rules
+from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import load_settings
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, Edit, OutcomeKind, Place, Vote, VoteKind
@@ -230,7 +230,7 @@ class Backoffice:
 
     async def command(self, *arguments: str) -> Said:
         """Beside whoever has the store open, as from another shell. A store on SQLite has the service in front."""
-        desk = Desk(self.database, self.rules, self.office)
+        desk = Desk(self.database, RulesInForce(self.rules), self.office)
         async with serve_control(socket_path(self.url), operator_handlers(desk)):
             return await self.alone(*arguments)
 

@@ -30,7 +30,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.config.environment import Environment
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.slack.outbound.errors import trouble_from
 from bot.slack.scopes import SCOPES
 from bot.slack.workspaces import oauth_pages as words
@@ -79,7 +79,7 @@ class _Client(AsyncWebClient):
 
 
 class _Flow(AsyncOAuthFlow):
-    def __init__(self, client: AsyncWebClient, settings: AsyncOAuthSettings, database: Database, rules: Rules):
+    def __init__(self, client: AsyncWebClient, settings: AsyncOAuthSettings, database: Database, rules: RulesInForce):
         super().__init__(client=client, logger=log, settings=settings)
         self._database, self._rules = database, rules
 
@@ -101,7 +101,7 @@ class _Flow(AsyncOAuthFlow):
         everywhere = bool(installation.is_enterprise_install)
         id_ = (installation.enterprise_id if everywhere else installation.team_id) or ""
         others = {one.id for one in await self._database.read(installed, self.client_id)} - {id_}
-        named = {policy.team for policy in self._rules.policies.entries}
+        named = {policy.team for policy in self._rules.now.policies.entries}
         if others and None in named:
             return words.WHOSE.format(id=id_)
         own = {None, id_, installation.enterprise_id} if not everywhere else named
@@ -123,7 +123,7 @@ class Installing:
     """The two pages, for a site to serve."""
 
     def __init__(
-        self, environment: Environment, database: Database, workspaces: SeveralWorkspaces, rules: Rules
+        self, environment: Environment, database: Database, workspaces: SeveralWorkspaces, rules: RulesInForce
     ) -> None:
         assert environment.client_id is not None
         assert environment.client_secret is not None

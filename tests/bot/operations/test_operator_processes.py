@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bot.config.rules import RulesInForce
 from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
 from bot.store.open import socket_path
@@ -92,7 +93,7 @@ async def test_the_whole_morning_of_an_operator(
     """In one shell, beside a service at work."""
     async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
         deploy, refund = await at.asks("deploy"), await at.asks("refund")
-        handlers = operator_handlers(Desk(at.database, at.rules, at.office))
+        handlers = operator_handlers(Desk(at.database, RulesInForce(at.rules), at.office))
         async with serve_control(socket_path(at.url), handlers):
             code, out, err = await shell(
                 at,
