@@ -270,7 +270,7 @@ def _dotted(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 def _around(view: CardView) -> tuple[Span, ...]:
     parts: list[Sequence[Span]] = []
-    if view.question:
+    if view.wants_payload:
         pass  # an answer is no edit
     elif view.edited_by:
         parts.append(say(words.EDITED_BY, who=User(view.edited_by)))

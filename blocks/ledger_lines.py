@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from blocks import words
+from blocks.answers import filled_in
 from blocks.card_text import approvers
 from blocks.ledger_kinds import LineKind
 from blocks.step_views import Counted, StepView
@@ -94,6 +95,18 @@ def _if_named(named: str, unnamed: str) -> Words:
     return lambda step: named if step.until and approvers(step.approvers) else unnamed
 
 
+def _edited(step: StepView) -> str:
+    """An edit; or somebody filled in what the agent asked for, or changed what somebody else had filled in."""
+    if not step.answer:
+        return words.TOLD_EDITED
+    answer, first = filled_in(step.answer, step.call), step.revision <= 2
+    if answer is None:
+        return words.TOLD_APPROVAL
+    if answer.complete:
+        return words.TOLD_FILLED_IN if first else words.TOLD_ANSWER_CHANGED
+    return words.TOLD_FILLED_IN_WITH if first else words.TOLD_ANSWER_CHANGED_WITH
+
+
 def _grant_revoked(step: StepView) -> str:
     if step.who is not None:
         return words.TOLD_GRANT_REVOKED
@@ -126,7 +139,7 @@ LINES: Mapping[LineKind, LineEntry] = {
         sentence=words.TOLD_ESCALATED, question=words.TOLD_QUESTION_ESCALATED, approvers=True
     ),
     LineKind.APPROVAL: LineEntry(sentence=words.TOLD_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
-    LineKind.EDITED: LineEntry(sentence=words.TOLD_EDITED, card=True, of_question=False, counted=Counted.EDITED),
+    LineKind.EDITED: LineEntry(sentence=_edited, card=True, of_question=False, counted=Counted.EDITED),
     LineKind.VOTE_REFUSED: LineEntry(
         sentence=words.TOLD_VOTE_REFUSED, question=words.TOLD_ANSWER_REFUSED_VOTE, counted=Counted.REFUSED
     ),

@@ -54,6 +54,9 @@ class StepView:
     """The thread has other calls as well, so that a line has to name its own."""
     notified: Approvers = NOBODY
     """REMINDED: who is notified in place of the approvers."""
+    answer: tuple[Argument, ...] = ()
+    """What an approver filled in, where the agent asked for it; `call` is what it was asked for."""
+    call: tuple[Argument, ...] = ()
     carded: bool = False
     """The card stands in the thread, so that the line does not repeat what it shows."""
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from blocks import words
+from blocks.answers import filled_in
 from blocks.card_text import approvers, by
 from blocks.content import LIST, differences, values
 from blocks.ids import LineMark
@@ -97,7 +98,8 @@ def _with_names(piece: Piece, names: Mapping[str, str], keep: frozenset[str]) ->
 
 # The thread
 
-_NEEDS: Mapping[str, str] = {words.THREAD_APPROVED_BY: "people", words.THREAD_EDITED_BY: "editor"}
+_APPROVED = (words.THREAD_APPROVED_BY, words.THREAD_APPROVED_PART, words.THREAD_APPROVED_WITH)
+_NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_EDITED_BY: "editor"}
 """A part is left out where its field is empty."""
 
 
@@ -111,7 +113,8 @@ def in_thread(step: StepView) -> tuple[Piece, ...]:
         case LineKind.VOTE_REFUSED:
             return (Line(say(words.THREAD_TRIES, **_spans(step))),)
         case LineKind.VOTE_FELL if step.why is None and step.editor:
-            return (Line(say(words.THREAD_NO_LONGER, **_spans(step))),)
+            template = words.THREAD_NO_LONGER_ANSWER if step.answer else words.THREAD_NO_LONGER
+            return (Line(say(template, **_spans(step))),)
         case LineKind.REMINDED if step.notified != NOBODY:
             return (*in_history(step), Line(say(words.NOTIFIED, approvers=approvers(step.notified))))
     return in_history(step)
@@ -127,7 +130,7 @@ def mentioned(step: StepView) -> frozenset[str]:
 
 def _end(step: StepView, end: End) -> tuple[Span, ...]:
     spans = _spans(step)
-    parts = (words_for(part, step) for part in end.parts)
+    parts = (_with_answer(words_for(part, step), step) for part in end.parts)
     shown = [part for part in parts if getattr(step, _NEEDS.get(part, "seq"))]
     if mentioned(step):
         shown.append(words.THREAD_ASKED_BY)
@@ -141,6 +144,13 @@ def _end(step: StepView, end: End) -> tuple[Span, ...]:
     return row
 
 
+def _with_answer(part: str, step: StepView) -> str:
+    """What was approved, if an approver filled it in."""
+    if part != words.THREAD_APPROVED_BY or (answer := filled_in(step.answer, step.call)) is None:
+        return part
+    return words.THREAD_APPROVED_PART if answer.complete else words.THREAD_APPROVED_WITH
+
+
 # The history
 
 
@@ -149,7 +159,8 @@ def in_history(step: StepView) -> tuple[Piece, ...]:
     row = say(line_words(step), **_spans(step))
     if step.link:
         row += (Say(words.DOT), Link(step.link, words.CARD))
-    return (Line(row), *differences(step.changes), *_arguments(step), *_said(step))
+    changes = () if step.answer else differences(step.changes)
+    return (Line(row), *changes, *_arguments(step), *_said(step))
 
 
 def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
@@ -169,6 +180,7 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
         "took": _took(step),
+        "answer": answer.spans if (answer := filled_in(step.answer, step.call)) else (),
     }
 
 

@@ -46,7 +46,7 @@ def card_view(
     """`grants` are those in force; the one that this confirmation brought is shown on it."""
     redactor = row.redactor
     arguments, hidden = masked_arguments(redactor, row.revision.arguments, row.policy.format)
-    payload, hidden_too = _payload(row, redactor)
+    payload, hidden_too = _payload(row, redactor, row.revision.payload)
     outcome = row.outcome
     return CardView(
         id=row.id,
@@ -209,18 +209,20 @@ def _is(row: Confirmation, *kinds: OutcomeKind) -> bool:
     return row.outcome is not None and row.outcome.kind in kinds
 
 
-def _payload(row: Confirmation, redactor: Redactor) -> tuple[tuple[Argument, ...], int]:
+def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tuple[Argument, ...], int]:
     if not row.asked.wants_payload:
         return (), 0
-    fields = payload_fields(row.revision.payload, row.asked.payload_schema)
+    fields = payload_fields(payload, row.asked.payload_schema)
     if row.asked.question and not row.answered:  # a field that is hidden is filled in without its default
         fields = tuple(one for one in fields if not redactor.hides(one.name))
     return masked_arguments(redactor, {one.name: one.value for one in fields}, row.policy.format)
 
 
-def answer_of(row: Confirmation) -> tuple[Argument, ...]:
-    """What somebody filled in, as it may be shown."""
-    return _payload(row, row.redactor)[0] if row.answered else ()
+def answer_of(row: Confirmation, revision: int | None = None) -> tuple[Argument, ...]:
+    """What somebody filled in, as it may be shown: now, or in an earlier revision."""
+    made = row.revisions[revision - 1] if revision and revision <= len(row.revisions) else row.revision
+    answered = made.author is not None or (made is row.revision and row.answered)
+    return _payload(row, row.redactor, made.payload)[0] if answered else ()
 
 
 def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
@@ -254,14 +256,9 @@ def _named(people: Iterable[Person]) -> tuple[str, ...]:
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """From what was asked to what would run."""
-    if row.asked.question:
+    if row.asked.wants_payload:
         return ()  # an answer is no edit
-    first, now = row.revisions[0], row.revision
-    if not row.asked.wants_payload:
-        return _differences(first.arguments, now.arguments, redactor)
-    if isinstance(first.payload, dict) and isinstance(now.payload, dict):
-        return _differences(first.payload, now.payload, redactor)
-    return _differences({PAYLOAD: first.payload}, {PAYLOAD: now.payload}, redactor)
+    return _differences(row.revisions[0].arguments, row.revision.arguments, redactor)
 
 
 def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> tuple[FieldDiff, ...]:

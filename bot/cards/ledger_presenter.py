@@ -14,7 +14,7 @@ from blocks.ledger_lines import LINES
 from blocks.step_views import Counted, StepView, VerdictView
 from blocks.view import ABSENT, NOBODY, Approvers, Argument, FieldDiff
 from bot.audit.ledger import LedgerLine
-from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, readable
+from bot.cards.card_presenter import answer_of, approvers_view, epoch, face, masked_arguments, readable
 from bot.confirmation.authorise import Refusal
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind, VoteState
 from bot.policy.approvers import Approver
@@ -111,6 +111,8 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         link=link if elsewhere else None,
         grant=text(content.get("grant")) or line.confirmation,
         yes=_yes(content.get("yes")),
+        answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
+        call=masked_arguments(row.redactor, row.asked.arguments)[0] if row is not None else (),
         question=question,
         operation=operation,
     )

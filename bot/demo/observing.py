@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import select
 
+from bot.audit.ledger import LineKind
 from bot.confirmation.model import Confirmation
 from bot.demo.tour import Tour
 from bot.sandbox.page.explained import Names
@@ -69,7 +70,9 @@ def news(tx: Tx, names: Names, seen_events: dict[int, int], seen_lines: dict[str
     for row in tx.execute(select(ledger).order_by(ledger.c.chain, ledger.c.seq)):
         if row.seq > seen_lines.get(row.chain, 0):
             seen_lines[row.chain] = row.seq
-            items.append(ledger_line(line_of(row), names))
+            asked = read_confirmation(tx, row.confirmation) if row.kind == LineKind.EDITED else None
+            filled = asked is not None and asked.asked.wants_payload
+            items.append(ledger_line(line_of(row), names, answer=filled))
     return sorted(items, key=lambda item: item.at)
 
 

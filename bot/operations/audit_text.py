@@ -54,7 +54,8 @@ def listed(row: Confirmation, names: Names = NO_NAMES) -> str:
 def _heading(row: Confirmation, names: Names) -> Iterator[str]:
     """Its state now, which the lines below led to."""
     outcome = f", {row.outcome.kind}" if row.outcome else ""
-    edited = f"; edited version {row.revision.number}" if row.revision.number > 1 else ""
+    revised = row.revision.number > 1 and not row.asked.wants_payload
+    edited = f"; edited version {row.revision.number}" if revised else ""
     tool = visible(row.redactor.mask_text(row.asked.tool))
     yield f"{tool}: {row.state}{outcome}{edited}; confirmation {row.id}"
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
@@ -106,7 +107,8 @@ _SHORT = 200
 
 def _short(step: StepView, content: JsonObject) -> Iterator[str]:
     """What fits on the step's own line: edits and reasons."""
-    yield from (f"{one.rstrip('.')}." for one in [", ".join(_changes(content))] if one)
+    changes = "" if step.answer else ", ".join(_changes(content))
+    yield from (f"{one.rstrip('.')}." for one in [changes] if one)
     if reason := _reason(step, content):
         yield f"“{reason if len(reason) <= _SHORT else reason[: _SHORT - 1] + '…'}”"
 

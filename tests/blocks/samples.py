@@ -182,7 +182,6 @@ ANSWERED = replace(
     payload=(Argument("approved_days", 8),),
     answered=True,
     quorum=2,
-    diff=(FieldDiff("approved_days", 0, 8),),
     edited_by=LEAD,
     votes=(VoteView(LEAD, VoteSide.APPROVE, NOON + 60),),
 )

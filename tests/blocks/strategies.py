@@ -148,4 +148,6 @@ steps = st.builds(
     link=links,
     grant=st.none() | texts,
     yes=st.none() | st.booleans(),
+    answer=arguments,
+    call=arguments,
 )

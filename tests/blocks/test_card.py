@@ -283,7 +283,8 @@ def test_a_change_deep_inside_is_told_below() -> None:
 def test_an_answer_that_was_filled_in_is_part_of_what_is_decided() -> None:
     text = said(samples.ANSWERED)
     assert "With this answer" in text
-    assert "approved days 0 → 8" in text
+    assert "approved days 8" in text
+    assert "Edited" not in text
     assert "With this answer" not in said(samples.TIME_OFF)
 
 

@@ -27,7 +27,7 @@ from blocks.verdict import (
     verdict_message,
     verdict_modal,
 )
-from blocks.view import Face
+from blocks.view import Argument, Face, FieldDiff
 from tests.blocks import inert, limits, samples, strategies
 
 SHOWN = [kind for kind, entry in LINES.items() if entry.sentence is not None]
@@ -121,6 +121,56 @@ def test_a_message_names_those_whom_it_does_not_notify() -> None:
 )
 def test_a_line_says_who_decided_and_how_it_ended(step: StepView, line: str) -> None:
     assert thread_text(step) == line
+
+
+DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "answer", "line", "sentence"),
+    [
+        ((DAYS,), (APPROVED_DAYS,), "✅ U1 approved 2 of 3 days", "👍 U1 approved 2 of 3 days for pay: 1 of 2 approvals."),
+        (
+            (Argument("amount", 1500, formats=(("", "EUR"),)),),
+            (Argument("approved_amount", 1200), Argument("note", None)),
+            "✅ U1 approved €1,200 of €1,500",
+            "👍 U1 approved €1,200 of €1,500 for pay: 1 of 2 approvals.",
+        ),
+        (
+            (DAYS,),
+            (APPROVED_DAYS, Argument("note", "fine"), Argument("iban", None, masked=True)),
+            "✅ Approved by U1 with approved days 2, note fine, iban 🔒 hidden",
+            "👍 U1 approved pay with approved days 2, note fine, iban 🔒 hidden: 1 of 2 approvals.",
+        ),
+        ((DAYS,), (Argument("approved_days", None),), "✅ Approved by U1", "👍 U1 approved pay: 1 of 2 approvals."),
+        (
+            (Argument("days", "three"),),
+            (APPROVED_DAYS,),
+            "✅ Approved by U1 with approved days 2",
+            "👍 U1 approved pay with approved days 2: 1 of 2 approvals.",
+        ),
+    ],
+)
+def test_an_answer_is_told_in_words_and_not_as_an_edit(
+    call: tuple[Argument, ...], answer: tuple[Argument, ...], line: str, sentence: str
+) -> None:
+    done = StepView(seq=1, kind=LineKind.DONE, at=0, people=("U1",), call=call, answer=answer)
+    assert thread_text(done) == f"{line} · ran"
+    changes = (FieldDiff("approved_days", 0, 2),)
+    filled = replace(done, kind=LineKind.EDITED, tool="pay", who="U1", votes=1, quorum=2, revision=2, changes=changes)
+    assert history_text(filled).strip() == sentence
+
+
+def test_an_answer_that_is_changed_says_that_earlier_approvals_no_longer_count() -> None:
+    step = StepView(
+        seq=1, kind=LineKind.EDITED, at=0, tool="pay", who="U2", votes=1, quorum=2, revision=3,
+        call=(DAYS,), answer=(Argument("approved_days", 1),),
+    )  # fmt: skip
+    assert history_text(step).strip() == (
+        "✏️ U2 approved 1 of 3 days for pay instead: 1 of 2 approvals. Earlier approvals no longer count."
+    )
+    fell = replace(step, kind=LineKind.VOTE_FELL, who="U1", editor="U2")
+    assert thread_text(fell) == "↘️ The approval of U1 no longer counts, because U2 changed the answer."
 
 
 def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> None:

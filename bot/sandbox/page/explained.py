@@ -83,9 +83,9 @@ def answer(answers: Iterable[JsonObject]) -> str:
 # The ledger
 
 
-def ledger(line: LedgerLine, names: Names) -> str:
+def ledger(line: LedgerLine, names: Names, *, answer: bool = False) -> str:
     content: JsonObject = as_object(json.loads(line.content)) if line.content is not None else {}
-    tell = _LINES.get(line.kind)
+    tell = _filled_in if answer and line.kind is LineKind.EDITED else _LINES.get(line.kind)
     if tell is None or line.content is None:
         return "A line of the audit. It carries the hash of the line before, so a later change shows."
     return tell if isinstance(tell, str) else tell(_Line(line.tool or "the call", content, names))
@@ -176,6 +176,13 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
     LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",
 }
+
+
+def _filled_in(it: _Line) -> str:
+    values = listed([
+        f"{as_text(each.get('name'))} {_value(each.get('after'))}" for each in objects(it.content.get("diff"))
+    ])
+    return f"{it.who} filled in {values or 'the form'}, and approved that.{it.votes}"
 
 
 def listed(parts: list[str]) -> str:

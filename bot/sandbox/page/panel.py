@@ -74,7 +74,8 @@ def answer_message(message: JsonObject, at: float) -> Item:
     return Item(kind="answer", title=words or "An answer", note=explained.answer(answers), body=message, at=at)
 
 
-def ledger_line(line: LedgerLine, names: Names) -> Item:
+def ledger_line(line: LedgerLine, names: Names, *, answer: bool = False) -> Item:
+    """`answer`: an edit that fills in what the agent asked for."""
     content: Json = json.loads(line.content) if line.content is not None else "purged"
     body: JsonObject = {
         "chain": line.chain, "seq": line.seq, "at": line.at.isoformat(), "kind": line.kind.value,
@@ -82,7 +83,8 @@ def ledger_line(line: LedgerLine, names: Names) -> Item:
         "previous": line.previous, "hash": line.hash,
     }  # fmt: skip
     title = f"{line.kind.value}: {line.tool}" if line.tool else line.kind.value
-    return Item(kind="ledger", title=title, note=explained.ledger(line, names), body=body, at=line.at.timestamp())
+    note = explained.ledger(line, names, answer=answer)
+    return Item(kind="ledger", title=title, note=note, body=body, at=line.at.timestamp())
 
 
 # -- what the server itself saw

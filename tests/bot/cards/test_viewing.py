@@ -128,7 +128,7 @@ def test_a_payload_is_shown_as_its_fields_and_how_it_was_filled_in() -> None:
     desk.fill_in(ANNA, {"days": 3, "note": None})
     shown = view(desk)
     assert shown.answered
-    assert shown.diff == (FieldDiff("days", 0, 3),)
+    assert (shown.payload[0], shown.diff) == (Argument("days", 3), ()), "an answer is no edit"
 
 
 def test_a_payload_without_fields_is_one_field() -> None:
@@ -136,7 +136,7 @@ def test_a_payload_without_fields_is_one_field() -> None:
     assert view(desk).payload == (Argument(form.PAYLOAD, 0),)
     desk = Desk(make_policy(quorum=2), make_asked(wants_payload=True, payload=0))
     desk.fill_in(ANNA, 3)
-    assert view(desk).diff == (FieldDiff(form.PAYLOAD, 0, 3),)
+    assert view(desk).payload == (Argument(form.PAYLOAD, 3),)
 
 
 def test_a_run_with_its_result_and_a_failure_with_its_error() -> None:
@@ -314,6 +314,17 @@ def test_every_step_that_a_story_has_is_told() -> None:
     assert edited.changes == (FieldDiff("replicas", 3, 4),)
     assert refused.why is Reason.OLDER_REVISION
     assert escalated.approvers == Approvers(users=("U0LEAD",))
+
+
+def test_an_answer_is_told_as_it_was_when_it_was_given() -> None:
+    asked = make_asked("request_time_off", {"days": 3}, wants_payload=True, payload={"approved_days": 0})
+    desk = Desk(make_policy(quorum=2), asked)
+    desk.fill_in(ANNA, {"approved_days": 2})
+    desk.fill_in(BEN, {"approved_days": 1})
+    desk.approve(ANNA)
+    filled, changed = [told(step, desk.row) for step in desk.steps if step.kind is LineKind.EDITED]
+    assert (filled.answer, changed.answer) == ((Argument("approved_days", 2),), (Argument("approved_days", 1),))
+    assert filled.call == (Argument("days", 3),)
 
 
 def test_a_result_is_told_without_what_it_hides_by_name() -> None:

@@ -1,0 +1,66 @@
+"""What somebody filled in, as part of a sentence: `2 of 3 days`, or `amount €1,200, note “fine”`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from blocks import words
+from blocks.content import readable_name
+from blocks.readable import scalar
+from blocks.rich import Say, Span, Supplied, name, spoken
+from blocks.text import seen
+from blocks.view import Argument
+
+_FIELDS = 3
+_LONG = 80
+
+
+@dataclass(frozen=True, slots=True)
+class FilledIn:
+    """An answer in words. If it is `complete`, it says by itself what was approved."""
+
+    spans: tuple[Span, ...]
+    complete: bool
+
+
+def filled_in(answer: Sequence[Argument], call: Sequence[Argument]) -> FilledIn | None:
+    """What was filled in; None if every field was left empty.
+
+    It is complete if it is one number that belongs to an argument of the call by name: `approved_days` belongs to
+    `days`. Empty fields are left out.
+    """
+    given = [one for one in answer if one.masked or one.value is not None]
+    if len(given) == 1 and (whole := _whole(given[0], call)) is not None:
+        return FilledIn(_part_of(given[0], whole), complete=True)
+    row: list[Span] = []
+    for index, field in enumerate(given[:_FIELDS]):
+        row += [Say(", ")] if index else []
+        row += [name(readable_name(field.name), _LONG), Say(" "), _value(field)]
+    if len(given) > _FIELDS:
+        row.append(Say(f", {words.more(len(given) - _FIELDS)}"))
+    return FilledIn(tuple(row), complete=False) if row else None
+
+
+def _whole(field: Argument, call: Sequence[Argument]) -> Argument | None:
+    ends = (one for one in call if field.name.endswith(f"_{one.name}") and _counts(one))
+    return max(ends, key=lambda one: len(one.name), default=None) if _counts(field) else None
+
+
+def _counts(one: Argument) -> bool:
+    return not one.masked and isinstance(one.value, int | float) and not isinstance(one.value, bool)
+
+
+def _part_of(field: Argument, whole: Argument) -> tuple[Span, ...]:
+    formats = field.formats or whole.formats
+    unit = () if formats else (Say(" "), name(readable_name(whole.name), _LONG))
+    return (_value(field, whole), Say(words.OF), _value(whole, field), *unit)
+
+
+def _value(one: Argument, like: Argument | None = None) -> Span:
+    if one.masked:
+        return Say(words.HIDDEN_VALUE)
+    formats = one.formats or (like.formats if like else ())
+    span = scalar(one.value, dict(formats).get(""), one.name)
+    fitted = seen(spoken(span), _LONG)
+    return span if fitted.whole else Supplied(fitted.text)
