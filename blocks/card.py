@@ -71,7 +71,7 @@ def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
     """What stands behind "⋯"."""
     ref = Ref(view.id, view.revision)
     options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
-    options += [(words.WITHDRAW, more_value(Action.WITHDRAW, ref))] if withdraw else []
+    options += [(words.WITHDRAW_OPENS, more_value(Action.WITHDRAW_OPEN, ref))] if withdraw else []
     return menu([*options, (words.HISTORY, more_value(Action.HISTORY, ref))])
 
 

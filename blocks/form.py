@@ -174,6 +174,16 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
     return Denial(reason or None)
 
 
+# -- Withdraw
+
+
+def withdraw_form(view: CardView) -> JsonObject:
+    """What Withdraw… in a card's menu opens: a menu's entry can't ask "are you sure?" by itself."""
+    _, consequence = words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
+    blocks = [_heading(view), rich([line(consequence)], "consequence")]
+    return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
+
+
 # -- what they share
 
 

@@ -24,6 +24,7 @@ class Action(StrEnum):
     DENY = "adk_confirm_deny"
     EDIT = "adk_confirm_edit"
     WITHDRAW = "adk_confirm_withdraw"
+    WITHDRAW_OPEN = "adk_confirm_withdraw_open"
     MORE = "adk_confirm_more"
     """The menu behind "⋯": its options stand for See, History and Withdraw."""
     SEE = "adk_confirm_see"
@@ -50,6 +51,7 @@ class Callback(StrEnum):
     DENY = "adk_confirm_deny_view"
     EDIT = "adk_confirm_edit_view"
     RUN_AGAIN = "adk_confirm_run_again_view"
+    WITHDRAW = "adk_confirm_withdraw_view"
     APPROVE_BATCH = "adk_confirm_approve_batch_view"
     DENY_BATCH = "adk_confirm_deny_batch_view"
     SHOW = "adk_confirm_show_view"
@@ -85,7 +87,7 @@ def parse_ref(value: object) -> Ref | None:
     return Ref(found[1], int(found[2])) if found else None
 
 
-_MORE = {"s": Action.SEE, "w": Action.WITHDRAW, "h": Action.HISTORY}
+_MORE = {"s": Action.SEE, "w": Action.WITHDRAW_OPEN, "h": Action.HISTORY}
 
 
 def more_value(action: Action, ref: Ref) -> str:

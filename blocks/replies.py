@@ -38,7 +38,7 @@ def stop(calls: Sequence[Stoppable]) -> Message:
     said = line(words.REPLY_STOP)
     row = []
     for call in calls[:_MOST]:
-        verb = words.WITHDRAW if call.withdraws else words.DENY
+        verb = words.WITHDRAW if call.withdraws else words.DENY_OPENS
         label = verb if len(calls) == 1 else words.REPLY_STOP_ONE.format(verb=verb, tool=plain(call.tool, 40))
         sure = confirm(words.CONFIRM_WITHDRAW, words.WITHDRAW, "danger") if call.withdraws else None
         action = Action.WITHDRAW if call.withdraws else Action.DENY

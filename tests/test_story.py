@@ -122,7 +122,8 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
         await me.chat.get_by_role("link", name="Open card").click()
         await expect(me.message("Request time off", me.thread)).to_be_focused()
         await me.clicks("More options", within=me.thread)
-        await me.page.get_by_role("menuitem", name="Withdraw").click()
+        await me.page.get_by_role("menuitem", name="Withdraw…").click()
+        await me.dialog.get_by_role("button", name="Withdraw").click()
         await me.sees("Withdrawn: Request time off", within=me.thread)
 
         await me.says("@adk-confirm deploy search 2.0 to staging", in_thread=True)

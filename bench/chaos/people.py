@@ -29,7 +29,8 @@ _TRIES_AGAIN_AFTER = 1.0
 _FORM_WITHIN = 6.0
 _VERDICT_WITHIN = 15.0
 _CARD_WITHIN = 60.0
-_FIELDS = {"Deny": "Reason", "Edit": "amount"}
+_FORMS = {"Deny": "Reason", "Edit": "amount", "Withdraw": "It won't run"}
+"""What opens a form, and a field or some words by which it is known."""
 _TICKET = re.compile(r"\b[tn]\d+(x\d+)?\b")
 
 
@@ -157,7 +158,7 @@ class People:
                 return False
             confirmation, message = found[0], found[1].copy()
             try:
-                if click.how in _FIELDS:
+                if click.how in _FORMS:
                     async with self._hands[click.who]:
                         done = await self._fills_in(ticket, confirmation, message, click)
                 else:
@@ -193,8 +194,9 @@ class People:
         person = self._cast[click.who]
         await self._closes(person)
         block, element = find_control(card.blocks, click.how)
-        await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), None)
-        modal = await self._modal(person, _FIELDS[click.how])
+        picked = chosen(element, click.how) if element.get("type") == "overflow" else None
+        await self._slack.gestures.act(person.user, card, block, str(element.get("action_id")), picked)
+        modal = await self._modal(person, _FORMS[click.how])
         if modal is None:
             return False
         typed: dict[str, Json] = {"amount": str(click.amount)} if click.how == "Edit" else {}
@@ -227,12 +229,12 @@ class People:
             await asyncio.sleep(_TRIES_AGAIN_AFTER)
         return made
 
-    async def _modal(self, person: Person, label: str) -> Modal | None:
-        """The form, once it is there; or whatever else came in its place."""
+    async def _modal(self, person: Person, words: str) -> Modal | None:
+        """The form, once it is there."""
         until = time.monotonic() + _FORM_WITHIN
         while time.monotonic() < until:
             modal = person.modal()
-            if modal is not None and label in modal.fields:
+            if modal is not None and (words in modal.fields or words in modal.text):
                 return modal
             await asyncio.sleep(_GLANCE)
         return None

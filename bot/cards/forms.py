@@ -63,6 +63,11 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
     return _while_waiting(row, ref) or form.deny_form(_view(row), required=required)
 
 
+def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:
+    """Of any revision: what is withdrawn is the request, whatever an edit made of it."""
+    return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(_view(row))
+
+
 def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (looking is always possible)
     return full_view.everything(_view(row))
 

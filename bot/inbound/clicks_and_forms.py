@@ -26,7 +26,7 @@ from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
-from bot.confirmation.votes import claim_of
+from bot.confirmation.votes import claim_of, needs_asking
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
@@ -35,7 +35,7 @@ from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
 from bot.inbound.signs import Signs
 from bot.leasing.backpressure import Precedence
-from bot.policy.approvers import Person
+from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
@@ -65,14 +65,16 @@ OPENS: dict[str, Callable[[Confirmation, Ref], JsonObject]] = {
     Action.SEE: forms.everything_view,
     Action.HISTORY: forms.everything_view,
     Action.RUN_AGAIN_OPEN: forms.run_again_view,
+    Action.WITHDRAW_OPEN: forms.withdraw_view,
 }
 OPENS_FOR: dict[str, VoteKind] = {
     Action.APPROVE_OPEN: VoteKind.APPROVE,
     Action.DENY: VoteKind.DENY,
     Action.EDIT: VoteKind.APPROVE,
+    Action.WITHDRAW_OPEN: VoteKind.WITHDRAW,
 }
 
-FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN)
+FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW)
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,8 @@ class Listeners:
         row, lines, speakers, at = found
         if click.action == Action.HISTORY:
             return forms.history_view(row, lines)
-        if row.state is State.WAITING and ref.revision == row.revision.number and click.action in OPENS_FOR:
-            refused = self._refused(probe(row, click.person, at, OPENS_FOR[click.action]), row, speakers)
+        if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _still(row, ref, kind):
+            refused = self._refused(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
                 return verdict.verdict_message(refused_view(row, refused))
         return OPENS[click.action](row, ref)
@@ -195,8 +197,9 @@ class Listeners:
     def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Judged by what is known without asking Slack. For anybody else the form opens, and its submit decides."""
         facts = self._known(row, vote, speakers)
-        if facts is None:
+        if facts is None and needs_asking(row, vote):
             return None
+        facts = facts or Facts(account=Unresolved(vote.voter.user, "nothing has to be asked"))
         ruling = authorise(row.policy, claim_of(row, vote), facts)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None
 
@@ -254,12 +257,21 @@ def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine],
     return *found, session.speakers if session else frozenset(), now(tx)
 
 
+def _still(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
+    """Whether what was pressed is still there: a withdrawal is of the request, whatever an edit made of it."""
+    return kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
+
+
 def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
     """All ids of ours, except those that other listeners answer."""
     return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
 
-_SAYS = {Callback.DENY: VoteKind.DENY, Callback.RUN_AGAIN: VoteKind.RUN_AGAIN}
+_SAYS = {
+    Callback.DENY: VoteKind.DENY,
+    Callback.RUN_AGAIN: VoteKind.RUN_AGAIN,
+    Callback.WITHDRAW: VoteKind.WITHDRAW,
+}
 
 
 def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | Wrong:
@@ -270,6 +282,8 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policie
         case Callback.DENY:
             denial = forms.read_denial(row, values)
             return denial if isinstance(denial, Wrong) else Submitted(VoteKind.DENY, reason=denial.reason)
+        case Callback.WITHDRAW:
+            return Submitted(VoteKind.WITHDRAW)
         case Callback.EDIT:
             edit = forms.read_edit(row, values, policies)
             return edit if isinstance(edit, Wrong) else Submitted(VoteKind.APPROVE, edit=edit)

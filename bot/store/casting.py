@@ -92,7 +92,9 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
     if change.row is row:
         return Cast(row, settled=False)  # the same click, delivered again
     _tell_the_lost(tx, row, sound)
-    if settled and not _tell_voter(tx, vote, change):  # likewise, of a vote that was refused
+    if settled and not _tell_voter(
+        tx, vote, change, answered=_form_says_so(vote, change)
+    ):  # likewise, of a vote that was refused
         return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
     if settled and news is not change and not news.steps:  # refused, as often before
@@ -141,20 +143,31 @@ def _refusal(change: Transition) -> Refusal | None:
 _WHILE_TOLD = 1.0
 
 
-def _tell_voter(tx: Tx, vote: Vote, change: Transition) -> bool:
-    """Who submitted a form, or is refused, hears what became of it; False: they were told before. Whoever pressed a
-    button that counted sees it on the card."""
+def _form_says_so(vote: Vote, change: Transition) -> bool:
+    """Slack waits for the answer to a form: a refusal that is known by then is shown in the form itself."""
+    return vote.way == "form" and _refusal(change) is not None
+
+
+def _tell_voter(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
+    """Stores what somebody who submitted a form, or is refused, has to hear; False: it was stored before. Whoever
+    pressed a button that counted sees it on the card.
+
+    `answered`: the caller tells them. It is stored all the same, so that the same vote delivered again is known.
+    """
     if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
         return True
     reply = {"vote": vote.id, "target": canonical(vote.target), "body": _verdict(change), "due_at": tx.now()}
     place = {"team": vote.target.get("team"), "enterprise": vote.target.get("enterprise")}
     person = f"{vote.voter.team}/{vote.voter.user}"
     made = {**reply, **place, "person": person, "failures": 0}
+    if answered:
+        made |= {"due_at": None, "told_at": tx.now()}
     if not tx.execute(insert_if_absent(tx.dialect, replies), made).rowcount:
         return False
     if not vote.target.get("view"):
         _take_the_place_of_older(tx, vote.id, person, change.row.id)
-    tx.notify(REPLIES)
+    if not answered:
+        tx.notify(REPLIES)
     return True
 
 

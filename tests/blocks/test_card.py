@@ -29,7 +29,7 @@ from tests.blocks import inert, limits, samples, strategies
 
 MORE = ["See everything", "History"]
 SETTLE = ["It took effect", "It did not", "Run again", *MORE]
-DECIDE = ["Approve", "Deny…", "Edit…", "See everything", "Withdraw", "History"]
+DECIDE = ["Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History"]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -336,7 +336,7 @@ def test_a_click_carries_id_and_revision_and_nothing_else() -> None:
     assert values == {Ref("r1", 2).encode()} == {"r1.2"}
     options = [option for element in elements for option in limits.options(element)]
     assert [parse_more(value) for value in options] == [
-        (action, Ref("r1", 2)) for action in (Action.SEE, Action.WITHDRAW, Action.HISTORY)
+        (action, Ref("r1", 2)) for action in (Action.SEE, Action.WITHDRAW_OPEN, Action.HISTORY)
     ]
 
 
@@ -365,7 +365,7 @@ def test_slack_asks_whether_you_are_sure_where_the_policy_wants_it() -> None:
 
 
 def test_no_withdraw_where_nobody_in_slack_asked() -> None:
-    assert "Withdraw" not in buttons(replace(samples.WAITING, withdrawable=False))
+    assert "Withdraw…" not in buttons(replace(samples.WAITING, withdrawable=False))
 
 
 def test_a_screen_reader_hears_what_a_button_acts_on() -> None:

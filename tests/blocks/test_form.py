@@ -551,6 +551,7 @@ def test_a_submit_knows_what_it_is_about_and_nothing_else() -> None:
         form.edit_form(samples.WAITING, None),
         form.approve_form(samples.OFFERED),
         form.deny_form(samples.WAITING, required=False),
+        form.withdraw_form(samples.WAITING),
     ):
         assert payload["private_metadata"] == "c7Qd2m.1"
 
@@ -567,6 +568,7 @@ def test_no_form_is_over_a_limit_or_does_anything_by_itself(view: CardView) -> N
         form.edit_form(replace(view, editable=editable), None),
         form.approve_form(replace(view, editable=payable)),
         form.deny_form(view, required=True),
+        form.withdraw_form(view),
     ]
     for payload in payloads:
         limits.check(payload, "modal")

@@ -11,7 +11,7 @@ import pytest
 
 from blocks.batch import batch_form
 from blocks.card import card
-from blocks.form import approve_form, deny_form, edit_form
+from blocks.form import approve_form, deny_form, edit_form, withdraw_form
 from blocks.full_view import everything, file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, inbox
@@ -37,6 +37,7 @@ PAYLOADS: dict[str, JsonObject] = {
     "modal_approve_payload": approve_form(samples.TIME_OFF),
     "modal_approve_grant": approve_form(samples.OFFERED),
     "modal_approve_cut": approve_form(samples.LONG),
+    "modal_withdraw": withdraw_form(samples.WAITING),
     "modal_deny": deny_form(samples.WAITING, required=True),
     "modal_batch": batch_form(samples.HOME.waiting, approve=True),
     "modal_batch_deny": batch_form(samples.HOME.waiting[:2], approve=False),

@@ -129,7 +129,12 @@ DAYS, APPROVED_DAYS = Argument("days", 3), Argument("approved_days", 2)
 @pytest.mark.parametrize(
     ("call", "answer", "line", "sentence"),
     [
-        ((DAYS,), (APPROVED_DAYS,), "✅ U1 approved 2 of 3 days", "👍 U1 approved 2 of 3 days for pay: 1 of 2 approvals."),
+        (
+            (DAYS,),
+            (APPROVED_DAYS,),
+            "✅ U1 approved 2 of 3 days",
+            "👍 U1 approved 2 of 3 days for pay: 1 of 2 approvals.",
+        ),
         (
             (Argument("amount", 1500, formats=(("", "EUR"),)),),
             (Argument("approved_amount", 1200), Argument("note", None)),

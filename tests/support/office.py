@@ -80,7 +80,18 @@ class Staff:
         """The card that follows from somebody's words."""
         asker = person or self.ann
         said = await asker.says(f"@adk-confirm {text}", self.deploys)
-        return await asker.finds("Approve", self.deploys, thread=said)
+
+        def card() -> Seen | None:
+            there = asker.messages(self.deploys, thread=said)
+            return next((one for one in reversed(there) if {"Approve", "Approve…"} & {*one.buttons}), None)
+
+        return await self.slack.until(card, what=f"a card to approve “{text}” on")
+
+
+async def withdraws(person: Person, card: Seen) -> None:
+    """Through the form that the card's menu opens."""
+    await person.clicks(card, "Withdraw…")
+    await (await person.gets_modal("Withdraw")).submits()
 
 
 class Office(Staff):

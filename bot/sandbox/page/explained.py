@@ -179,9 +179,9 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
 
 
 def _filled_in(it: _Line) -> str:
-    values = listed([
-        f"{as_text(each.get('name'))} {_value(each.get('after'))}" for each in objects(it.content.get("diff"))
-    ])
+    values = listed(
+        [f"{as_text(each.get('name'))} {_value(each.get('after'))}" for each in objects(it.content.get("diff"))]
+    )
     return f"{it.who} filled in {values or 'the form'}, and approved that.{it.votes}"
 
 

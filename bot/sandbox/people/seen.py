@@ -86,7 +86,8 @@ def chosen(element: JsonObject, value: Json) -> Json:
 
 def _option(options: Sequence[JsonObject], name: str) -> JsonObject:
     for option in options:
-        if name in (label(option.get("text")), option.get("value")):
+        said = label(option.get("text"))
+        if name in (said, said.removesuffix("…"), option.get("value")):
             return option
     raise NotFound(f"“{name}” is not among the options: {[label(each.get('text')) for each in options]}.")
 

@@ -8,7 +8,7 @@ import pytest
 
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.registration import App
-from tests.support.office import Office, office
+from tests.support.office import Office, office, withdraws
 
 PAY = 'pay {"to": "Ada", "amount": 20}'
 ON = 'reactions = true\n[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
@@ -36,5 +36,5 @@ async def test_the_first_message_shows_whether_a_call_waits_and_how_it_ended(
         await shows(at, second.thread, "hourglass_flowing_sand")
         await at.bob.clicks(first, "Approve")
         await shows(at, first.thread, "white_check_mark")
-        await at.ann.clicks(second, "Withdraw", sure=True)
+        await withdraws(at.ann, second)
         await shows(at, second.thread, "no_entry")

@@ -54,6 +54,8 @@ async def test_a_form_that_comes_too_late_says_so_in_its_place(
         await form.submits({"Reason": "too much"})
 
         await at.bob.gets_modal("You are too late")
+        await at.rests()
+        assert updates(at) == [], "the answer to the form said it"
 
 
 async def test_who_may_not_hears_so_when_they_press_and_fills_nothing_in(
@@ -67,7 +69,7 @@ async def test_who_may_not_hears_so_when_they_press_and_fills_nothing_in(
         await at.slack.until(
             lambda: sum("somebody else has to" in one for one in at.ann.messages(at.deploys)) == 2 or None
         )
-        await at.oscar.clicks(card, "Withdraw")
+        await at.oscar.clicks(card, "Withdraw…")
         await at.oscar.finds("Only the person who asked", at.deploys, thread=card)
         await at.rests()
         assert at.ann.modal() is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.office import Office, office
+from tests.support.office import Office, office, withdraws
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ async def test_an_approval_runs_the_call_and_the_thread_tells_it(at: Office) -> 
     card = await at.ask("reimburse 1500 for the team dinner")
     assert "amount 1,500" in card.text
     assert "the team dinner" in card.text
-    assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw", "History")
+    assert card.buttons == ("Approve", "Deny…", "Edit…", "See everything", "Withdraw…", "History")
 
     made = await at.bob.clicks(card, "Approve")
     done = await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
@@ -80,9 +80,9 @@ async def test_somebody_who_may_not_gets_a_sentence_and_changes_nothing(at: Offi
 async def test_the_asker_withdraws(at: Office) -> None:
     card = await at.ask("reimburse 1500 for the team dinner")
 
-    await at.bob.clicks(card, "Withdraw", sure=True)
+    await at.bob.clicks(card, "Withdraw…")
     await at.bob.finds("Only", at.deploys, thread=card)
-    await at.ann.clicks(at.ann.now(card), "Withdraw", sure=True)
+    await withdraws(at.ann, card)
 
     withdrawn = await at.bob.finds("Withdrawn:", at.deploys, thread=card)
     assert withdrawn.buttons == ("See everything", "History")

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from bot.store.tables import ledger
 from runtime.store.database import Tx
 from tests.support.foreign.alone import ran
-from tests.support.office import POLICY, Office, office
+from tests.support.office import POLICY, Office, office, withdraws
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -163,7 +163,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
     async with opens(agent) as at:
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.ann.finds("A question from flow", at.deploys, thread=said)
-        assert card.buttons == ("Answer…", "See everything", "Withdraw", "History")
+        assert card.buttons == ("Answer…", "See everything", "Withdraw…", "History")
         assert "How long is the trip?" in card
         assert "to Lisbon" in card
         assert "@ann can answer" in card
@@ -274,7 +274,7 @@ async def test_a_tool_of_our_own_runtime_asks(
 
         said = await at.ann.says("@adk-confirm name_it {}", at.deploys)
         card = await at.ann.finds("What shall it be called?", at.deploys, thread=said)
-        await at.ann.clicks(card, "Withdraw", sure=True)
+        await withdraws(at.ann, card)
         await at.ann.finds("withdrew the question of name_it", at.deploys, thread=said)
         await at.rests()
         assert len(at.ran()) == 1

@@ -32,7 +32,7 @@ from bot.telemetry.tallies import some_left, unscraped
 from runtime.store.database import Database, Tx
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, Desk, make_asked, make_policy
-from tests.support.office import AT_ONCE, Office, Opens, configured
+from tests.support.office import AT_ONCE, Office, Opens, configured, withdraws
 from tests.support.scraping import Scraped, scrape
 from tests.support.secret import SECRET
 from tests.support.waiting import until
@@ -91,7 +91,7 @@ async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "no"})
         await at.ann.finds("Denied", at.deploys, thread=denied)
         withdrawn = await at.ask("reimburse 1700 for the offsite")
-        await at.ann.clicks(withdrawn, "Withdraw", sure=True)
+        await withdraws(at.ann, withdrawn)
         await at.ann.finds("Withdrawn", at.deploys, thread=withdrawn)
         expired = await at.ask("deploy checkout 2.4.1")
         await at.later(hours=2)

@@ -182,7 +182,7 @@ async def test_a_word_on_an_unknown_outcome_needs_a_fresh_quorum_to_run_again(op
         await at.bob.clicks(asks, "Run again", sure=True)
         await at.ann.finds("1 of 2 to run it again: bob", at.deploys, thread=card)
         await at.rests()
-        assert "runs again" not in at.ann.sees(at.deploys)
+        assert len(unknown(at)) == 1, "one vote of two does not run it again"
         await at.cyd.clicks(at.cyd.now(card), "Run again", sure=True)
 
         await at.slack.until(lambda: len(unknown(at)) == 2 or None)

@@ -115,7 +115,7 @@ async def test_what_stands_behind_the_dots_is_picked_from_a_menu(scene: Scene, v
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
     await me.clicks("More options")
-    await me.page.get_by_role("menuitem", name="Withdraw").click()
+    await me.page.get_by_role("menuitem", name="Withdraw…").click()
     await me.sees("Withdrawn: Deploy")
 
 
