@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from slack_sdk.models.blocks import Block
 
 from blocks import words
-from blocks.content import TOOL_IN_TITLE
+from blocks.card_text import heading
 from blocks.form import Denial, read_denial, reason_input
 from blocks.full_view import beside, paged, what_runs
 from blocks.ids import BATCH, Callback, Ref, join_refs, parse_refs
 from blocks.kit import JsonObject, header, modal
 from blocks.rich import Line, line, listed, name, rich
-from blocks.text import plain
 from blocks.view import CardView
 
 
@@ -44,7 +43,7 @@ def batch_form(views: Sequence[CardView], *, approve: bool, reason_required: boo
             continue
         room = pages.left
         shown.append(ref)
-        blocks += [header(plain(view.tool, TOOL_IN_TITLE), f"title.{ref.encode()}"), *pages.blocks]
+        blocks += [header(heading(view), f"title.{ref.encode()}"), *pages.blocks]
     if not shown:
         sentence = words.BATCH_NONE if views else words.TICK_FIRST
         return modal(Callback.SHOW, words.TITLE_BATCH, [rich([line(sentence)], "none")])

@@ -35,7 +35,8 @@ class Choice:
 
     def draw(self) -> InputInteractiveElement:
         options = [
-            Option(value=str(index), text=label(quick(option), OPTION)) for index, option in enumerate(self.options)
+            Option(value=str(index), text=label(self._says(option), OPTION))
+            for index, option in enumerate(self.options)
         ]
         initial = next((options[i] for i, o in enumerate(self.options) if self._is_current(o)), None)
         if self.radio:
@@ -53,6 +54,10 @@ class Choice:
             return Wrong(words.FIELD_UNREADABLE)
         option = self.options[int(index)]
         return UNTOUCHED if self._is_current(option) else option
+
+    def _says(self, option: JsonValue) -> str:
+        plain = {True: words.YES, False: words.NO, None: words.NONE}
+        return plain[option] if self.radio and (option is None or isinstance(option, bool)) else quick(option)
 
     def _is_current(self, option: JsonValue) -> bool:
         return self.current is not ABSENT and same(option, self.current)

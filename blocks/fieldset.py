@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
 from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
+from blocks.content import readable_name
 from blocks.fields import ACTION, UNTOUCHED, Json, Kind, Number, Read, Text, Wrong, as_lines
 from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
@@ -30,6 +32,7 @@ class Field:
     """One value that can be edited, and the block where it is."""
 
     name: str
+    label: str
     block_id: str
     current: JsonValue | Absent
     kind: Kind
@@ -42,7 +45,7 @@ class Field:
         hints += [words.HINT_EMPTY_NULL] if self.shape.nullable and not isinstance(self.kind, Choice) else []
         hints += [plain(self.shape.description, _HINT)] if self.shape.description.strip() else []
         return InputBlock(
-            label=label(self.name, _LABEL),
+            label=label(self.label, _LABEL),
             element=self.kind.draw(),
             block_id=self.block_id,
             hint=plain_text(words.DOT.join(hints)) if hints else None,
@@ -119,6 +122,7 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: Schema
     """The fields for those of the arguments that `names` lets be edited, in their order; names that the call does not
     have come last, empty, if the schema knows them."""
     given = {argument.name for argument in arguments}
+    labels = Counter(readable_name(name) for name in {*given, *names})
     added = [name for name in dict.fromkeys(names) if name not in given and property_of(schema, name) is not None]
     values: list[tuple[str, JsonValue | Absent, bool]] = [(a.name, a.value, a.masked) for a in arguments]
     values += [(name, ABSENT, False) for name in added]
@@ -127,7 +131,8 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: Schema
     for index, (name, value, masked) in enumerate(values):
         found = None
         if name in names and not masked:
-            found = _field(name, value, schema, f"field.{ref.encode()}.{index}")
+            called = readable_name(name) if labels[readable_name(name)] == 1 else name
+            found = _field(name, called, value, schema, f"field.{ref.encode()}.{index}")
             if found is None:
                 long.append(name)
         if found is not None:
@@ -141,11 +146,11 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: Schema
     return Fieldset(tuple(fields), tuple(fixed), tuple(long), crowded)
 
 
-def _field(name: str, current: JsonValue | Absent, root: Schema | None, block_id: str) -> Field | None:
+def _field(name: str, called: str, current: JsonValue | Absent, root: Schema | None, block_id: str) -> Field | None:
     schema = property_of(root, name)
     shape = shape_of(schema, root, name)
     kind = _kind(current, shape, schema, root)
-    return Field(name, block_id, current, kind, shape, schema, root) if kind else None
+    return Field(name, called, block_id, current, kind, shape, schema, root) if kind else None
 
 
 def _kind(current: JsonValue | Absent, shape: Shape, schema: Schema | None, root: Schema | None) -> Kind | None:

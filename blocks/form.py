@@ -26,8 +26,8 @@ from blocks.view import Argument, CardView, GrantOffer
 
 REASON, GRANT = "reason", "grant"
 REASON_LENGTH = 1000
-PAYLOAD = "payload"
-"""The name of the one field of a payload that is no object."""
+PAYLOAD = "answer"
+"""The name of the one field of a payload that is no object, as people read it."""
 
 
 # -- Edit…

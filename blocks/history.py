@@ -5,10 +5,10 @@ from __future__ import annotations
 from slack_sdk.models.blocks import Block
 
 from blocks import words
-from blocks.content import TOOL_IN_TITLE
 from blocks.full_view import beside, paged
 from blocks.ids import Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal
+from blocks.readable import LONGEST_TITLE
 from blocks.rich import Line, Piece, Say, When, line
 from blocks.step_views import HistoryView, StepView
 from blocks.text import plain
@@ -18,7 +18,7 @@ from blocks.thread import in_history
 def history(view: HistoryView) -> JsonObject:
     ref = Ref(view.id, view.revision)
     name = block_id("step", ref, view.version)
-    blocks: list[Block] = [header(plain(view.tool, TOOL_IN_TITLE), f"title.{name}")]
+    blocks: list[Block] = [header(plain(view.what, LONGEST_TITLE), f"title.{name}")]
     blocks += _steps(view, name)
     return modal(Callback.SHOW, words.TITLE_HISTORY, blocks, metadata=ref.encode())
 

@@ -153,7 +153,7 @@ def _item(view: CardView, part: str, version: int) -> list[Block]:
 def _summary(view: CardView) -> list[Piece]:
     what = content(view, LIST)
     became, _ = outcome(view, LIST)
-    return [Line((Prose(headline(view)),)), *became, *what.intro, *what.arguments, *standing(view)]
+    return [Line((Prose(headline(view), bold=True),)), *became, *what.intro, *what.arguments, *standing(view)]
 
 
 def _tickable(view: CardView) -> bool:
@@ -174,7 +174,11 @@ def _together(items: Sequence[CardView], version: int) -> list[Block]:
 
 def _asked(view: CardView, version: int) -> list[Block]:
     """One of the reader's own: how it stands, and a way to take it back while it waits."""
-    spans = (Prose(headline(view)), Say(words.DOT + words.STATES[view.face] + words.DOT), When(view.asked_at))
+    spans = (
+        Prose(headline(view), bold=True),
+        Say(words.DOT + words.STATES[view.face] + words.DOT),
+        When(view.asked_at),
+    )
     if view.face is not Face.WAITING:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         return [rich([Line((*spans, *link))], _named("a", view, version))]

@@ -47,6 +47,7 @@ class Prose:
     """A sentence that somebody else put together, and that may quote a third."""
 
     text: str
+    bold: bool = False
 
 
 def name(text: str, limit: int = 60) -> Supplied:
@@ -180,8 +181,8 @@ def _element(span: Span) -> RichTextElement:
             return RichTextElementParts.Text(text=text, style=_style(bold=bold))
         case Supplied(text, bold):
             return RichTextElementParts.Text(text=visible(text) or "(empty)", style=_style(bold=bold, code=not bold))
-        case Prose(text):
-            return RichTextElementParts.Text(text=seen(text, _SENTENCE).text or "(empty)")
+        case Prose(text, bold):
+            return RichTextElementParts.Text(text=seen(text, _SENTENCE).text or "(empty)", style=_style(bold=bold))
         case User(id):
             return RichTextElementParts.User(user_id=id)
         case Group(id):

@@ -101,5 +101,6 @@ class HistoryView:
     id: str
     revision: int
     version: int
-    tool: str
+    what: str
+    """What the call does, in one sentence."""
     steps: tuple[StepView, ...]

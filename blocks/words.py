@@ -299,8 +299,8 @@ GRANT_SCOPE = "{calls} then run without asking for {duration}, in this conversat
 
 NOW = "Now: {value}"
 PICK = "Choose"
-HINT_JSON = "JSON"
-HINT_EMPTY_NULL = "Empty means null"
+HINT_JSON = "Written as JSON: keep its quotes and brackets"
+HINT_EMPTY_NULL = "Leave empty for no value"
 
 FIELD_REQUIRED = "Fill this in."
 FIELD_WHOLE = "Write a whole number, such as 3."
@@ -367,7 +367,7 @@ TOLD_REMINDED = "⏰ {tool} still waits, with {votes}."
 TOLD_REMINDED_WHO = "⏰ {tool} still waits, with {votes}. {approvers} may decide until {when}."
 TOLD_ESCALATED = "⏫ {tool} still waits. From now on {approvers} may decide as well."
 TOLD_APPROVAL = "👍 {who} approved {tool}: {votes}."
-TOLD_EDITED = "✏️ {who} edited {tool}. This is version {revision}; earlier approvals no longer count."
+TOLD_EDITED = "✏️ {who} edited {tool} and approved that. Earlier approvals no longer count."
 TOLD_FILLED_IN = "👍 {who} approved {answer} for {tool}: {votes}."
 TOLD_FILLED_IN_WITH = "👍 {who} approved {tool} with {answer}: {votes}."
 TOLD_ANSWER_CHANGED = "✏️ {who} approved {answer} for {tool} instead: {votes}. Earlier approvals no longer count."
@@ -627,7 +627,7 @@ def batch_title(approve: bool, count: int) -> str:
 TITLE_BATCH = "Decide several"
 BATCH_ALONE = "Not among these: decide {tools} on their own cards."
 BATCH_NONE = "None of these can be decided together. Decide them on their own cards."
-BATCH_EACH = "Each is its own vote."
+BATCH_EACH = "Each call is decided on its own."
 
 
 BECAME = {

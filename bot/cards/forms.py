@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from blocks import form, full_view, verdict
+from blocks.content import headline
 from blocks.history import history
 from blocks.ids import Ref, parse_ref
 from blocks.step_views import HistoryView
@@ -63,7 +64,7 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
     return _while_waiting(row, ref) or form.deny_form(_view(row), required=required)
 
 
-def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:
+def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
     """Of any revision: what is withdrawn is the request, whatever an edit made of it."""
     return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(_view(row))
 
@@ -75,8 +76,8 @@ def everything_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001 
 def history_view(row: Confirmation, lines: Sequence[LedgerLine]) -> JsonObject:
     """The steps of one confirmation, each with its time."""
     steps = tuple(step for line in lines if (step := step_view(line, row)) is not None)
-    tool = row.redactor.mask_text(row.asked.tool)
-    return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, tool=tool, steps=steps))
+    what = headline(_view(row))
+    return history(HistoryView(id=row.id, revision=row.revision.number, version=row.version, what=what, steps=steps))
 
 
 def run_again_view(row: Confirmation, ref: Ref) -> JsonObject:

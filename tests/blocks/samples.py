@@ -317,7 +317,7 @@ THREAD = (
         seq=6, kind=LineKind.DENIED, at=NOON, tool="deploy", who=LEAD, reason=DENIED.reason, asker=DANA, several=True
     ),
 )
-HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, tool="deploy", steps=STEPS)
+HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, what="Deploy checkout 2.14.1 to prod", steps=STEPS)
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
 EMPTY = HomeView(version=1)
 SCHEMA: dict[str, JsonValue] = {

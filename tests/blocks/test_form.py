@@ -186,8 +186,8 @@ def test_numbers_have_slacks_own_input_where_it_can_hold_them() -> None:
 
 def test_a_boolean_is_two_buttons() -> None:
     lead = edit(dry_run=False)
-    assert lead.form.element("dry_run")["type"] == "radio_buttons"
-    lead.form.choose("dry_run", "true")
+    assert lead.form.element("dry run")["type"] == "radio_buttons"
+    lead.form.choose("dry run", "yes")
     assert lead.submit() == {"dry_run": True}
 
 
@@ -385,7 +385,7 @@ def test_a_form_without_room_for_all_fields_says_so() -> None:
     text = inert.shown(lead.form.view)
     assert "field_119 119" in text
     assert "A form has no room for more fields" in text
-    lead.form.type("field_3", "33")
+    lead.form.type("field 3", "33")
     assert lead.submit() == {"field_3": 33}
 
 
@@ -400,7 +400,7 @@ def test_a_form_is_never_larger_than_a_view() -> None:
     lead = Editor(replace(view, file_link=strategies.LINKS[1]), None)
     assert 5 < len(lead.form.labels) < 15
     assert "A form has no room for more fields" in inert.shown(lead.form.view)
-    lead.form.type("text_0", "short")
+    lead.form.type("text 0", "short")
     assert lead.refused("The whole call") == "Read the whole call in the file first, then tick this."
     lead.form.tick("The whole call")
     assert lead.submit() == {"text_0": "short"}
@@ -421,8 +421,8 @@ def test_where_no_file_is_needed_every_form_can_be_submitted(view: CardView) -> 
 
 def test_an_argument_that_the_call_lacks_can_be_added() -> None:
     lead = edit({"dry_run": {"type": "boolean"}, "note": {"type": "string"}}, note="x")
-    assert lead.form.labels == ["note", "dry_run"]
-    lead.form.choose("dry_run", "true")
+    assert lead.form.labels == ["note", "dry run"]
+    lead.form.choose("dry run", "yes")
     assert lead.submit() == {"dry_run": True}
 
 
@@ -437,7 +437,7 @@ def test_labels_are_the_arguments_own_names_made_inert() -> None:
 
 def test_descriptions_help() -> None:
     block = next(iter(edit({"n": {"type": ["integer", "null"], "description": "How many"}}, n=1).form.inputs.values()))
-    assert text_of({"text": block["hint"]}) == "Empty means null · How many"
+    assert text_of({"text": block["hint"]}) == "Leave empty for no value · How many"
 
 
 def test_errors_from_elsewhere_find_their_field() -> None:
@@ -477,7 +477,7 @@ def test_approving_a_request_that_wants_an_answer_opens_its_form() -> None:
     shown = OpenForm(payload)
     assert "How many days?" in inert.shown(payload)
     assert "days 12" in inert.shown(payload)
-    shown.type("approved_days", "8")
+    shown.type("approved days", "8")
     read = form.read_approval(samples.TIME_OFF, PAYLOAD_SCHEMA, shown.state)
     assert (read.changes, read.grant, read.errors) == ({"approved_days": 8}, False, {})
     assert form.payload_with({"approved_days": 0, "x": 1.0}, PAYLOAD_SCHEMA, read.changes) == {
@@ -497,10 +497,10 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
         samples.TIME_OFF, payload=form.payload_fields({}, PAYLOAD_SCHEMA), editable=("approved_days", "note")
     )
     shown = OpenForm(form.approve_form(view, PAYLOAD_SCHEMA))
-    assert shown.labels == ["approved_days", "note"]
+    assert shown.labels == ["approved days", "note"]
     read = form.read_approval(view, PAYLOAD_SCHEMA, shown.state)
-    assert read.errors == {shown.block_id("approved_days"): "Fill this in."}
-    shown.type("approved_days", "3")
+    assert read.errors == {shown.block_id("approved days"): "Fill this in."}
+    shown.type("approved days", "3")
     assert form.read_approval(view, PAYLOAD_SCHEMA, shown.state).changes == {"approved_days": 3}
 
 
@@ -508,8 +508,8 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
 def test_an_answer_without_names_is_one_field(payload: JsonValue) -> None:
     view = replace(samples.TIME_OFF, payload=form.payload_fields(payload, None), editable=())
     shown = OpenForm(form.approve_form(view))
-    assert shown.labels == ["payload"]
-    shown.type("payload", "7")
+    assert shown.labels == ["answer"]
+    shown.type("answer", "7")
     changes = form.read_approval(view, None, shown.state).changes
     after = form.payload_with(payload, None, changes)
     assert after == ("7" if isinstance(payload, str) else 7)

@@ -152,7 +152,7 @@ def test_several_are_ticked_seen_in_full_and_approved_together() -> None:
     text = inert.shown(batch)
     assert samples.SCRIPT in text
     assert "version 2.14.0" in text
-    assert "Each is its own vote." in text
+    assert "Each call is decided on its own." in text
     read = read_batch(batch["private_metadata"], {}, approve=True)
     assert read is not None
     assert read.refs == refs

@@ -43,7 +43,7 @@ def test_no_story_is_over_a_limit_or_does_anything_by_itself(steps: list[StepVie
     for message in story("slack-T1-C1-1.2", steps):
         limits.check(message.payload(), "message")
         inert.check(message.payload(), strategies.OURS)
-    payload = history(HistoryView(id="c1", revision=1, version=1, tool=steps[0].tool, steps=tuple(steps)))
+    payload = history(HistoryView(id="c1", revision=1, version=1, what=steps[0].tool, steps=tuple(steps)))
     limits.check(payload, "modal")
     inert.check(payload, strategies.OURS)
 

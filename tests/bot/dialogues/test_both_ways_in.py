@@ -248,7 +248,7 @@ async def test_several_decided_together_are_a_vote_each(open_office: Opens, sock
         await at.slack.until(lambda: len(at.slack.calls_of("views.open")) == 2 or None)
         await home.clicks("Approve selected…")
         modal = await at.bob.gets_modal("Approve 2 calls")
-        assert "Each is its own vote." in modal
+        assert "Each call is decided on its own." in modal
 
         decided = await closed_too_soon(at, modal)
         await at.ann.finds("Done: Reimburse", at.deploys)

@@ -170,13 +170,13 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
 
         await at.bob.clicks(card, "Answer…")
         modal = await at.bob.gets_modal("Answer")
-        await modal.submits({"days": "3", "hotel": "true"})
+        await modal.submits({"days": "3", "hotel": "yes"})
         await at.bob.finds("This question is for others", at.deploys, thread=said)
 
         await at.ann.clicks(card, "Answer…")
         modal = await at.ann.gets_modal("Answer")
         assert "Nights do not count." in modal
-        await modal.submits({"days": "3", "hotel": "true", "note": "by the sea"})
+        await modal.submits({"days": "3", "hotel": "yes", "note": "by the sea"})
         await at.ann.finds("Answered by ann", at.deploys, thread=said)
         await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
@@ -189,11 +189,11 @@ async def test_a_policy_names_who_answers_and_what_is_hidden_of_it(opens: Opens)
         said = await at.ann.says("@adk-confirm Lisbon", at.deploys)
         card = await at.ann.finds("@bob can answer", at.deploys, thread=said)
         await at.ann.clicks(card, "Answer…")
-        await (await at.ann.gets_modal("Answer")).submits({"days": "1", "hotel": "false"})
+        await (await at.ann.gets_modal("Answer")).submits({"days": "1", "hotel": "no"})
         await at.ann.finds("somebody else has to answer", at.deploys, thread=said)
 
         await at.bob.clicks(card, "Answer…")
-        await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "false", "note": "my secret wish"})
+        await (await at.bob.gets_modal("Answer")).submits({"days": "2", "hotel": "no", "note": "my secret wish"})
         await at.ann.finds("Answered by bob", at.deploys, thread=said)
         await at.ann.finds("bob answered about_trip", at.deploys, thread=said)
         assert ran()[0]["answer"] == {"days": 2, "hotel": False, "note": "my secret wish"}

@@ -88,7 +88,7 @@ async def test_a_form_is_filled_in_by_who_approves(at: Office, server: Foreign) 
 
     await at.bob.clicks(card, "Approve")
     modal = await at.bob.gets_modal("Approve")
-    await modal.submits({"approved_days": "2"})
+    await modal.submits({"approved days": "2"})
 
     await at.ann.finds("Done:", at.deploys, thread=card)
     assert server.ran() == [{"tool": "request_time_off", "days": 2}]

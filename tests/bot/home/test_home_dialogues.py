@@ -208,7 +208,7 @@ async def test_several_are_approved_together_after_each_was_seen_in_full(at: Off
     await home.clicks("Approve selected…")
 
     modal = await at.bob.gets_modal("Approve 2 calls")
-    for shown in ("the dinner", "2.4.1", "Each is its own vote."):
+    for shown in ("the dinner", "2.4.1", "Each call is decided on its own."):
         assert shown in modal
     await modal.submits()
 

@@ -135,7 +135,7 @@ async def test_one_story_is_told_in_full(at: Backoffice) -> None:
     assert [line.removeprefix(f"{when}  ").partition(" version: ")[0] for line in story] == [
         "⏳ deploy_api needs approval.",
         "✋ What U0MALLORY decided on deploy_api did not count: the policy names others.",
-        "✏️ U0ANNA edited deploy_api. This is version 2; earlier approvals no longer count.",
+        "✏️ U0ANNA edited deploy_api and approved that. Earlier approvals no longer count.",
         "👍 U0BEN approved deploy_api: 2 of 2 approvals.",
         "👍 deploy_api is approved by U0ANNA and U0BEN.",
         "▶️ deploy_api started.",

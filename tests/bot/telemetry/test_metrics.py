@@ -101,7 +101,7 @@ async def test_every_way_to_decide_counts_once(open_office: Opens) -> None:
         assert page.value("adk_confirm_decided_total") == 3
         for verdict, tool in (("denied", "reimburse"), ("withdrawn", "reimburse"), ("expired", "deploy")):
             assert page.value("adk_confirm_decided_total", verdict=verdict, tool=tool) == 1
-        assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 1
+        assert page.value("adk_confirm_click_to_ack_seconds_count", way="form") == 2
 
 
 async def test_a_click_that_could_not_be_stored_is_told_apart(open_office: Opens) -> None:

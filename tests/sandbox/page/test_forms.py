@@ -60,7 +60,7 @@ async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: V
     await me.dialog.get_by_label("version").fill("2.14.1")
     await me.dialog.get_by_label("env").select_option("staging")
     await me.dialog.get_by_label("replicas").fill("4")
-    await me.dialog.get_by_role("radiogroup", name="dry_run").get_by_label("true").check()
+    await me.dialog.get_by_role("radiogroup", name="dry run").get_by_label("yes").check()
     await me.dialog.get_by_label("when").fill("2026-12-01")
     await me.clicks("Approve edited")
     await expect(me.dialog).to_have_count(0)
@@ -68,7 +68,7 @@ async def test_every_kind_of_field_says_what_was_entered(scene: Scene, visits: V
     entered = [next(iter(block.values())) for block in values.values()]
     assert [each.get("value") for each in entered if "value" in each] == ["2.14.1", "4"]
     options = [each["selected_option"]["text"]["text"] for each in entered if "selected_option" in each]
-    assert options == ["staging", "true"]
+    assert options == ["staging", "yes"]
     assert [each["selected_date"] for each in entered if "selected_date" in each] == ["2026-12-01"]
     await me.sees("env prod → staging")
 
@@ -161,7 +161,7 @@ async def test_a_shortcut_on_a_message_shows_its_history(scene: Scene, visits: V
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
     await me.picks("Approval history", of=me.message("to prod?"))
-    await me.sees("@lea edited deploy. This is version 2; earlier approvals no longer count.", within=me.dialog)
+    await me.sees("@lea edited deploy and approved that. Earlier approvals no longer count.", within=me.dialog)
     await me.clicks("Close", within=me.dialog.locator(".dialog-foot"))
     await expect(me.dialog).to_have_count(0)
 
