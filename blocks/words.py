@@ -65,12 +65,12 @@ TITLES_OPERATION = {
     Face.DONE: "👍 Approved: {what}",
 }
 OPERATION_ENDS = {
-    Face.APPROVED: "Approved by {people}. The agent hears it when it is free.",
-    Face.DONE: "Approved by {people}. The agent knows.",
-    Face.DENIED: "Denied by {people}. The agent knows.",
-    Face.EXPIRED: "Nobody decided in time. The agent knows that it was rejected.",
+    Face.APPROVED: "Approved by {people}. The agent is told when it is free.",
+    Face.DONE: "Approved by {people}. The agent was told.",
+    Face.DENIED: "Denied by {people}. The agent was told.",
+    Face.EXPIRED: "Nobody decided in time. The agent was told that it was rejected.",
     Face.LAPSED: "Approved by {people}, but the agent could not be reached in time.",
-    Face.WITHDRAWN: "Withdrawn by {people}. The agent knows that it was rejected.",
+    Face.WITHDRAWN: "Withdrawn by {people}. The agent was told that it was rejected.",
 }
 
 ASKED_BY = "Asked by {asker} through {agent}"
@@ -166,7 +166,7 @@ EXPIRED_AT = "Expired {when} with {votes}. It did not run."
 LAPSED = "Approved by {people}, but it did not start in time. It did not run."
 LAPSED_AT = "Approved by {people}, but it did not start by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
-ASKED_ANEW = "The agent asked again. The newer card counts."
+ASKED_ANEW = "The agent asked again. Use the newer card."
 WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
 ELSEWHERE = {
     True: "Somebody approved it outside this app. Votes here did not count.",
@@ -191,8 +191,8 @@ NOT_SEALED = (
     "upgraded. It does not count. If the app was not upgraded, tell whoever runs it."
 )
 ENDS_TURN = (
-    "⚠️ Approved or denied, this ends the agent's turn: what should follow does not run. Its app is not resumable; "
-    "whoever runs the agent can change that."
+    "⚠️ Whatever you decide, this ends the agent's turn: later steps do not run. Whoever runs the agent can change that "
+    "by making its app resumable."
 )
 ANSWERED_OUTSIDE = "🚨 Somebody answered the agent directly, outside this app."
 ATTEMPT = "Attempt {number}"
@@ -235,11 +235,14 @@ GO_BACK = "Go back"
 LABEL = "{verb}: {tool}"  # what a screen reader says of a button
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
-CONFIRM_HAPPENED = ("Did it take effect?", "The agent hears that it did. You can't undo this.")
-CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent hears that it had none. You can't undo this.")
+CONFIRM_HAPPENED = ("Did it take effect?", "The agent is told that it did. You can't undo this.")
+CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent is told that it had none. You can't undo this.")
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
-CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run. The agent hears that you withdrew it.")
-CONFIRM_WITHDRAW_QUESTION = ("Withdraw this question?", "Nobody can answer it then, and the agent goes without.")
+CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run. The agent is told that you withdrew it.")
+CONFIRM_WITHDRAW_QUESTION = (
+    "Withdraw this question?",
+    "Nobody can answer it any more. The agent goes on without an answer.",
+)
 CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval again.")
 
 # -- views
@@ -279,7 +282,7 @@ EDIT_INTRO_DENIES = (
     "and tells the agent what you want instead. It will ask again."
 )
 STAYS = "Can't be changed"
-TOO_MANY_FIELDS = "A form has no room for more fields. What stands above can't be edited here."
+TOO_MANY_FIELDS = "A form has no room for more fields. The values above can't be edited here."
 TOO_LONG_TO_EDIT = "Too long to edit here: {names}."
 PAYLOAD_INTRO = "Your answer goes to the agent with your approval."
 NOTHING_CHANGED = "Nothing has changed yet. Change a field, or cancel."
@@ -311,7 +314,7 @@ FIELD_DATE = "Write a date as year-month-day, such as 2026-01-31."
 FIELD_JSON = "This is not JSON: {what} (line {line}, column {column})."
 FIELD_JSON_DEEP = "This JSON is nested too deeply."
 FIELD_JSON_HALF = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
-FIELD_JSON_TWICE = "The name {name} stands twice in one object."
+FIELD_JSON_TWICE = "The name {name} appears twice in one object."
 FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
@@ -356,7 +359,7 @@ TOLD_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was
 TOLD_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
 TOLD_ANSWER_REFUSED = "⛔ The answer to {tool} was not taken."
 TOLD_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
-TOLD_OPERATION_ASKED = "⏳ {tool} has begun, and needs a decision to go on."
+TOLD_OPERATION_ASKED = "⏳ {tool} has started, and needs a decision to continue."
 TOLD_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has been told."
 TOLD_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time. The agent has been told that it was rejected."
 TOLD_OPERATION_WITHDRAWN = "↩️ {who} withdrew {tool}. The agent has been told that it was rejected."
@@ -386,9 +389,9 @@ TOLD_ELSEWHERE = {
     False: "🚨 {tool} was denied outside this app.",
     None: "🚨 {tool} was answered outside this app.",
 }
-TOLD_ASKED_ANEW = "↩️ The agent asks about {tool} again. The newer card counts."
+TOLD_ASKED_ANEW = "↩️ The agent asks about {tool} again. Use the newer card."
 TOLD_REMOVED = "↩️ {tool} is withdrawn: the app was removed from this workspace. It did not run."
-TOLD_LAPSED = "⌛ {tool} was approved, but could not begin in time. It did not run."
+TOLD_LAPSED = "⌛ {tool} was approved, but did not start in time. It did not run."
 TOLD_BEGUN = "▶️ {tool} started."
 TOLD_BEGUN_AGAIN = "▶️ {tool} started, attempt {attempt}."
 TOLD_DONE = "✅ {tool} ran{took}."
@@ -400,7 +403,7 @@ TOLD_UNSEALED = {
         "🚨 Votes on {tool} by {people} have no seal of this app, so they do not count. They were stored before the "
         "app was upgraded, or somebody wrote them into the database. Vote again."
     ),
-    "terms": "🚨 Somebody changed in the database who may decide on {tool}. The policy file decides anew.",
+    "terms": "🚨 Somebody changed in the database who may decide on {tool}. The policy file applies instead.",
     "words": (
         "🚨 A message to the agent has no seal of this app, so the agent does not get it. It was stored before the app "
         "was upgraded, or somebody wrote it into the database. Say it again."
@@ -430,7 +433,7 @@ TOLD_SETTLED = {
 }
 TOLD_RUN_AGAIN_VOTE = "👍 {who} wants {tool} to run again: {votes}."
 TOLD_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}."
-TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent now hears that nobody knows."
+TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent is told that nobody knows."
 TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}."
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, because {people} allowed calls like it."
 TOLD_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
@@ -480,11 +483,11 @@ DIRECT_MESSAGES = "direct messages"
 VERDICT_APPROVED = "Your approval counts: {votes}."
 VERDICT_APPROVED_LAST = "Your approval counts, and it was the last one needed. {tool} runs."
 VERDICT_ANSWERED = "Your answer counts. {tool} gets it."
-VERDICT_EDITED = "Your edit is version {revision} and counts as your approval: {votes}."
-VERDICT_EDITED_LAST = "Your edit is version {revision} and decides it. {tool} runs as you edited it."
+VERDICT_EDITED = "Your edit counts as your approval: {votes}."
+VERDICT_EDITED_LAST = "Your edit counts, and it was the last approval needed. {tool} runs as you edited it."
 VERDICT_DENIED = "You denied {tool}. It won't run."
 VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run."
-VERDICT_SETTLED = "Noted. The agent hears what you said about {tool}."
+VERDICT_SETTLED = "Noted. The agent is told what you said about {tool}."
 VERDICT_RUN_AGAIN = "Your vote counts: {votes}."
 VERDICT_RUN_AGAIN_LAST = "Your vote counts, and it was the last one needed. {tool} runs again."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
@@ -508,9 +511,9 @@ WHY = {
     Reason.TOO_LATE: "You are too late: it is {state} already.",
     Reason.ALREADY_VOTED: "You already approved this.",
     Reason.REASON_WANTED: "The policy asks for a reason. Press Deny again and give one.",
-    Reason.PAYLOAD_WANTED: "This one wants an answer filled in. Press Approve on the card to get the form.",
+    Reason.PAYLOAD_WANTED: "This call needs an answer too. Press Approve… on the card and fill in the form.",
     Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
-    Reason.WRONG_KIND: "{fields} must stay the kind of value that it is.",
+    Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
     Reason.NOTHING_TO_SETTLE: "This has been answered already. The card shows how.",
     Reason.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
@@ -563,7 +566,7 @@ WHY_SHORT = {
 }
 
 AGENT_FAILED = "⚠️ The agent could not answer."
-TRIED_AGAIN = "🔁 It is tried again."
+TRIED_AGAIN = "🔁 Trying again."
 THINKING = "is thinking…"
 INTERRUPTED = "(interrupted)"
 
@@ -612,7 +615,7 @@ STATES = {
 HELP = (
     "/approvals lists what waits for you and in this channel. Only you see the list.",
     "Press Approve, Deny or Edit… on a card, in the list or in this app's Home tab: it is the same vote.",
-    "One Deny decides. An edit needs fresh approvals; the editor's counts.",
+    "One Deny is enough to stop a call. An edit counts as the editor's approval; earlier approvals no longer count.",
 )
 
 

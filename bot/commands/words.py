@@ -39,7 +39,7 @@ REVOCATION_WAITS = (
     "`adk-confirm audit show {id}` shows the result."
 )
 NOTHING_WAITS = "Nothing waits for approval."
-NO_GRANTS = "No grants are in force: every call asks."
+NO_GRANTS = "No grants are in force: every call needs approval."
 NOTHING_TO_RETRY = "Nothing needs a retry."
 RETRIED = "{kind} {name} is retried. It had stopped because: {trouble}"
 NOTHING_TO_REAPPLY = "Every waiting call is already under the policies in the file."
@@ -97,7 +97,7 @@ def waits(one: Pending, now: datetime, names: Names) -> Iterator[str]:
     where = f"{names.of(one.channel)}, session {one.session}" if one.channel else one.session
     yield visible(f"    for {approvers}; {votes}; asked for by {names.of(one.asked_by)} in {where}")
     left = one.until - now
-    until = f"{roughly(left)} left" if left.total_seconds() > 0 else "which is over"
+    until = f"{roughly(left)} left" if left.total_seconds() > 0 else "which is now over"
     yield f"    since {spelled(one.since)}, {roughly(now - one.since)} ago; until {spelled(one.until)}, {until}"
 
 

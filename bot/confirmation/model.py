@@ -31,7 +31,7 @@ class State(StrEnum):
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
     ELSEWHERE = "elsewhere"  # somebody answered the session by another way
-    LAPSED = "lapsed"  # approved, but it could not begin in time
+    LAPSED = "lapsed"  # approved, but it did not start in time
 
 
 class Ask(StrEnum):

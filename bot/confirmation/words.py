@@ -38,7 +38,7 @@ def expired_to_model(after: timedelta, *, question: bool = False) -> str:
 
 
 def lapsed_to_model(within: timedelta) -> str:
-    return f"it was approved, but could not begin within {spell_duration(within)}; it did not run"
+    return f"it was approved, but did not start within {spell_duration(within)}; it did not run"
 
 
 def ungoverned_to_model(found: Ungoverned) -> str:
@@ -77,7 +77,7 @@ def ungoverned(found: Ungoverned) -> str:
         case Unfit.NO_APPROVERS:
             return f"{policy} names no approvers. To allow approvals, name some there."
         case Unfit.WHEN_FAILED:
-            return f"The `when` of {policy} has no answer for this call: {found.detail}. Mend the expression."
+            return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
         case Unfit.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
         case Unfit.SHARED_CHANNEL:
@@ -89,7 +89,7 @@ def ungoverned(found: Ungoverned) -> str:
         case Unfit.WHOSE_POLICY:
             return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
         case Unfit.REMOVED:
-            return "The app was removed from this workspace. Install it again, and ask anew."
+            return "The app was removed from this workspace. Install it again, then ask again."
         case Unfit.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
         case Unfit.SESSION_CHANGED:
@@ -106,24 +106,24 @@ def held_back(tool: str, others: Sequence[str]) -> str:
     return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
 
 
-UNREACHABLE = "The agent's server does not answer right now. It is tried again until it does."
+UNREACHABLE = "The agent's server does not answer right now. We keep trying until it does."
 ON_ITS_WAY = (
-    "The connection to the agent's server broke off. What was sent is looked for there, and sent again only once it "
-    "can't arrive any more."
+    "The connection to the agent's server broke. We check whether our message arrived, and send it again only when it "
+    "can no longer arrive."
 )
-UNREACHABLE_APPROVED = "The agent's server does not answer right now. It is tried again until the approval lapses."
+UNREACHABLE_APPROVED = "The agent's server does not answer right now. We keep trying until the approval expires."
 """In the thread, below what can't be told to the agent."""
 
 ALTERED = (
     "What is stored is not what was approved: somebody changed the database. Nothing ran. "
-    "`adk-confirm audit verify` tells whether the ledger still stands."
+    "Run `adk-confirm audit verify` to check the ledger."
 )
 ALTERED_TO_MODEL = "what was stored is not what was approved, so it did not run"
 
 FIELD_REFUSALS = {
     Reason.NOT_EDITABLE: "The policy does not let this be edited.",
-    Reason.WRONG_KIND: "This must stay the kind of value that it is.",
-    Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent anew.",
+    Reason.WRONG_KIND: "This must stay the same kind of value: a text, a number, or yes or no.",
+    Reason.OTHER_POLICY: "With this value another policy applies. Deny the call, and ask the agent again.",
 }
 """What stands at the field when `check_edit` refuses a submitted form."""
 

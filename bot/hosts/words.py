@@ -8,8 +8,8 @@ from bot.hosts.host import Said
 from bot.hosts.reading import ForeignRequest
 
 GONE = (
-    "The agent does not know this request any more: its session is gone, or was begun anew. "
-    "Without a database sessions in memory are gone with the process."
+    "The agent no longer knows this request: its session is gone, or was started again. "
+    "Without a database, sessions are lost when the agent's process ends."
 )
 
 ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
@@ -27,7 +27,7 @@ def denied(asking: ForeignRequest, reason: str) -> str:
 
 
 def broken_off(event: str, why: str = "") -> Said:
-    text = "The agent's server broke off before the agent answered. Say it again if you still want it."
+    text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
     return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 

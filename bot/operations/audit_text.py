@@ -69,9 +69,7 @@ def _read(line: LedgerLine, row: Confirmation | None, names: Names, *, full: boo
     try:
         return list(_told(line, row, names, full=full))
     except ValueError:  # a newer version wrote it, or somebody changed it
-        return [
-            f"{spelled(line.at)}  {line.kind}: this can't be read; `adk-confirm audit verify` checks whether it stands"
-        ]
+        return [f"{spelled(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
 def _told(line: LedgerLine, row: Confirmation | None, names: Names, *, full: bool) -> Iterator[str]:

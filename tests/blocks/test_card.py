@@ -202,7 +202,7 @@ def test_a_deadline_is_told_in_the_readers_time_zone() -> None:
         ),
         (samples.SETTLED, ["Took effect: Deploy", "U0LEAD said that it took effect."], MORE),
         (samples.NOBODY_KNOWS, ["Outcome unknown: Deploy", "The agent knows that"], MORE),
-        (samples.ENDS_TURN, ["this ends the agent's turn"], DECIDE),
+        (samples.ENDS_TURN, ["this ends the agent's turn: later steps do not run"], DECIDE),
         (samples.PAUSED, ["Paused: Deploy", "Runs are paused"], MORE),
         (samples.UNREACHABLE, ["can't be reached. Trying again until 2026-11-21 12:15 UTC"], MORE),
         (samples.PARKED, ["Tell whoever runs this app"], MORE),

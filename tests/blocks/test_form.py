@@ -314,7 +314,7 @@ def test_a_moment_keeps_its_offset() -> None:
     [
         ('["a",]', "This is not JSON: "),
         ("['a']", "This is not JSON: expecting value (line 1, column 2)."),
-        ('{"a": 1, "a": 2}', "The name a stands twice in one object."),
+        ('{"a": 1, "a": 2}', "The name a appears twice in one object."),
         ("[NaN]", "NaN is no number that JSON knows."),
         ("[1e999]", "1e999 is no number that JSON knows."),
         ("[" * 2900, "This JSON is nested too deeply."),

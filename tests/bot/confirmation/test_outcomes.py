@@ -185,7 +185,7 @@ class TestLapsing:
         last = desk.deliveries[-1]
         assert not isinstance(last, SettlementDelivery)
         assert last.confirmed is False
-        assert last.reason == "it was approved, but could not begin within 15m; it did not run"
+        assert last.reason == "it was approved, but did not start within 15m; it did not run"
 
     def test_no_deploy_at_four_in_the_morning(self) -> None:
         desk = approved(start_within="15m")

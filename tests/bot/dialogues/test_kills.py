@@ -137,7 +137,7 @@ async def test_what_could_not_begin_in_time_does_not_begin_because_a_server_came
 
     await at.ann.finds("Not started in time: Pay", at.deploys, thread=card)
     await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
-    await at.ann.finds("could not begin within 1h", at.deploys, thread=card)
+    await at.ann.finds("did not start within 1h", at.deploys, thread=card)
     assert at.ran() == []
 
 

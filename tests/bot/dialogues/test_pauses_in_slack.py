@@ -78,7 +78,7 @@ async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, age
         assert "Edit…" not in card.buttons
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("I got {'status': 'approved', 'ticket': 'T-1'}", at.deploys, thread=said)
-        await at.ann.finds("Approved by bob. The agent knows.", at.deploys, thread=said)
+        await at.ann.finds("Approved by bob. The agent was told.", at.deploys, thread=said)
 
         asked = await at.ann.says("@adk-confirm the year", at.deploys)
         card = await at.ann.finds("Let this go on? Report", at.deploys, thread=asked)
@@ -138,7 +138,7 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         first = await at.ann.finds("amount 5", at.deploys, thread=said)
         await at.ann.says("@adk-confirm 9000", thread=said)
         second = await at.ann.finds("amount 9,000", at.deploys, thread=said)
-        await at.ann.finds("The agent asked again. The newer card counts.", at.deploys, thread=said)
+        await at.ann.finds("The agent asked again. Use the newer card.", at.deploys, thread=said)
         assert at.bob.now(first).buttons == ("See everything", "History")
         await at.bob.clicks(first, "Approve", stale=True)
         await at.bob.finds("too late", at.deploys, thread=said)

@@ -133,7 +133,7 @@ async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Open
             ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
             ('{"a": "\\ud800"}', "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."),
             ("1e400", "1e400 is no number that JSON knows."),
-            ('{"a": 1, "a": 2}', "The name a stands twice in one object."),
+            ('{"a": 1, "a": 2}', "The name a appears twice in one object."),
         ):
             await form.submits({"x": written})
             assert form.errors == {"x": why}
@@ -173,7 +173,7 @@ async def test_an_edit_that_would_choose_its_own_policy_is_refused_at_the_field(
         form = await at.bob.gets_modal("Edit")
         await form.submits({"amount": "5000"})
         assert form.errors == {
-            "amount": "With this value another policy applies. Deny the call, and ask the agent anew."
+            "amount": "With this value another policy applies. Deny the call, and ask the agent again."
         }
         await form.submits({"amount": "500"})
         await at.ann.finds(" · ran", at.deploys, thread=card)

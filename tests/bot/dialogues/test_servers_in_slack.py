@@ -171,7 +171,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
     server.kill()
     await at.bob.clicks(card, "Approve")
     await at.ann.finds("The agent can't be reached. Trying again until", at.deploys, thread=card)
-    await at.ann.finds("It is tried again until the approval lapses", at.deploys, thread=card)
+    await at.ann.finds("We keep trying until the approval expires", at.deploys, thread=card)
     assert server.ran() == []
 
     server.start()
@@ -184,7 +184,7 @@ async def test_a_server_that_is_down_is_tried_again(at: Office, server: Foreign)
 async def test_words_wait_for_a_server_that_is_down(at: Office, server: Foreign) -> None:
     server.kill()
     said = await at.ann.says("@adk-confirm hello", at.deploys)
-    await at.ann.finds("It is tried again until it does", at.deploys, thread=said)
+    await at.ann.finds("We keep trying until it does", at.deploys, thread=said)
     server.start()
     await at.ann.finds("I see: hello", at.deploys, thread=said, timeout=LONG)
 
@@ -219,7 +219,7 @@ async def test_what_broke_off_on_the_way_is_sent_again_once_it_can_not_arrive_an
             card = await at.ask("please pay 1500")
             ear.instead["/run_sse"] = broken_off
             await at.bob.clicks(card, "Approve")
-            await at.ann.finds("sent again only once it can't arrive any more", at.deploys, thread=card)
+            await at.ann.finds("send it again only when it can no longer arrive", at.deploys, thread=card)
             ear.instead.clear()
             await at.ann.finds("Done: Reimburse", at.deploys, thread=card, timeout=LONG)
             assert at.ran() == [{"tool": "reimburse", "amount": 1500}]

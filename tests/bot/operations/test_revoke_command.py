@@ -50,4 +50,4 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
             f"Grant {deploy} is not in force. `adk-confirm grants` lists those that are."
         )
         assert [line.kind for line in await at.lines()][-2:] == ["grant revoked", "vote refused"]
-        assert (await at.command("grants")).out == "No grants are in force: every call asks.\n"
+        assert (await at.command("grants")).out == "No grants are in force: every call needs approval.\n"

@@ -131,7 +131,7 @@ async def test_an_approval_that_can_not_begin_in_time_lapses(open_office: Opens)
         await resume(at.bot.database)
         await at.later(minutes=1)
         await at.ann.finds("Approved by bob · did not start in time", at.deploys, thread=card)
-        await at.ann.finds("could not begin within 15m", at.deploys, thread=card)
+        await at.ann.finds("did not start within 15m", at.deploys, thread=card)
         await at.rests()
         assert at.ran() == []
 
