@@ -45,7 +45,6 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Limits
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.taken import Taken
-from bot.slack.workspaces.identity import CannotServe
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
 from bot.store.replicas import Replicas
@@ -55,10 +54,11 @@ from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.checkpoint_job import Checkpointing
-from bot.worker.shutdown import Mark, Stop
+from bot.worker.shutdown import Stop, StopDeadline
 from bot.worker.supervision import Supervisor
 from bot.worker.worker import Worker
 from runtime.calls.seal import CallGuard
+from runtime.rest.listening import CannotServe
 from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ async def _made(
 ) -> _Parts:
     monotonic = clock or time.monotonic
     database = await open_store(settings.store_url, _secret(settings), clock)
-    stack.push_async_callback(stop.closed, "the store", database.close, Mark.STORE)
+    stack.push_async_callback(stop.closed, "the store", database.close, StopDeadline.STORE)
     metrics = Metrics(database)
     database.listen(metrics.heard)
     database.listen(log_line)
@@ -137,7 +137,7 @@ async def _made(
     host = await open_host(
         settings.agent, database, clock, store_url=settings.store_url, guard=guard, lease=settings.lease
     )
-    stack.push_async_callback(stop.closed, "the agent", host.close, Mark.AGENT)
+    stack.push_async_callback(stop.closed, "the agent", host.close, StopDeadline.AGENT)
     rules = RulesInForce(Rules(settings.policies, seal))
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
@@ -237,9 +237,11 @@ async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIter
         for each in (parts.worker, parts.homes, parts.workspaces, parts.replicas):
             each.stop()
         drained = [asyncio.create_task(each.drain()) for each in parts.listeners]
-        await stop.ended(*working, *drained, by=Mark.WORK, cancelled_by=Mark.CANCELLED, left=parts.worker)
+        await stop.ended(
+            *working, *drained, by=StopDeadline.WORK, cancelled_by=StopDeadline.CANCELLED, left=parts.worker
+        )
         parts.checkpointing.stop()  # after the others: the last checkpoint covers what they did
-        await stop.ended(sealing, by=Mark.CHECKPOINT, cancelled_by=Mark.CHECKPOINT)
+        await stop.ended(sealing, by=StopDeadline.CHECKPOINT, cancelled_by=StopDeadline.CHECKPOINT)
         if reloading is not None:
             await ended(reloading)
 

@@ -22,34 +22,34 @@ OURS = Path(__file__).resolve().parent.parent
 PACKAGES = ("bot", "runtime", "blocks")
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     module: str
     summary: str
 
 
-COMMANDS: dict[str, Entry] = {
-    "demo": Entry("demo", "try it in a local workspace: no Slack, no API key, no database"),
-    "init": Entry("init", "write a commented adk-confirm.toml"),
-    "manifest": Entry("manifest", "print the manifest to create the Slack app from"),
-    "ids": Entry("ids", "find the ids of people, groups and channels for the settings"),
-    "check": Entry("check", "check settings, Slack, store and agent before starting"),
-    "serve": Entry("serve", "run the Slack app in front of your agent"),
-    "api": Entry("api", "serve agents over ADK's HTTP API"),
-    "explain": Entry("explain", "show which policy covers a call, and who may decide"),
-    "pending": Entry("pending", "list what waits for approval, and what failed too often"),
-    "grants": Entry("grants", "list the grants in force"),
-    "withdraw": Entry("changes", "withdraw a call that waits for approval"),
-    "revoke": Entry("changes", "end a grant, so that such calls ask again"),
-    "reapply": Entry("changes", "put waiting calls under the policies as they are in the file now"),
-    "retry": Entry("changes", "retry failed work"),
-    "pause": Entry("changes", "start no approved call until you resume"),
-    "resume": Entry("changes", "start approved calls again"),
-    "audit": Entry("audit", "read, export, verify or purge the audit"),
-    "completion": Entry("completion", "print the completion script for bash, zsh or fish"),
+COMMANDS: dict[str, CommandEntry] = {
+    "demo": CommandEntry("demo", "try it in a local workspace: no Slack, no API key, no database"),
+    "init": CommandEntry("init", "write a commented adk-confirm.toml"),
+    "manifest": CommandEntry("manifest", "print the manifest to create the Slack app from"),
+    "ids": CommandEntry("ids", "find the ids of people, groups and channels for the settings"),
+    "check": CommandEntry("check", "check settings, Slack, store and agent before starting"),
+    "serve": CommandEntry("serve", "run the Slack app in front of your agent"),
+    "api": CommandEntry("api", "serve agents over ADK's HTTP API"),
+    "explain": CommandEntry("explain", "show which policy covers a call, and who may decide"),
+    "pending": CommandEntry("pending", "list what waits for approval, and what failed too often"),
+    "grants": CommandEntry("grants", "list the grants in force"),
+    "withdraw": CommandEntry("changes", "withdraw a call that waits for approval"),
+    "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
+    "reapply": CommandEntry("changes", "put waiting calls under the policies as they are in the file now"),
+    "retry": CommandEntry("changes", "retry failed work"),
+    "pause": CommandEntry("changes", "start no approved call until you resume"),
+    "resume": CommandEntry("changes", "start approved calls again"),
+    "audit": CommandEntry("audit", "read, export, verify or purge the audit"),
+    "completion": CommandEntry("completion", "print the completion script for bash, zsh or fish"),
 }
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click's signature)
         return list(COMMANDS)
 
@@ -93,7 +93,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 
 @click.group(
-    cls=Commands,
+    cls=CommandGroup,
     subcommand_metavar="COMMAND [OPTIONS]",
     options_metavar="",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

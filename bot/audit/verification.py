@@ -18,7 +18,7 @@ from bot.audit.ledger import NOT_PURGED, Head, LedgerKeys, LedgerLine, fault, is
 from bot.audit.purges import Purges
 
 
-class Finding(StrEnum):
+class Integrity(StrEnum):
     UNTAMPERED = "untampered"
     CONSISTENT = "consistent"
     BROKEN = "broken"
@@ -37,7 +37,7 @@ class Broken:
 class Report:
     """What `audit verify` found. `anchored` is the last checkpoint that the anchor vouches for."""
 
-    finding: Finding
+    finding: Integrity
     lines: int = 0
     purged: int = 0
     chains: int = 0
@@ -60,7 +60,7 @@ class _Claim:
 
 
 @dataclass
-class Sealed:
+class SealedCheckpoints:
     """What the checkpoints say, as far as they are as they were sealed."""
 
     seals: dict[int, str] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Sealed:
     broken: Broken | None = None
 
     @classmethod
-    def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> Sealed:
+    def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> SealedCheckpoints:
         """`checkpoints` come by number."""
         sealed = cls()
         sealed.broken = sealed._take(checkpoints, keys)
@@ -109,7 +109,7 @@ class Sealed:
 
 def verify(
     lines: Iterable[LedgerLine],
-    sealed: Sealed,
+    sealed: SealedCheckpoints,
     keys: LedgerKeys,
     *,
     purges: Purges,
@@ -122,9 +122,9 @@ def verify(
     """
     look = _Look(sealed, keys, purges, max((n for n in sealed.seals if anchor and n in anchor.seals), default=None))
     broken = look.at(lines) or look.missing() or sealed.broken or _broken_anchor(sealed.seals, anchor) or look.unproven
-    sound = Finding.CONSISTENT if look.anchored is None else Finding.UNTAMPERED
+    sound = Integrity.CONSISTENT if look.anchored is None else Integrity.UNTAMPERED
     return Report(
-        finding=sound if broken is None else Finding.BROKEN,
+        finding=sound if broken is None else Integrity.BROKEN,
         lines=look.lines,
         purged=look.purged,
         chains=look.chains,
@@ -143,7 +143,7 @@ def verify(
 class _Look:
     """One way through all lines. `unproven`: the first line for which only the secret could vouch, and doesn't."""
 
-    sealed: Sealed
+    sealed: SealedCheckpoints
     keys: LedgerKeys
     purges: Purges
     anchored: int | None

@@ -15,7 +15,7 @@ from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, State
-from bot.slack.directory.names import Names
+from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import UPLOAD, Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
@@ -46,7 +46,7 @@ class Drawing:
         row: Confirmation,
         session: Session,
         around: Around,
-        names: Names,
+        names: NameLookup,
     ) -> None:
         self._sender, self._attempts, self._names = sender, attempts, names
         self._row, self._session, self._around = row, session, around

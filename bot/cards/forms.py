@@ -28,20 +28,20 @@ MOST_METADATA = 3000
 
 
 @dataclass(frozen=True)
-class Wrong:
+class FormErrors:
     """What is wrong with a submitted form, by block id."""
 
     errors: dict[str, str]
 
 
 @dataclass(frozen=True)
-class Approval:
+class SubmittedApproval:
     edit: Edit | None
     grant: bool
 
 
 @dataclass(frozen=True)
-class Denial:
+class SubmittedDenial:
     reason: str | None
 
 
@@ -92,39 +92,41 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
     return verdict.notice_modal(CHANGED) if ref.revision != row.revision.number else None
 
 
-def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | Wrong:
+def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | FormErrors:
     """The changed fields, if the policy lets them be changed like this."""
     view = _view(row)
     reading = form.read_edit(view, row.asked.tool_schema, values)
     if reading.errors:
-        return Wrong(reading.errors)
+        return FormErrors(reading.errors)
     edit = Edit(arguments=reading.changes)
     refusal = check_edit(row, edit, policies)
     if refusal is None:
         return edit
     sentence = FIELD_REFUSALS[refusal.reason]
     fields = form.edit_fields(view, row.asked.tool_schema)
-    return Wrong(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
+    return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
 
 
-def read_approval(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Approval | Wrong:
+def read_approval(
+    row: Confirmation, values: Mapping[str, object], policies: Policies
+) -> SubmittedApproval | FormErrors:
     schema = row.asked.payload_schema
     read = form.read_approval(_view(row), schema, values)
     if read.errors:
-        return Wrong(read.errors)
+        return FormErrors(read.errors)
     if not row.asked.wants_payload:
-        return Approval(None, read.grant)
+        return SubmittedApproval(None, read.grant)
     edit = Edit(payload=form.payload_with(row.revision.payload, schema, read.changes))
     refusal = check_edit(row, edit, policies)
     if refusal is not None:
         fields = form.approve_fields(_view(row), schema)
-        return Wrong(fields.errors_at(dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])))
-    return Approval(edit, read.grant)
+        return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, FIELD_REFUSALS[refusal.reason])))
+    return SubmittedApproval(edit, read.grant)
 
 
-def read_denial(row: Confirmation, values: Mapping[str, object]) -> Denial | Wrong:
+def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedDenial | FormErrors:
     read = form.read_denial(values, required=row.policy.deny_reason == "required")
-    return Wrong(read.errors) if read.errors else Denial(read.reason)
+    return FormErrors(read.errors) if read.errors else SubmittedDenial(read.reason)
 
 
 def with_target(view: JsonObject, target: JsonObject) -> JsonObject:

@@ -21,7 +21,7 @@ from bot.cards.ledger_presenter import thread_steps
 from bot.cards.streaming import Voice
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import Attachment, Piece, Said
-from bot.slack.directory.names import Names
+from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.downloads import attachments
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Thread:
-    def __init__(self, sender: Sender, names: Names, voice: Voice | None = None) -> None:
+    def __init__(self, sender: Sender, names: NameLookup, voice: Voice | None = None) -> None:
         self._sender, self._names, self._voice = sender, names, voice
 
     async def tell(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, names_option, options, standard_output, tell, tell_all
+from bot.commands.common import CommandLine, names_option, options, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
@@ -45,7 +45,7 @@ def audit() -> None:
 @names_option
 @options()
 def export(
-    call: Call,
+    call: CommandLine,
     since: str | None,
     until: str | None,
     tool: str | None,
@@ -75,7 +75,7 @@ def export(
     return 0
 
 
-async def _write(call: Call, wanted: Wanted, session: str | None, form: str, out: TextIO, *, names: bool) -> int:
+async def _write(call: CommandLine, wanted: Wanted, session: str | None, form: str, out: TextIO, *, names: bool) -> int:
     """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
     from dataclasses import replace
 
@@ -137,7 +137,7 @@ def _writing(path: Path | None) -> Iterator[TextIO]:
 @click.option("--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many, at most.")
 @names_option
 @options()
-def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
+def list_(call: CommandLine, tool: str | None, limit: int, names: bool) -> int:
     """List the calls that people were asked about, the newest first."""
     from bot.operations.audit_text import listed
     from bot.operations.names import NO_NAMES, Namer
@@ -160,7 +160,7 @@ def list_(call: Call, tool: str | None, limit: int, names: bool) -> int:
 @click.option("--full", is_flag=True, help="With everything that each line holds.")
 @names_option
 @options()
-def show(call: Call, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
+def show(call: CommandLine, id: str, full: bool, names: bool) -> int:  # noqa: A002  (the argument's name)
     """Show what happened to one confirmation, or in one session, a line for each step.
 
     ID is a confirmation's, or the beginning of it, or a session's. `adk-confirm audit list` lists them.
@@ -188,7 +188,7 @@ def show(call: Call, id: str, full: bool, names: bool) -> int:  # noqa: A002  (t
 @audit.command()
 @click.option("--anchor", metavar="FILE", help="The checkpoint lines that you keep elsewhere; - for standard input.")
 @options()
-def verify(call: Call, anchor: str | None) -> int:
+def verify(call: CommandLine, anchor: str | None) -> int:
     """Check that nobody changed the ledger. The exit code is 1 if somebody did."""
     from blocks.text import visible
     from bot.audit.ledger import LedgerKeys
@@ -227,7 +227,7 @@ def _anchor(name: str) -> Anchor:
 @click.option("--before", required=True, metavar="DATE", help=f"Purge what ended before then: {_EXAMPLES}.")
 @click.option("--dry-run", is_flag=True, help="Show what would be purged, and change nothing.")
 @options()
-def purge(call: Call, before: str, dry_run: bool) -> int:
+def purge(call: CommandLine, before: str, dry_run: bool) -> int:
     """Delete contents of what ended long ago. The ledger still verifies."""
     from bot.audit.ledger import stamp
     from bot.operations.operator_times import begins

@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options
+from bot.commands.common import CommandLine, options
 
 
 @click.command()
 @options(changes=True)
-def pause(call: Call) -> int:
+def pause(call: CommandLine) -> int:
     """Start no approved call until `adk-confirm resume`.
 
     Calls that run already go on. People can still approve and deny; every card of a call that is held up says so.
@@ -22,7 +22,7 @@ def pause(call: Call) -> int:
 
 @click.command()
 @options(changes=True)
-def resume(call: Call) -> int:
+def resume(call: CommandLine) -> int:
     """Start approved calls again, after `adk-confirm pause`."""
     done = call.operate("resume")
     call.tell(done, words.RESUMED[bool(done["changed"])])
@@ -32,7 +32,7 @@ def resume(call: Call) -> int:
 @click.command()
 @click.argument("id")
 @options(changes=True)
-def withdraw(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
     """Withdraw a call that waits for approval. It does not run, and the agent is told why.
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
@@ -45,7 +45,7 @@ def withdraw(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on
 @click.command()
 @click.argument("id")
 @options(changes=True)
-def revoke(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
+def revoke(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
     """End a grant, so that calls like it ask again.
 
     ID is the grant's, or the beginning of it; `adk-confirm grants` lists them.
@@ -58,7 +58,7 @@ def revoke(call: Call, id: str) -> int:  # noqa: A002  (the argument's name on t
 @click.command()
 @click.argument("name", required=False)
 @options(changes=True)
-def retry(call: Call, name: str | None) -> int:
+def retry(call: CommandLine, name: str | None) -> int:
     """Retry work that failed so often that it is not retried any more.
 
     NAME is what `adk-confirm pending` lists, or the beginning of it. Without one, everything is retried.
@@ -75,7 +75,7 @@ def retry(call: Call, name: str | None) -> int:
 @click.command()
 @click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
 @options(changes=True)
-def reapply(call: Call, dry_run: bool) -> int:
+def reapply(call: CommandLine, dry_run: bool) -> int:
     """Put waiting calls under the policies as they are in the file now.
 
     New calls come under a changed file at once. A call that waits stays under the policy that it was asked under,

@@ -7,14 +7,14 @@ import os
 
 import click
 
-from bot.commands.common import Call, options, paint
+from bot.commands.common import CommandLine, options, paint
 
 _COLOURS = {"ok": "green", "note": "cyan", "warn": "yellow", "FIX": "red"}
 
 
 @click.command()
 @options(json=True)
-def check(call: Call) -> int:
+def check(call: CommandLine) -> int:
     """Check settings, Slack, store and agent before starting.
 
     It changes nothing, and may run beside the service. The exit code is 1 if something must be fixed.
@@ -23,7 +23,7 @@ def check(call: Call) -> int:
     from bot.config.settings import serving_problems
     from bot.operations.check import check_all
     from bot.operations.coverage import table
-    from bot.operations.findings import Mark, fix, warn
+    from bot.operations.findings import Severity, fix, warn
 
     settings = call.settings
     findings = [fix("settings", str(problem)) for problem in serving_problems(settings, os.environ)]
@@ -38,7 +38,7 @@ def check(call: Call) -> int:
     ]
     if checked.coverage:
         lines += ["", *map(visible, table(checked.coverage, checked.names.of))]
-    broken = sum(finding.mark is Mark.FIX for finding in findings)
+    broken = sum(finding.mark is Severity.FIX for finding in findings)
     lines += ["", f"{broken} to fix." if broken else "Nothing to fix."]
     call.tell(
         {

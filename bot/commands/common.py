@@ -2,7 +2,7 @@
 
     @click.command()
     @options(json=True)
-    def pending(call: Call) -> int: ...
+    def pending(call: CommandLine) -> int: ...
 
 Modules of commands import at their top only what `--help` needs. The rest is imported inside the functions, because it
 takes half a second to load.
@@ -40,7 +40,7 @@ R = TypeVar("R")
 
 
 @dataclass
-class Call:
+class CommandLine:
     """One call of a command: its common options, and what they lead to."""
 
     config: Path
@@ -79,13 +79,13 @@ class Call:
 
 def options(
     *, json: bool = False, changes: bool = False
-) -> Callable[[Callable[Concatenate[Call, ...], R]], Callable[..., R]]:
-    """Gives a command `--config`, and a `Call` as its first argument.
+) -> Callable[[Callable[Concatenate[CommandLine, ...], R]], Callable[..., R]]:
+    """Gives a command `--config`, and a `CommandLine` as its first argument.
 
     `changes`: it changes something, so it has `--as`, `--reason` and `--json` as well.
     """
 
-    def add(run: Callable[Concatenate[Call, ...], R]) -> Callable[..., R]:
+    def add(run: Callable[Concatenate[CommandLine, ...], R]) -> Callable[..., R]:
         @wraps(run)
         def called(
             config: Path,
@@ -95,7 +95,7 @@ def options(
             **own: Any,
         ) -> R:
             clock = click.get_current_context().find_root().obj
-            return run(Call(config, json, by, reason, clock), **own)
+            return run(CommandLine(config, json, by, reason, clock), **own)
 
         added = [click.option("--config", type=FILE, default=DEFAULT_FILE, show_default=True, help="The settings.")]
         if json or changes:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, options
+from bot.commands.common import CommandLine, options
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
     from bot.operations.agent_tools import Tools
-    from bot.operations.names import Names
+    from bot.operations.names import KnownNames
     from bot.policy.model import CallFacts
     from runtime.jsontypes import JsonObject
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.option("--app", default="", metavar="NAME", help="The app, for policies that look at it.")
 @options(json=True)
 def explain(
-    call: Call,
+    call: CommandLine,
     tool: str,
     asking: str,
     given: str,
@@ -77,7 +77,7 @@ def explain(
     return 0 if found.governed else 1
 
 
-async def _look(settings: Settings, facts: CallFacts) -> tuple[Names, Tools | None]:
+async def _look(settings: Settings, facts: CallFacts) -> tuple[KnownNames, Tools | None]:
     """The names that Slack has, and the agent's tools, as far as they can be found out."""
     from bot.operations.agent_tools import tools_of
     from bot.operations.explain import ids_in

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, names_option, options
+from bot.commands.common import CommandLine, names_option, options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from bot.operations.grants import GrantInForce
-    from bot.operations.names import Names
+    from bot.operations.names import KnownNames
 
 
 @click.command()
 @names_option
 @options(json=True)
-def grants(call: Call, names: bool) -> int:
+def grants(call: CommandLine, names: bool) -> int:
     """List the grants in force: which calls run without asking, until when, who allowed it, and how often it was used.
 
     `adk-confirm revoke ID` ends one.
@@ -31,7 +31,7 @@ def grants(call: Call, names: bool) -> int:
     return 0
 
 
-async def _find(call: Call, *, names: bool) -> tuple[list[GrantInForce], datetime, Names]:
+async def _find(call: CommandLine, *, names: bool) -> tuple[list[GrantInForce], datetime, KnownNames]:
     from bot.audit.fingerprint import Seal
     from bot.operations.grants import read_grants
     from bot.operations.names import NO_NAMES, Namer

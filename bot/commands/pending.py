@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import Call, names_option, options
+from bot.commands.common import CommandLine, names_option, options
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from bot.operations.names import Names
-    from bot.operations.pending import Parked, Pending
-    from bot.store.mailbox import Pause
+    from bot.operations.names import KnownNames
+    from bot.operations.pending import ParkedRow, Pending
+    from bot.store.mailbox import PausedRuns
 
 
 @click.command()
 @names_option
 @options(json=True)
-def pending(call: Call, names: bool) -> int:
+def pending(call: CommandLine, names: bool) -> int:
     """List the calls that wait for approval: who may decide, since when, and until when.
 
     It also lists work that failed so often that it is not retried, and says whether runs are paused.
@@ -46,13 +46,13 @@ def pending(call: Call, names: bool) -> int:
 
 
 class _Found:
-    def __init__(self, at: datetime, pause: Pause | None) -> None:
+    def __init__(self, at: datetime, pause: PausedRuns | None) -> None:
         self.at, self.pause = at, pause
         self.waiting: list[Pending] = []
-        self.parked: list[Parked] = []
+        self.parked: list[ParkedRow] = []
 
 
-async def _find(call: Call, *, names: bool) -> tuple[_Found, Names]:
+async def _find(call: CommandLine, *, names: bool) -> tuple[_Found, KnownNames]:
     from bot.operations.names import NO_NAMES, Namer
     from bot.operations.pending import Pending, read_parked
     from bot.operations.pending import pending as waiting

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bot.commands.common import Call, options
+from bot.commands.common import CommandLine, options
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @click.command()
 @options()
-def serve(call: Call) -> int:
+def serve(call: CommandLine) -> int:
     """Run the Slack app in front of your agent, until it gets SIGTERM or SIGINT."""
     gc.disable()  # loading makes objects that stay; looking through them again and again is a tenth of the start
     try:
@@ -39,7 +39,7 @@ def serve(call: Call) -> int:
         gc.enable()
 
 
-def _serve(call: Call) -> int:
+def _serve(call: CommandLine) -> int:
     from bot.config.settings import SettingsError, serving_problems
     from bot.worker.shutdown import end_now
     from runtime.telemetry.logs import configure as configure_logs
@@ -76,7 +76,7 @@ def _stopping() -> asyncio.Future[None]:
 
     The handler is Python's own, not the event loop's, so that it is called while a tool blocks the loop.
     """
-    from bot.worker.shutdown import Mark, end_now, exit_by
+    from bot.worker.shutdown import StopDeadline, end_now, exit_by
 
     loop = asyncio.get_running_loop()
     stopping: asyncio.Future[None] = loop.create_future()
@@ -87,7 +87,7 @@ def _stopping() -> asyncio.Future[None]:
         signals += 1
         if signals > 1:
             end_now(128 + number)
-        exit_by(Mark.PROCESS, STOPPED)
+        exit_by(StopDeadline.PROCESS, STOPPED)
         loop.call_soon_threadsafe(stopping.set_result, None)
 
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # `--help` needs these texts, and none of what fills them
     from bot.operations.grants import GrantInForce
-    from bot.operations.names import Names
-    from bot.operations.pending import Parked, Pending
+    from bot.operations.names import KnownNames
+    from bot.operations.pending import ParkedRow, Pending
     from bot.operations.reapply import Reapplied
-    from bot.store.mailbox import Pause
+    from bot.store.mailbox import PausedRuns
     from bot.store.purge import Purged
 
 DEMO = """
@@ -73,7 +73,7 @@ def no_tool(tool: str, tools: Collection[str]) -> str:
     return f"The agent has no tool {visible(tool)}. {meant}"
 
 
-def paused(pause: Pause) -> str:
+def paused(pause: PausedRuns) -> str:
     from blocks.text import visible
     from bot.operations.operator_times import spelled
 
@@ -82,7 +82,7 @@ def paused(pause: Pause) -> str:
     return f"Runs are paused since {spelled(pause.since)}{by}{why}. `adk-confirm resume` starts them again."
 
 
-def waits(one: Pending, now: datetime, names: Names) -> Iterator[str]:
+def waits(one: Pending, now: datetime, names: KnownNames) -> Iterator[str]:
     """Three lines about one confirmation: what, for whom, since and until when."""
     from blocks.text import visible
     from blocks.values import json_text
@@ -101,7 +101,7 @@ def waits(one: Pending, now: datetime, names: Names) -> Iterator[str]:
     yield f"    since {spelled(one.since)}, {roughly(now - one.since)} ago; until {spelled(one.until)}, {until}"
 
 
-def parked(one: Parked) -> str:
+def parked(one: ParkedRow) -> str:
     from blocks.text import visible
     from bot.operations.operator_times import spelled
 
@@ -110,7 +110,7 @@ def parked(one: Parked) -> str:
     return visible(f"{one.kind} {one.name} {what}{since}: {one.trouble}")
 
 
-def grant(one: GrantInForce, now: datetime, names: Names) -> Iterator[str]:
+def grant(one: GrantInForce, now: datetime, names: KnownNames) -> Iterator[str]:
     """Two lines about one grant: what it covers, who gave it, until when, how often it was used."""
     from blocks.text import visible
     from blocks.values import quick

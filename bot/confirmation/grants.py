@@ -20,7 +20,7 @@ from bot.confirmation.exact_json import ExactObject
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
-from bot.policy.versioned import Reader, Unreadable, tagged, untagged
+from bot.policy.versioned import Reader, UnreadableRecord, tagged, untagged
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
 
@@ -56,11 +56,11 @@ class Grant:
 
     @staticmethod
     def from_json(stored: object) -> Grant:
-        """`NewerVersion` or `Unreadable` for what this program can't read."""
+        """`NewerVersion` or `UnreadableRecord` for what this program can't read."""
         try:
             return _ADAPTER.validate_python(untagged(stored, "grant", Grant.VERSION, Grant.READERS))
         except ValidationError as error:
-            raise Unreadable("A stored grant is not what adk-confirm writes.") from error
+            raise UnreadableRecord("A stored grant is not what adk-confirm writes.") from error
 
     def under(self, seal: Seal) -> Grant:
         return replace(self, sealed=seal.within("grant").of(self._terms))

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import Reader, Unreadable, tagged, untagged
+from bot.policy.versioned import Reader, UnreadableRecord, tagged, untagged
 from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def row_to_json(row: Confirmation) -> str:
 
 
 def row_from_json(stored: str) -> Confirmation:
-    """`NewerVersion` for a row that a newer program wrote: leave it alone; `Unreadable` for what is no row at all."""
+    """Raises `NewerVersion` for a row that a newer program wrote, and `UnreadableRecord` for what is no row at all."""
     return _recent_row(stored) if len(stored) <= _LONGEST_REMEMBERED else _row(stored)
 
 
@@ -85,9 +85,9 @@ def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers
     try:
         return adapter.validate_python(untagged(json.loads(stored), what, version, readers))
     except json.JSONDecodeError as error:
-        raise Unreadable(f"A stored {what} can't be read: {error}") from error
+        raise UnreadableRecord(f"A stored {what} can't be read: {error}") from error
     except ValidationError as error:
-        raise Unreadable(f"A stored {what} can't be read: {_faults(error)}") from error
+        raise UnreadableRecord(f"A stored {what} can't be read: {_faults(error)}") from error
 
 
 def _faults(error: ValidationError) -> str:

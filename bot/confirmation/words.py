@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from bot.audit.verification import Finding, Report
+from bot.audit.verification import Integrity, Report
 from bot.confirmation.authorise import Reason
 from bot.policy.durations import spell_duration
 from bot.policy.model import Unfit, Ungoverned
@@ -140,7 +140,7 @@ def _found(report: Report) -> Iterator[str]:
     size = _lines_of(report.lines, report.chains)
     if report.purged:
         size += f", {report.purged} of them purged"
-    if report.finding is Finding.UNTAMPERED:
+    if report.finding is Integrity.UNTAMPERED:
         yield f"untampered up to checkpoint {report.anchored}: {_lines_of(report.vouched, report.vouched_chains)}"
         if report.vouched < report.lines:
             yield f"consistent: {size} in all"

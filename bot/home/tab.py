@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, func, select, update
 
 from blocks.home import inbox
 from bot.home.query import Inbox, Reader
-from bot.leasing.lease_loop import Kind
+from bot.leasing.lease_loop import RowKind
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -93,8 +93,8 @@ class Tabs:
         self._sender, self._inbox, self._pause = sender, inbox, pause
 
     @property
-    def kind(self) -> Kind:
-        return Kind(homes, homes.c.key, HOMES, self.attend, at_once=4)
+    def kind(self) -> RowKind:
+        return RowKind(homes, homes.c.key, HOMES, self.attend, at_once=4)
 
     async def attend(self, key: str, lease: Lease) -> None:
         home, at = await lease.read(read_home, key)

@@ -15,11 +15,10 @@ from bot.config.settings import Settings
 from bot.inbound.dispatch import AckMeter, TimedApp
 from bot.inbound.lifecycle import ForWhom
 from bot.leasing.backpressure import Precedence
-from bot.slack.workspaces.identity import CannotServe
 from bot.slack.workspaces.tokens import Workspaces
 from bot.telemetry.readiness import Readiness, socket_probe
-from bot.worker.shutdown import LAST_REQUESTS, Mark, Stop
-from runtime.rest.listening import server_for
+from bot.worker.shutdown import LAST_REQUESTS, Stop, StopDeadline
+from runtime.rest.listening import CannotServe, server_for
 
 
 def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Precedence) -> AsyncApp:
@@ -51,7 +50,7 @@ async def listen(stack: AsyncExitStack, settings: Settings, site: web.Applicatio
     slack = settings.slack
     served = server_for(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()
-    stack.push_async_callback(stop.closed, "the listener", served.cleanup, Mark.REQUESTS)
+    stack.push_async_callback(stop.closed, "the listener", served.cleanup, StopDeadline.REQUESTS)
     try:
         await web.TCPSite(served, slack.host, slack.port).start()
     except OSError as error:
@@ -63,5 +62,5 @@ async def listen(stack: AsyncExitStack, settings: Settings, site: web.Applicatio
 async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Stop, readiness: Readiness) -> None:
     handler = AsyncSocketModeHandler(app, token.get_secret_value())
     await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
-    stack.push_async_callback(stop.closed, "Socket Mode", handler.close_async, Mark.SOCKET)
+    stack.push_async_callback(stop.closed, "Socket Mode", handler.close_async, StopDeadline.SOCKET)
     readiness.watch("Slack", socket_probe(handler.client))

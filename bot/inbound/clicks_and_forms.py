@@ -21,7 +21,7 @@ from blocks.ids import Action, Callback, Ref, parse_id
 from blocks.kit import Message
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
-from bot.cards.forms import Wrong
+from bot.cards.forms import FormErrors
 from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
@@ -219,7 +219,7 @@ class Listeners:
             return
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
         submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
-        if isinstance(submitted, Wrong):
+        if isinstance(submitted, FormErrors):
             await ack(response_action="errors", errors=submitted.errors)
             return
         voter, at = person_of(body), at_of(body)
@@ -274,22 +274,22 @@ _SAYS = {
 }
 
 
-def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | Wrong:
+def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | FormErrors:
     """What can't count any more is not read: the fields may be another call's, and the desk says why it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
         return Submitted(_SAYS.get(callback, VoteKind.APPROVE))
     match callback:
         case Callback.DENY:
             denial = forms.read_denial(row, values)
-            return denial if isinstance(denial, Wrong) else Submitted(VoteKind.DENY, reason=denial.reason)
+            return denial if isinstance(denial, FormErrors) else Submitted(VoteKind.DENY, reason=denial.reason)
         case Callback.WITHDRAW:
             return Submitted(VoteKind.WITHDRAW)
         case Callback.EDIT:
             edit = forms.read_edit(row, values, policies)
-            return edit if isinstance(edit, Wrong) else Submitted(VoteKind.APPROVE, edit=edit)
+            return edit if isinstance(edit, FormErrors) else Submitted(VoteKind.APPROVE, edit=edit)
         case _:
             approval = forms.read_approval(row, values, policies)
-            if isinstance(approval, Wrong):
+            if isinstance(approval, FormErrors):
                 return approval
             return Submitted(VoteKind.APPROVE, edit=approval.edit, grant=approval.grant)
 

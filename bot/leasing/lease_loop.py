@@ -56,16 +56,16 @@ def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Atte
     return False
 
 
-def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `Kind.deadline` is, by default)
+def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
     return None
 
 
-def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `Kind.about` is, by default)
+def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
     return nullcontext()
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedRow:
     """A row that is ours for a while, when it was due, and whose turn it is."""
 
     token: str
@@ -74,7 +74,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RowKind:
     """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
 
     `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn`: whose a row is.
@@ -105,7 +105,7 @@ class Attendant:
     def __init__(
         self,
         database: Database,
-        kind: Kind,
+        kind: RowKind,
         *,
         poll: float = POLL,
         term: float = TERM,
@@ -159,7 +159,7 @@ class Attendant:
         if not claimed:
             await self._pause(waiter.wait(pause))
 
-    async def _claim(self, room: int) -> tuple[list[tuple[str, Claim]], float]:
+    async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
         """Due rows, ours from now on; and how long to wait for the next one."""
         if room <= 0:
             return [], self._poll
@@ -178,7 +178,7 @@ class Attendant:
         for task in (stopping, woken):
             task.cancel()
 
-    async def _attend(self, key: str, claim: Claim) -> None:
+    async def _attend(self, key: str, claim: ClaimedRow) -> None:
         kind = self._kind
         where = kind.key == key
         lease = Lease(self._database, kind.table, where, claim.token, term=self._term, topic=kind.topic)
@@ -208,7 +208,7 @@ class Attendant:
                     return
             await self._pause(asyncio.sleep(AGAIN, result=True))
 
-    async def _once(self, key: str, claim: Claim, lease: Lease) -> None:
+    async def _once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
         try:
             await self._kind.attend(key, lease)
         except (StoreError, LeaseLost):
@@ -222,7 +222,7 @@ class Attendant:
                 lease.stop()  # given back, it would come up again at once, and for ever
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
 
-    async def _put_off(self, key: str, claim: Claim, lease: Lease, error: Exception) -> None:
+    async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
         if isinstance(error, PutOff):
             first = await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
@@ -243,8 +243,8 @@ class Attendant:
 
 
 def claim_due(
-    tx: Tx, kind: Kind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
-) -> tuple[list[tuple[str, Claim]], float | None]:
+    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
+) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
     """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed.
 
     What is `at_work` here, by key and by whose turn it is, is left alone: after a process stood still for longer than
@@ -261,7 +261,7 @@ def claim_due(
     if found:
         token = claim_locked(tx, table, kind.key, [key for key, _ in found], term=term)
         whose = {} if turns is None else turns
-        return [(str(key), Claim(token, due_at, whose.get(str(key), ""))) for key, due_at in found], 0.0
+        return [(str(key), ClaimedRow(token, due_at, whose.get(str(key), ""))) for key, due_at in found], 0.0
     next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
     next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
     times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
@@ -272,7 +272,7 @@ def claim_due(
 
 
 def _turns(
-    tx: Tx, kind: Kind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
+    tx: Tx, kind: RowKind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
 ) -> dict[str, str] | None:
     """The rows whose turn it is, and whose that is: the first of each before the second of any. None: all may go."""
     if kind.turn is None:
@@ -288,13 +288,13 @@ def _turns(
     return {key: turn for _, _, key, turn in sorted(ranked)[:room]}
 
 
-def put_aside(tx: Tx, kind: Kind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
+def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
     """Parked at once where the store says that it is `for_good`; otherwise it counts as any other failure."""
     postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
 
 
 def postpone(
-    tx: Tx, kind: Kind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
+    tx: Tx, kind: RowKind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
 ) -> bool:
     """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
     happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 
 from bot.audit.ledger import LedgerLine, stamp
-from bot.operations.names import NO_NAMES, Names, ids_in, place_of
+from bot.operations.names import NO_NAMES, KnownNames, ids_in, place_of
 from runtime.jsontypes import Json, JsonObject
 
 COLUMNS = (
@@ -25,7 +25,7 @@ def ids_of(line: LedgerLine) -> Iterator[tuple[str, str]]:
     yield from ids_in(_content(line))
 
 
-def export_object(line: LedgerLine, names: Names = NO_NAMES) -> JsonObject:
+def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
     """Everything: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack tells them now."""
     known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for _, id_ in ids_of(line)}
     return {
@@ -44,7 +44,7 @@ def export_object(line: LedgerLine, names: Names = NO_NAMES) -> JsonObject:
     }
 
 
-def jsonl_row(line: LedgerLine, names: Names = NO_NAMES) -> str:
+def jsonl_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
     return json.dumps(export_object(line, names), allow_nan=False)
 
 
@@ -52,7 +52,7 @@ def csv_header() -> str:
     return _row(COLUMNS)
 
 
-def csv_row(line: LedgerLine, names: Names = NO_NAMES) -> str:
+def csv_row(line: LedgerLine, names: KnownNames = NO_NAMES) -> str:
     content = _content(line)
     said = content if isinstance(content, dict) else {}
     who = said.get("who")

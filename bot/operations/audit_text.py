@@ -18,7 +18,7 @@ from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
-from bot.operations.names import NO_NAMES, Names
+from bot.operations.names import NO_NAMES, KnownNames
 from bot.operations.operator_times import spelled
 from bot.slack.answers import obj, objects, text, texts
 from bot.store.audit_log import Story
@@ -29,7 +29,7 @@ from runtime.jsontypes import Json, JsonObject
 INDENT = "    "
 
 
-def story_text(story: Story, names: Names = NO_NAMES, *, full: bool = False) -> Iterator[str]:
+def story_text(story: Story, names: KnownNames = NO_NAMES, *, full: bool = False) -> Iterator[str]:
     """`full`: with all arguments, texts and ways of each step."""
     yield visible(story.title)
     for row in story.rows.values():
@@ -41,7 +41,7 @@ def story_text(story: Story, names: Names = NO_NAMES, *, full: bool = False) -> 
         yield from _read(line, story.rows.get(line.confirmation or ""), names, full=full)
 
 
-def listed(row: Confirmation, names: Names = NO_NAMES) -> str:
+def listed(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
     """One line for a list."""
     outcome = f", {row.outcome.kind}" if row.outcome else ""
     tool = row.redactor.mask_text(row.asked.tool)
@@ -51,7 +51,7 @@ def listed(row: Confirmation, names: Names = NO_NAMES) -> str:
     return visible(f"{state}; {asked}; session {row.asked.session.id}")
 
 
-def _heading(row: Confirmation, names: Names) -> Iterator[str]:
+def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """Its state now, which the lines below led to."""
     outcome = f", {row.outcome.kind}" if row.outcome else ""
     revised = row.revision.number > 1 and not row.asked.wants_payload
@@ -65,14 +65,14 @@ def _heading(row: Confirmation, names: Names) -> Iterator[str]:
     yield from (f"{INDENT}{argument}" for argument in _values(shown))
 
 
-def _read(line: LedgerLine, row: Confirmation | None, names: Names, *, full: bool) -> list[str]:
+def _read(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> list[str]:
     try:
         return list(_told(line, row, names, full=full))
     except ValueError:  # a newer version wrote it, or somebody changed it
         return [f"{spelled(line.at)}  {line.kind}: this can't be read; run `adk-confirm audit verify` to check it"]
 
 
-def _told(line: LedgerLine, row: Confirmation | None, names: Names, *, full: bool) -> Iterator[str]:
+def _told(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full: bool) -> Iterator[str]:
     content = content_of(line)
     begin = f"{spelled(line.at)}  "
     if content is None:
@@ -92,7 +92,7 @@ def _told(line: LedgerLine, row: Confirmation | None, names: Names, *, full: boo
     yield from (f"{INDENT}{part}" for part in (*_details(step, content, names), *_whole(step, content, more)))
 
 
-def _ours(kind: LineKind, content: JsonObject, names: Names) -> str:
+def _ours(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
     """What no thread says, because it concerns the installation and not a session."""
     who, said = text(obj(content.get("who")).get("user")), text(content.get("text"))
     until = text(content.get("until"))
@@ -122,7 +122,7 @@ def _changes(content: JsonObject) -> Iterator[str]:
         yield f"{visible(text(change.get('name')))}: {before} → {quick(change.get('after'))}"
 
 
-def _details(step: StepView, content: JsonObject, names: Names) -> Iterator[str]:
+def _details(step: StepView, content: JsonObject, names: KnownNames) -> Iterator[str]:
     """In which capacity somebody acted, and how."""
     entries, way = texts(content.get("entries")), text(content.get("way"))
     heard = [f"as {', '.join(map(names.of, entries))}" if entries and step.kind is not LineKind.ESCALATED else ""]
@@ -159,7 +159,7 @@ def _values(arguments: Mapping[str, Json]) -> Iterator[str]:
         yield f"{visible(name) or quick(name)}: {quick(value)}"
 
 
-def _pieces(piece: Piece, names: Names) -> Iterator[str]:
+def _pieces(piece: Piece, names: KnownNames) -> Iterator[str]:
     match piece:
         case Line(spans):
             yield from (_plain(span, names) for span in spans)
@@ -169,7 +169,7 @@ def _pieces(piece: Piece, names: Names) -> Iterator[str]:
             assert_never(other)
 
 
-def _plain(span: Span, names: Names) -> str:
+def _plain(span: Span, names: KnownNames) -> str:
     match span:
         case Say(said) | Supplied(said) | Prose(said):
             return visible(said)

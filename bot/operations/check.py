@@ -21,8 +21,8 @@ from bot.operations.agent_tools import Tools, tools_of
 from bot.operations.check_postgres import durability
 from bot.operations.check_slack import check_app_token, check_credentials, check_workspace
 from bot.operations.coverage import Coverage, coverage, coverage_findings
-from bot.operations.findings import Finding, Mark, either, fine, fix, note, warn
-from bot.operations.names import Names, names_of
+from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
+from bot.operations.names import KnownNames, names_of
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
@@ -48,7 +48,7 @@ class Checked:
 
     findings: list[Finding]
     coverage: list[Coverage]
-    names: Names
+    names: KnownNames
 
 
 async def check_all(settings: Settings) -> Checked:
@@ -183,7 +183,7 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
 
 async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
     """None where they can't be listed. An agent that can't be loaded has a finding already."""
-    if settings.agent is None or any(finding.what == "agent" and finding.mark is Mark.FIX for finding in found):
+    if settings.agent is None or any(finding.what == "agent" and finding.mark is Severity.FIX for finding in found):
         return None
     try:
         tools = await _in_time(tools_of(settings.agent))

@@ -13,9 +13,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 from bot.config.environment import Environment
 from bot.config.settings import Settings
 from bot.operations.findings import Finding, either, fine, fix
-from bot.operations.names import Names, person_name
+from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.policy.model import Policy
+from bot.slack.directory.names import person_name
 from bot.slack.scopes import SCOPES
 from bot.slack.workspaces.oauth_pages import MEND, MEND_ANY
 
@@ -147,7 +148,7 @@ def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """Those whom `authorise` would refuse anyway."""
     user = answer.get("user") or {}
-    said = f"is {Names({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
+    said = f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
     if user.get("deleted"):
         return False, f"{said}, who is deactivated and can't decide: name somebody else"
     if user.get("is_bot"):

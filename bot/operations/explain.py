@@ -12,7 +12,7 @@ from bot.confirmation import words
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.edits import editable
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey
-from bot.operations.names import NO_NAMES, Names
+from bot.operations.names import NO_NAMES, KnownNames
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
 from bot.policy.model import CallFacts, Governs, Policies, Policy, may_decide
@@ -34,7 +34,7 @@ class Explanation:
     governed: bool
 
 
-def explain(policies: Policies, call: CallFacts, names: Names = NO_NAMES) -> Explanation:
+def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -> Explanation:
     found = policies.resolve(call)
     last = found.index if found.index is not None else len(policies.entries)
     earlier = [f"policy[{index}] no: {_why_not(policy, call)}" for index, policy in enumerate(policies.entries[:last])]
@@ -57,13 +57,13 @@ def _governing(found: Governs, call: CallFacts) -> str:
     return f"policy[{found.index}] governs this {'question' if call.question else 'call'}{_by(found.policy)}."
 
 
-def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
+def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
     yield f"Who may answer: {_named(may_decide(policy, escalated=False), barred, names)}."
     yield from _others(policy, barred, names)
 
 
-def _others(policy: Policy, barred: tuple[Approver, ...], names: Names) -> Iterator[str]:
+def _others(policy: Policy, barred: tuple[Approver, ...], names: KnownNames) -> Iterator[str]:
     if policy.escalate_after is not None:
         added = _named(policy.escalate_to, barred, names)
         yield f"After {spell_duration(policy.escalate_after)} also: {added}."
@@ -98,7 +98,7 @@ def _by(policy: Policy) -> str:
     return f" ({'; '.join(conditions)})"
 
 
-def _who(policies: Policies, policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
+def _who(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
     people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
     yield f"{people} to approve; one Deny decides."
@@ -107,7 +107,7 @@ def _who(policies: Policies, policy: Policy, call: CallFacts, names: Names) -> I
     yield from _requester(policy, call, names)
 
 
-def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: Names) -> str:
+def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: KnownNames) -> str:
     """Who is in a group, has an address or is named by a function is only known when a vote is counted."""
     left = [entry for entry in entries if entry not in barred]
     return "; ".join(f"{_HOW[entry.kind]}{names.of(entry.value)}" for entry in left) or "nobody: all are barred"
@@ -128,7 +128,7 @@ _HERE = {
 }
 
 
-def _requester(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
+def _requester(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     asker = f", {names.of(call.asker)} included" if call.asker else ""
     match policy.allow_requester:
         case True:
@@ -146,7 +146,7 @@ def _when(policy: Policy) -> Iterator[str]:
     yield f"Once approved, it must start within {spell_duration(policy.start_within)}, or it does not run."
 
 
-def _what(policy: Policy, call: CallFacts, names: Names) -> Iterator[str]:
+def _what(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     row = _as_asked(policy, call)
     shown, hidden = row.redactor.mask_object(call.args)
     yield f"Arguments: {', '.join(f'{name} {quick(value)}' for name, value in shown.items()) or 'none'}."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Mark(StrEnum):
+class Severity(StrEnum):
     OK = "ok"
     NOTE = "note"  # nothing to do, and good to know
     WARN = "warn"  # it starts, and is probably not meant
@@ -19,24 +19,24 @@ class Finding:
     """`said` ends with what to do, where something is to be done."""
 
     what: str
-    mark: Mark
+    mark: Severity
     said: str
 
 
 def fine(what: str, said: str) -> Finding:
-    return Finding(what, Mark.OK, said)
+    return Finding(what, Severity.OK, said)
 
 
 def note(what: str, said: str) -> Finding:
-    return Finding(what, Mark.NOTE, said)
+    return Finding(what, Severity.NOTE, said)
 
 
 def warn(what: str, said: str) -> Finding:
-    return Finding(what, Mark.WARN, said)
+    return Finding(what, Severity.WARN, said)
 
 
 def fix(what: str, said: str) -> Finding:
-    return Finding(what, Mark.FIX, said)
+    return Finding(what, Severity.FIX, said)
 
 
 def either(ok: bool) -> Callable[[str, str], Finding]:

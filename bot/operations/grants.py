@@ -12,7 +12,7 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind, stamp
 from bot.confirmation.grants import Grant
 from bot.policy.redaction import Redactor
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.grants_in_force import all_grants
 from bot.store.repository import chain_of, read_confirmation
 from bot.store.tables import ledger
@@ -75,7 +75,7 @@ def _redactor(tx: Tx, grant: Grant) -> Redactor:
     """The policy of the confirmation that the grant came with hides what is hidden of it. Without it all is hidden."""
     try:
         row = read_confirmation(tx, grant.id)
-    except (NewerVersion, Unreadable):
+    except (NewerVersion, UnreadableRecord):
         row = None
     return row.redactor if row is not None else Redactor(("*",))
 

@@ -9,8 +9,8 @@ import aiohttp
 from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.operations.names import person_name
 from bot.slack.answers import obj, objects, text
+from bot.slack.directory.names import person_name
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 

@@ -1,4 +1,4 @@
-"""Names of people, groups and channels for people who read ids: from Slack, as far as it tells them in time."""
+"""Names for the ids that commands print: of people, groups and channels, as far as Slack gives them in time."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.text import visible
 from bot.config.settings import Settings
-from bot.slack.answers import obj, objects, text
+from bot.slack.answers import obj, text
+from bot.slack.directory.names import handles, person_name
 from bot.slack.workspaces.tokens import client_for
 from runtime.errors import ConfirmError
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json
 from runtime.store.database import Database
 
 PATIENCE = 5.0
 AT_ONCE = 8
 MOST = 300
-"""So many people and channels are asked about; of a longer export the others keep their ids."""
+"""How many people and channels Slack is asked about. In a longer export the others keep their ids."""
 
 _PERSON, _GROUP, _CHANNEL = re.compile(r"[UW][A-Z0-9_]+"), re.compile(r"S[A-Z0-9_]+"), re.compile(r"[CG][A-Z0-9_]+")
 
 
 @dataclass(frozen=True)
-class Names:
+class KnownNames:
     known: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, id_: str) -> str:
         """
-        >>> Names({"U0LEE": "Lee"}).of("U0LEE"), Names().of("U0LEE"), Names({"S0ON": "@on"}).of("group:S0ON")
-        ('Lee (U0LEE)', 'U0LEE', '@on (group:S0ON)')
+        >>> names = KnownNames({"U0LEE": "Lee", "S0ON": "@on"})
+        >>> names.of("U0LEE"), names.of("U0ANN"), names.of("group:S0ON")
+        ('Lee (U0LEE)', 'U0ANN', '@on (group:S0ON)')
         """
         name = self.known.get(id_.rpartition(":")[2])
         return f"{visible(name)} ({id_})" if name else id_
@@ -44,11 +46,11 @@ class Names:
         return self.known.get(id_, "")
 
 
-NO_NAMES = Names()
+NO_NAMES = KnownNames()
 
 
-async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> Names:
-    """What Slack does not tell within five seconds keeps its id: a name is never worth an error."""
+async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> KnownNames:
+    """Names that Slack gives within five seconds. The others keep their ids; a missing name is never an error."""
     wanted = sorted({one.rpartition(":")[2] for one in ids})
     if client is None or not wanted:
         return NO_NAMES
@@ -72,7 +74,7 @@ async def names_of(client: AsyncWebClient | None, ids: Iterable[str]) -> Names:
         _, late = await asyncio.wait(tasks, timeout=PATIENCE)
         for task in late:
             task.cancel()
-    return Names(known)
+    return KnownNames(known)
 
 
 async def _name(client: AsyncWebClient, id_: str) -> str:
@@ -83,20 +85,12 @@ async def _name(client: AsyncWebClient, id_: str) -> str:
     return person_name(obj((await client.users_info(user=id_)).get("user")))
 
 
-def person_name(user: JsonObject) -> str:
-    """As Slack's clients show it."""
-    profile = obj(user.get("profile"))
-    return text(profile.get("display_name")) or text(user.get("real_name")) or text(user.get("name"))
-
-
 async def _groups(client: AsyncWebClient, known: dict[str, str]) -> None:
     try:
         answer = await client.usergroups_list(include_disabled=True)
     except (SlackApiError, aiohttp.ClientError, OSError):
         return
-    for group in objects(answer.get("usergroups")):
-        if handle := text(group.get("handle")):
-            known[text(group.get("id"))] = f"@{handle}"
+    known.update({group: f"@{handle}" for group, handle in handles(answer.get("usergroups")) if handle})
 
 
 _PLACE = re.compile(r"slack-(?P<team>[TE][A-Z0-9_]+)-(?P<channel>[CGD][A-Z0-9_]+)-[\d.]+$")
@@ -113,7 +107,7 @@ def place_of(session: str) -> tuple[str, str] | None:
 
 
 def ids_in(content: Json) -> Iterator[tuple[str, str]]:
-    """The workspace and the id of everybody that a ledger line names, and of the groups in it."""
+    """The people and groups that a ledger line names: their workspace, empty for an entry of a policy, and their id."""
     match content:
         case {"team": str() as team, "user": str() as user}:
             yield team, user
@@ -134,10 +128,10 @@ class Namer:
         self._client_for = client_for(settings, database, "")
         self._one = settings.environment.bot_token is not None
         self._asked: set[str] = set()
-        self.names = Names()
+        self.names = KnownNames()
 
-    async def learn(self, ids: Iterable[tuple[str, str]]) -> Names:
-        """The names known by now. `ids` come with their workspace."""
+    async def learn(self, ids: Iterable[tuple[str, str]]) -> KnownNames:
+        """All names known so far, these `ids` included. Each id comes with its workspace."""
         by_team: dict[str, set[str]] = {}
         for team, id_ in ids:
             if id_ not in self._asked:
@@ -145,7 +139,7 @@ class Namer:
                 by_team.setdefault("" if self._one else team, set()).add(id_)
         for team, wanted in by_team.items():
             found = await names_of(await self._client(team), wanted)
-            self.names = Names({**self.names.known, **found.known})
+            self.names = KnownNames({**self.names.known, **found.known})
         return self.names
 
     async def _client(self, team: str) -> AsyncWebClient | None:

@@ -15,7 +15,7 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.stored_json import row_from_json
 from bot.policy.approvers import Person
 from bot.policy.model import may_decide
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, HOMES, REPLIES, SESSIONS, moment, now
 from bot.store.slack_lanes import CARDS, THREADS
@@ -73,7 +73,7 @@ class Pending:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parked:
+class ParkedRow:
     """A row that failed so often that it is not retried, or one that this version can't read."""
 
     kind: str
@@ -86,8 +86,8 @@ class Parked:
         return {"kind": self.kind, "name": self.name, "since": since, "trouble": self.trouble}
 
 
-async def pending(database: Database) -> AsyncIterator[Pending | Parked]:
-    """Oldest first. A confirmation that a newer version wrote comes as `Parked`: this version can't read it."""
+async def pending(database: Database) -> AsyncIterator[Pending | ParkedRow]:
+    """Oldest first. A confirmation that a newer version wrote comes as `ParkedRow`: this version can't read it."""
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_pending, after)
@@ -107,11 +107,11 @@ def read_pending(tx: Tx, after: tuple[float, str] | None) -> Sequence[Row[*tuple
     return tx.execute(found).all()
 
 
-def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | Parked:
+def _pending(stored: Row[*tuple[Any, ...]]) -> Pending | ParkedRow:
     try:
         return _shown(row_from_json(stored.body))
-    except (NewerVersion, Unreadable) as error:
-        return Parked(kind="confirmation", name=stored.id, since=None, trouble=str(error))
+    except (NewerVersion, UnreadableRecord) as error:
+        return ParkedRow(kind="confirmation", name=stored.id, since=None, trouble=str(error))
 
 
 def _shown(row: Confirmation) -> Pending:
@@ -157,9 +157,9 @@ _TOPICS = {
 }
 
 
-def read_parked(tx: Tx) -> list[Parked]:
+def read_parked(tx: Tx) -> list[ParkedRow]:
     return [
-        Parked(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
+        ParkedRow(kind=kind, name=row.name, since=moment(row.parked_at), trouble=row.trouble or "it does not say why")
         for kind, (table, key) in _ATTENDED.items()
         for row in tx.execute(
             select(key.label("name"), table.c.parked_at, table.c.trouble)
@@ -169,7 +169,7 @@ def read_parked(tx: Tx) -> list[Parked]:
     ]
 
 
-def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[Parked]:
+def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[ParkedRow]:
     """Retries what is parked from now on, as if nothing had failed yet: what begins with `name`, or all of it."""
     found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
     again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}

@@ -23,7 +23,7 @@ from bot.confirmation.unsealed import checked, under
 from bot.confirmation.votes import claim_of, fall, or_approved
 from bot.policy.approvers import OPERATOR, Person, Unresolved
 from bot.policy.model import Governs, Policies
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_stands
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
@@ -122,7 +122,7 @@ async def _reapply_one(
             if not isinstance(found, Confirmation):
                 return _told(found) if found is not None else None
             row = found  # somebody voted meanwhile, who has to be looked up as well
-    except (NewerVersion, Unreadable) as error:
+    except (NewerVersion, UnreadableRecord) as error:
         return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
     return _left(row, "people vote on it right now")
 

@@ -15,7 +15,7 @@ class NewerVersion(ConfirmError):
     """A newer program wrote it. A replica leaves such rows to those who can read them."""
 
 
-class Unreadable(ConfirmError):
+class UnreadableRecord(ConfirmError):
     """It is not what this program, or any before it, writes."""
 
 
@@ -26,7 +26,7 @@ def tagged(version: int, part: JsonObject) -> JsonObject:
 def untagged(stored: object, what: str, current: int, readers: Mapping[int, Reader]) -> JsonObject:
     """The part as the current version writes it, without its tag."""
     if not isinstance(stored, dict) or type(version := stored.get("v")) is not int:
-        raise Unreadable(f"A stored {what} has no version: it was not written by adk-confirm.")
+        raise UnreadableRecord(f"A stored {what} has no version: it was not written by adk-confirm.")
     if version > current:
         raise NewerVersion(
             f"A stored {what} is of version {version}; this program reads up to {current}. Upgrade this replica."
@@ -34,6 +34,6 @@ def untagged(stored: object, what: str, current: int, readers: Mapping[int, Read
     part: JsonObject = {name: value for name, value in stored.items() if name != "v"}
     for step in range(version, current):
         if step not in readers:
-            raise Unreadable(f"A stored {what} is of version {version}, which this program can't read any more.")
+            raise UnreadableRecord(f"A stored {what} is of version {version}, which this program can't read any more.")
         part = readers[step](part)
     return part

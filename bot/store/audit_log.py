@@ -12,7 +12,7 @@ from sqlalchemy import Row, Select, select, tuple_
 
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import line_of
 from bot.store.repository import read_confirmation, seconds
 from bot.store.tables import chains, confirmations, ledger, sessions
@@ -68,7 +68,7 @@ def read_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
     try:
         return line_of(row)
     except ValueError as error:
-        raise Unreadable(
+        raise UnreadableRecord(
             f"Line {row.seq} of {row.chain} can't be read ({error}): a newer version wrote it, or somebody changed it. "
             "`adk-confirm audit verify` tells which."
         ) from error
@@ -177,5 +177,5 @@ def _row(tx: Tx, confirmation: str) -> Confirmation | None:
     """What a newer version wrote is told by its lines alone."""
     try:
         return read_confirmation(tx, confirmation)
-    except (NewerVersion, Unreadable):
+    except (NewerVersion, UnreadableRecord):
         return None

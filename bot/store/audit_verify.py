@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from bot.audit.checkpoints import Anchor
 from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, stamp
 from bot.audit.purges import Purges
-from bot.audit.verification import Broken, Finding, Report, Sealed, verify
+from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.store.checkpoints import stored_checkpoints
 from bot.store.ledger_lines import line_of
 from bot.store.repository import seconds
@@ -32,7 +32,7 @@ class _Odd(Exception):
 def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Report:
     """All of the ledger as it stands in one look at the store; a line is named before anything else that is wrong."""
     try:
-        sealed = Sealed.read(stored_checkpoints(tx), keys)
+        sealed = SealedCheckpoints.read(stored_checkpoints(tx), keys)
         purges = Purges.read(_purge_lines(tx), keys)
         report = verify(_all_lines(tx), sealed, keys, purges=purges, anchor=anchor)
         line_named = report.broken is not None and report.broken.seq is not None
@@ -40,14 +40,14 @@ def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Rep
         if broken is None and report.broken is None:
             broken = _wrong_index(tx, sealed)
     except _Odd as odd:
-        return Report(finding=Finding.BROKEN, broken=odd.broken)
+        return Report(finding=Integrity.BROKEN, broken=odd.broken)
     except DBAPIError as error:
         if not _is_undecodable(error):
             raise
         return Report(
-            finding=Finding.BROKEN, broken=Broken("the store", None, f"it holds what is no text ({error.orig})")
+            finding=Integrity.BROKEN, broken=Broken("the store", None, f"it holds what is no text ({error.orig})")
         )
-    return report if broken is None else replace(report, finding=Finding.BROKEN, broken=broken)
+    return report if broken is None else replace(report, finding=Integrity.BROKEN, broken=broken)
 
 
 def _all_lines(tx: Tx) -> Iterator[LedgerLine]:
@@ -115,7 +115,7 @@ def _at_the_end(chain: str, told: int, last: int) -> Broken:
     return Broken(chain, told, "it is not the line that the chain ended with")
 
 
-def _wrong_index(tx: Tx, sealed: Sealed) -> Broken | None:
+def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:
     """Nothing rests on this column but what the next checkpoint is made over. Who changes it wants a chain left out."""
     found = select(chains.c.chain, chains.c.sealed_hash).order_by(chains.c.chain).execution_options(yield_per=PAGE)
     for row in tx.execute(found):

@@ -21,7 +21,7 @@ from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
 from bot.confirmation.states import Transition
 from bot.policy.approvers import Person
 from bot.policy.model import Governs, Policy
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
 from bot.store.tables import grants, ledger
@@ -68,7 +68,7 @@ def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
         try:
             grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
             found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))
-        except (NewerVersion, Unreadable, ValueError):
+        except (NewerVersion, UnreadableRecord, ValueError):
             continue  # calls ask, as without it; a replica that can read it knows more
     return found
 
@@ -116,7 +116,7 @@ def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
         if stored is None or chain_of(stored.asked.session) != key:
             return
         session, row = lock_confirmation(tx, grant_id)
-    except (NotFound, NewerVersion, Unreadable):
+    except (NotFound, NewerVersion, UnreadableRecord):
         return
     save(tx, session, Transition(row=replace(row, grant_look_at=at)))
 

@@ -151,7 +151,7 @@ PAUSED = "paused"
 
 
 @dataclass(frozen=True)
-class Pause:
+class PausedRuns:
     """Runs are paused: since when, by whom, and why they say it is."""
 
     since: datetime
@@ -159,13 +159,13 @@ class Pause:
     reason: str | None = None
 
 
-def paused(tx: Tx) -> Pause | None:
+def paused(tx: Tx) -> PausedRuns | None:
     """Whether `adk-confirm pause` stopped all runs."""
     value = tx.execute(select(switches.c.value).where(switches.c.name == PAUSED)).scalar_one_or_none()
     if value is None:
         return None
     try:
         stored = json.loads(value)
-        return Pause(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
+        return PausedRuns(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
     except (ValueError, KeyError, TypeError, AttributeError):  # runs are paused, whoever wrote this
-        return Pause(now(tx))
+        return PausedRuns(now(tx))

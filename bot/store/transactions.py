@@ -102,7 +102,7 @@ def asked_again(tx: Tx, confirmation_id: str) -> Confirmation:
 
 
 @dataclass(frozen=True)
-class Shown:
+class VotesShown:
     """Votes that every card shows by now, and for the first time: so many seconds after each was stored."""
 
     seconds: tuple[float, ...]
@@ -117,7 +117,7 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
     fresh = [vote for vote in row.votes if vote.heard is not None and row.shown < vote.heard <= after.shown]
     if fresh:
         at = now(tx)
-        tx.report(Shown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
+        tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
     save_places(tx, after)
     return after
 

@@ -16,7 +16,7 @@ from bot.confirmation.model import Confirmation, State
 from bot.confirmation.stored_json import row_from_json
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import may_decide
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
 
@@ -151,5 +151,5 @@ def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:
     for body in bodies:
         try:
             yield row_from_json(body)
-        except (NewerVersion, Unreadable):
+        except (NewerVersion, UnreadableRecord):
             continue  # the replica that wrote it shows it

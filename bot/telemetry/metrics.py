@@ -21,7 +21,7 @@ from bot.audit.ledger import LedgerLine, LineKind
 from bot.confirmation.states import Transition
 from bot.store.outbox import Unanswered
 from bot.store.refused_clicks import RefusedAgain
-from bot.store.transactions import Shown
+from bot.store.transactions import VotesShown
 from bot.telemetry.gauges import Gauges, read_gauges
 from bot.telemetry.tallies import Tally, take, tallies
 from runtime.errors import ConfirmError
@@ -43,7 +43,7 @@ _SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 _PATIENT = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 8 * 3600.0, 24 * 3600.0, 72 * 3600.0)
 
 
-class Bounded:
+class BoundedLabel:
     """A label's values: the first so many have a series each, whoever comes after shares one."""
 
     def __init__(self, most: int) -> None:
@@ -68,7 +68,11 @@ class Metrics:
         self._gauges = _Facts()
         registry.register(self._gauges)
         self._read_again, self._reading = float("-inf"), asyncio.Lock()
-        self._tool, self._method, self._code = Bounded(MOST_TOOLS), Bounded(MOST_METHODS), Bounded(MOST_CODES)
+        self._tool, self._method, self._code = (
+            BoundedLabel(MOST_TOOLS),
+            BoundedLabel(MOST_METHODS),
+            BoundedLabel(MOST_CODES),
+        )
         self._decided = self._counter("decided", "Confirmations decided.", "verdict", "tool")
         self._outside = self._counter("outside_answers", "Answers to a request that did not come from here.")
         self._altered = self._counter(
@@ -83,7 +87,7 @@ class Metrics:
         self._unanswered = self._counter(
             "unanswered_pauses", "Times that an agent waited for something that this app does not answer.", "kind"
         )
-        self._kind = Bounded(MOST_KINDS)
+        self._kind = BoundedLabel(MOST_KINDS)
         self._not_acked = self._counter(
             "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
         )
@@ -121,7 +125,7 @@ class Metrics:
                 self._count(fact)
             case Unanswered(kind):
                 self._unanswered.labels(self._kind(kind)).inc()
-            case Shown(seconds):
+            case VotesShown(seconds):
                 for waited in seconds:
                     self._click_to_card.observe(waited)
 

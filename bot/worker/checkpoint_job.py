@@ -134,7 +134,7 @@ class Checkpointing:
 
 
 @dataclass(frozen=True)
-class Sealed:
+class SealingResult:
     """What was made, if anything was; in how long to look again; whether there are more chains to seal.
 
     `last` is the last checkpoint there is; `gone` the number of one that is not there any more.
@@ -149,7 +149,7 @@ class Sealed:
 
 def seal_moved(
     tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
-) -> Sealed:
+) -> SealingResult:
     """A checkpoint over the chains that moved, if it is time and there are any."""
     take_turn(tx)
     at, before = now(tx), last_checkpoint(tx)
@@ -159,12 +159,12 @@ def seal_moved(
         if before is None or before.number <= known.number:
             before = known
     if before is not None and not at_once and before.at <= at < before.at + every:
-        return Sealed(None, before.at + every - at, last=before, gone=gone)
+        return SealingResult(None, before.at + every - at, last=before, gone=gone)
     heads = {row.chain: Head(row.seq, row.hash) for row in tx.execute(_MOVED)}
     if not heads:
-        return Sealed(None, every, last=before, gone=gone)
+        return SealingResult(None, every, last=before, gone=gone)
     made = store_checkpoint(tx, checkpoint(before, heads, at, keys))
-    return Sealed(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
+    return SealingResult(made, every, more=len(heads) == AT_ONCE, last=made, gone=gone)
 
 
 MOVED = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE)

@@ -20,7 +20,7 @@ from typing import Protocol
 log = logging.getLogger(__name__)
 
 
-class Mark(float, Enum):
+class StopDeadline(float, Enum):
     """Until when, in seconds from the beginning of the stop, a part may take."""
 
     WORK = 4.5
@@ -57,12 +57,14 @@ class Stop:
         if self._began is None:
             self._began = self._clock()
 
-    def _until(self, mark: Mark) -> float:
+    def _until(self, mark: StopDeadline) -> float:
         self.begin()
         assert self._began is not None
         return max(0.0, self._began + mark - self._clock())
 
-    async def ended(self, *tasks: asyncio.Task[None], by: Mark, cancelled_by: Mark, left: AtWork | None = None) -> None:
+    async def ended(
+        self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None
+    ) -> None:
         """What was begun may end; what takes longer is cancelled, and may still put down what it holds."""
         await asyncio.wait(tasks, timeout=self._until(by))
         late = [task for task in tasks if not task.done()]
@@ -76,7 +78,7 @@ class Stop:
             if task.done() and not task.cancelled() and (error := task.exception()) is not None:
                 log.error("%s had failed", task.get_name(), exc_info=error)
 
-    async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: Mark) -> None:
+    async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
         """Closes a part, or gives it up at its mark."""
         closing = asyncio.ensure_future(close())
         await asyncio.wait({closing}, timeout=self._until(by))
@@ -96,7 +98,7 @@ def _say(left: Sequence[str]) -> None:
     log.warning("left behind, and taken up at the next start: %s", named)
 
 
-def exit_by(mark: Mark, code: int) -> None:
+def exit_by(mark: StopDeadline, code: int) -> None:
     """From a signal handler: the process ends then, whatever it does. The store is made for it."""
 
     def end() -> None:

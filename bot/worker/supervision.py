@@ -23,7 +23,7 @@ STEADY = 10.0
 """A task that has run for so many seconds works again: its next failure is a first one."""
 
 
-class Meter(Protocol):
+class TaskMeter(Protocol):
     def task_is_down(self, task: str, down: bool) -> None: ...
 
     def task_was_restarted(self, task: str) -> None: ...
@@ -32,7 +32,7 @@ class Meter(Protocol):
 class Supervisor:
     """Once told to stop it restarts nothing. The tasks themselves are told to end by whoever began them."""
 
-    def __init__(self, readiness: Readiness, meter: Meter) -> None:
+    def __init__(self, readiness: Readiness, meter: TaskMeter) -> None:
         self._readiness, self._meter = readiness, meter
         self._stopping = asyncio.Event()
         self._names: set[str] = set()
@@ -53,7 +53,7 @@ class Supervisor:
 
 
 class _Supervised:
-    def __init__(self, name: str, run: Run, meter: Meter, stopping: asyncio.Event) -> None:
+    def __init__(self, name: str, run: Run, meter: TaskMeter, stopping: asyncio.Event) -> None:
         self._name, self._run, self._meter, self._stopping = name, run, meter, stopping
         self._failures = 0
         self._trouble: str | None = None

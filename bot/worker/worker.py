@@ -20,10 +20,10 @@ from bot.confirmation.schedule import Owed, claims, owed, to_draw
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Precedence
-from bot.leasing.lease_loop import Attendant, Kind, NotNow
+from bot.leasing.lease_loop import Attendant, NotNow, RowKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.answers import texts
 from bot.slack.workspaces.departures import removed
 from bot.store.casting import count_next, put_right
@@ -70,7 +70,7 @@ class PeopleLookup(Protocol):
     ) -> Facts: ...
 
 
-class Drawing(Protocol):
+class CardDrawer(Protocol):
     """What people look at."""
 
     async def draw(self, lease: Lease, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
@@ -91,39 +91,39 @@ class Worker:
         mailroom: Mailroom,
         teller: Teller,
         people: PeopleLookup,
-        drawing: Drawing,
+        drawing: CardDrawer,
         rules: RulesInForce,
         *,
-        others: Sequence[Kind] = (),
+        others: Sequence[RowKind] = (),
         poll: float = 5.0,
         term: float = TERM,
         clicks: Precedence | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = people, drawing, rules
         kinds = (
-            Kind(
+            RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
                 about=lambda key: about(confirmation=key),
                 turn=confirmations.c.session,
                 urgent=True,
             ),
-            Kind(
+            RowKind(
                 *(cards, cards.c.confirmation, CARDS, self._card, 16),
                 about=lambda key: about(confirmation=key),
                 turn=cards.c.session,
                 overtaken=draw_again,
             ),
-            Kind(
+            RowKind(
                 *(sessions, sessions.c.key, SESSIONS, mailroom.attend),
                 about=lambda key: about(session=session_in(key)),
                 urgent=True,
             ),
-            Kind(
+            RowKind(
                 *(threads, threads.c.session, THREADS, teller.attend, 16),
                 about=lambda key: about(session=session_in(key)),
                 overtaken=may_be_doubled,
             ),
-            Kind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
+            RowKind(replies, replies.c.vote, REPLIES, self._reply, turn=replies.c.person),
             *others,
         )
         self._attendants = [
@@ -265,7 +265,7 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
     """When a confirmation needs more than to be drawn. Of one that can't be read nobody here can say."""
     try:
         row = read_confirmation(tx, confirmation_id)
-    except (NewerVersion, Unreadable):
+    except (NewerVersion, UnreadableRecord):
         return None
     times = [since.timestamp() for since, what in claims(row) if what is not Owed.DRAW] if row else []
     return min((at for at in times if at > tx.now()), default=None)

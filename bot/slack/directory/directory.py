@@ -21,7 +21,7 @@ from bot.policy.python_approvers import Rota
 from bot.slack.answers import obj, objects, text, texts
 from bot.slack.cache import Lookups
 from bot.slack.directory.channels import Channels
-from bot.slack.directory.names import Names
+from bot.slack.directory.names import NameLookup
 from bot.slack.directory.questions import PATIENCE, Pause, Questions
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
@@ -56,7 +56,7 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        self._sender, self._rota, self.names = sender, rota or Rota(), Names(sender, clock)
+        self._sender, self._rota, self.names = sender, rota or Rota(), NameLookup(sender, clock)
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self._channels = Channels(self._questions, KNOWN_FOR, clock)
         self._accounts: Lookups[tuple[Workspace, str], Account] = Lookups(KNOWN_FOR, clock=clock)

@@ -1,58 +1,55 @@
-"""What people are called, for messages that name somebody without notifying them.
+"""The names of people and user groups, for messages that name somebody without notifying them.
 
-A name is worth less than a decision: it is asked for only while Slack has calls to spare. Who has no known name is
-mentioned instead.
+A decision is worth more than a name: Slack is asked for names only while it has calls to spare. Somebody without a
+known name is mentioned instead. For the names in commands' output, see `bot/operations/names.py`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from bot.slack.answers import obj, objects, text
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
 from bot.slack.outbound.rates import MINUTE, Rates
-from runtime.jsontypes import JsonObject
+from runtime.jsontypes import Json, JsonObject
 
 ASKED = Method("users.info", 100, lookup=True)
 GROUPS = Method("usergroups.list", 20, lookup=True)
 OF_THESE = 30
-"""So many of them a minute are for names. The rest is for questions that decisions wait for."""
+"""How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
 KNOWN_FOR = 3600.0
 PATIENCE = 2.0
 _KEEP = 5000
 
 
-class Names:
+class NameLookup:
     def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
         self._sender, self._clock, self._rates = sender, clock, Rates(clock)
         self._known: dict[tuple[str, str], tuple[float, str]] = {}
 
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
-        """The names of those who have a known one."""
+        """The names of these users, as far as they are known or Slack gives them in time."""
         await asyncio.gather(*(self._ask(at, user) for user in users if self._get(at, user) is None))
         known = {user: self._get(at, user) for user in users}
         return {user: name for user, name in known.items() if name}
 
     async def groups(self, at: Workspace, ids: Collection[str]) -> Mapping[str, str]:
-        """What these user groups are called; of an unknown one, its id."""
+        """The handles of these user groups; for an unknown one, its id."""
         if ids and any(self._get(at, group) is None for group in ids):
             await self._ask_groups(at)
         return {group: f"@{self._get(at, group) or group}" for group in ids}
 
     def note(self, at: Workspace, user: str, answer: JsonObject) -> None:
-        """Slack said who somebody is, to whoever asked. An empty name means that Slack did not say."""
-        found = obj(answer.get("user"))
-        profile = obj(found.get("profile"))
-        name = text(profile.get("display_name")) or text(profile.get("real_name")) or text(found.get("name"))
-        self._put(at, user, name)
+        """Keeps a name from an answer of `users.info`, whoever asked for it. Empty: Slack did not say."""
+        self._put(at, user, person_name(obj(answer.get("user"))))
 
     def _put(self, at: Workspace, id_: str, name: str) -> None:
         self._known.pop((at.team, id_), None)
-        self._known[at.team, id_] = (self._clock(), name.strip())
+        self._known[at.team, id_] = (self._clock(), name)
         while len(self._known) > _KEEP:
             del self._known[next(iter(self._known))]
 
@@ -84,5 +81,18 @@ class Names:
                 )
         except (SlackTrouble, TimeoutError):
             return
-        for group in objects(answer.get("usergroups")):
-            self._put(at, text(group.get("id")), text(group.get("handle")))
+        for group, handle in handles(answer.get("usergroups")):
+            self._put(at, group, handle)
+
+
+def person_name(user: JsonObject) -> str:
+    """What Slack's clients call somebody. Empty if Slack does not say."""
+    profile = obj(user.get("profile"))
+    real = text(profile.get("real_name")) or text(user.get("real_name"))
+    return (text(profile.get("display_name")) or real or text(user.get("name"))).strip()
+
+
+def handles(groups: Json) -> Iterator[tuple[str, str]]:
+    """The ids and the handles of user groups, as `usergroups.list` gives them."""
+    for group in objects(groups):
+        yield text(group.get("id")), text(group.get("handle"))

@@ -47,7 +47,7 @@ Sure = Callable[[], Awaitable[None]]
 """Raises when whoever calls may not any more."""
 
 
-class Meter(Protocol):
+class CallMeter(Protocol):
     """Where it is counted how Slack answers; `outcome` is "ok" or Slack's code."""
 
     def called(self, method: str, outcome: str, seconds: float) -> None: ...
@@ -90,7 +90,7 @@ class Calls:
         *,
         on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
-        meter: Meter | None = None,
+        meter: CallMeter | None = None,
         replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,

@@ -23,7 +23,7 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
-from bot.slack.outbound.calls import QUIET, Calls, ClientFor, Limits, Meter, Method, OnRevoked, Sure, Workspace
+from bot.slack.outbound.calls import QUIET, CallMeter, Calls, ClientFor, Limits, Method, OnRevoked, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
@@ -65,7 +65,7 @@ class Sender:
         *,
         on_revoked: OnRevoked | None = None,
         limits: Limits | None = None,
-        meter: Meter | None = None,
+        meter: CallMeter | None = None,
         replicas: Callable[[], int] = lambda: 1,
         taken: Taken | None = None,
         clock: Callable[[], float] = time.monotonic,

@@ -38,7 +38,7 @@ class Sent:
     files: tuple[str, ...] = ()
 
 
-class Ask(Protocol):
+class AskSlack(Protocol):
     async def __call__(
         self,
         at: Workspace,
@@ -48,11 +48,13 @@ class Ask(Protocol):
 
 
 class SentMessages:
-    def __init__(self, ask: Ask, whoami: Ask | None = None, own: Lookups[Workspace, str] | None = None) -> None:
+    def __init__(
+        self, ask: AskSlack, whoami: AskSlack | None = None, own: Lookups[Workspace, str] | None = None
+    ) -> None:
         self._ask, self._whoami = ask, whoami or ask
         self._own: Lookups[Workspace, str] = own or Lookups()
 
-    def asking(self, ask: Ask) -> SentMessages:
+    def asking(self, ask: AskSlack) -> SentMessages:
         """The same by another way of asking; who the app is, which all ask together, is asked as before."""
         return SentMessages(ask, self._whoami, self._own)
 

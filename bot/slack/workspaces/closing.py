@@ -22,7 +22,7 @@ from bot.confirmation.model import Confirmation, State
 from bot.confirmation.outcome import lapse_again
 from bot.confirmation.states import ConfirmationEvent, Transition
 from bot.policy.approvers import SLACK
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.departures import DEPARTURES, OPEN, Leaving, closed, leavings, of
 from bot.store.repository import lock_confirmation, now, save
@@ -122,7 +122,7 @@ def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
     """False: it is of a version that is not known here, and whoever can read it closes it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
-    except (NewerVersion, Unreadable):
+    except (NewerVersion, UnreadableRecord):
         return False
     if leaving.ends(tx, Workspace(row.asked.team, row.asked.enterprise), row.asked_at.timestamp()):
         change = abandon(row, now(tx))

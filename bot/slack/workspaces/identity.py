@@ -12,13 +12,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.slack.outbound.errors import Later, trouble_from
-from runtime.errors import ConfirmError
+from runtime.rest.listening import CannotServe
 
 log = logging.getLogger(__name__)
-
-
-class CannotServe(ConfirmError):
-    """The bot did not start; the message says what stands in its way."""
 
 
 @dataclass(frozen=True)

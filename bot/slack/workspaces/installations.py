@@ -43,7 +43,7 @@ MOST_STATES = 10_000
 _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token", "incoming_webhook_url")
 
 
-class Sealed(TypeDecorator[str]):
+class EncryptedText(TypeDecorator[str]):
     """A column whose text never stands in the database as it is."""
 
     impl = Text
@@ -60,7 +60,7 @@ class Sealed(TypeDecorator[str]):
         return None if value is None else self.vault.open(value)
 
 
-def _with_secrets(table: Table, secret: Text | Sealed) -> Table:
+def _with_secrets(table: Table, secret: Text | EncryptedText) -> Table:
     for column in table.columns:
         if column.name in _SECRETS:
             column.type = secret
@@ -94,8 +94,8 @@ class _Store(SQLAlchemyInstallationStore):
 
     def __init__(self, client_id: str, vault: Vault) -> None:
         super().__init__(client_id, cast("Engine", None), BOTS, INSTALLATIONS, log)
-        _with_secrets(self.bots, Sealed(vault))
-        _with_secrets(self.installations, Sealed(vault))
+        _with_secrets(self.bots, EncryptedText(vault))
+        _with_secrets(self.installations, EncryptedText(vault))
 
     def within(self, tx: Tx) -> _Store:
         joined = copy.copy(self)

@@ -26,9 +26,10 @@ from bot.slack.outbound.calls import ClientFor, Workspace
 from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
 from bot.slack.workspaces.closing import Closing
 from bot.slack.workspaces.departures import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
-from bot.slack.workspaces.identity import CannotServe, Identity, identify, slack_client
+from bot.slack.workspaces.identity import Identity, identify, slack_client
 from bot.slack.workspaces.installed import Installed, installed, serving
 from runtime.errors import Invalid
+from runtime.rest.listening import CannotServe
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:

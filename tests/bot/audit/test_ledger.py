@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, Anchor, Checkpoint, checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, purged
 from bot.audit.purges import Purges, emptied
-from bot.audit.verification import Broken, Finding, Report, Sealed, verify
+from bot.audit.verification import Broken, Integrity, Report, SealedCheckpoints, verify
 from bot.confirmation.effects import Step
 from bot.confirmation.stored_json import step_content
 from bot.confirmation.words import verified
@@ -60,7 +60,9 @@ def found(
     anchor: Anchor | None = None,
     keys: LedgerKeys = SECRET,
 ) -> Report:
-    return verify(lines, Sealed.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor)
+    return verify(
+        lines, SealedCheckpoints.read(checkpoints, keys), keys, purges=Purges.read(lines, keys), anchor=anchor
+    )
 
 
 def forged(line: LedgerLine, **changes: object) -> LedgerLine:
@@ -83,28 +85,28 @@ def rewritten(lines: Sequence[LedgerLine], name: str, change: Callable[[LedgerLi
 class TestSound:
     def test_with_an_anchor_it_is_untampered(self) -> None:
         report = found(anchor=ANCHOR)
-        assert (report.finding, report.anchored, report.lines, report.chains) == (Finding.UNTAMPERED, 2, 12, 3)
+        assert (report.finding, report.anchored, report.lines, report.chains) == (Integrity.UNTAMPERED, 2, 12, 3)
         assert verified(report) == "untampered up to checkpoint 2: 12 lines in 3 chains"
 
     def test_without_one_it_is_consistent_and_no_more(self) -> None:
         report = found()
-        assert report.finding is Finding.CONSISTENT
+        assert report.finding is Integrity.CONSISTENT
         assert verified(report).startswith("consistent: 12 lines in 3 chains; only an anchor")
 
     def test_an_empty_ledger(self) -> None:
-        assert found([], []).finding is Finding.CONSISTENT
+        assert found([], []).finding is Integrity.CONSISTENT
 
     def test_purged_lines_still_verify(self) -> None:
         gone = emptied([(line.chain, line.seq) for line in LINES if line.seq < 3])
         content = step_content(Step(kind=LineKind.PURGED, at=NOON, emptied=gone))
         told = append(LINES[-1].head, SYSTEM, LineKind.PURGED, content, SECRET, at=NOON, salt="s")
         report = found([*(purged(line) if line.seq < 3 else line for line in LINES), told], anchor=ANCHOR)
-        assert (report.finding, report.purged) == (Finding.UNTAMPERED, 6)
+        assert (report.finding, report.purged) == (Integrity.UNTAMPERED, 6)
         assert "6 of them purged" in verified(report)
 
     def test_the_same_instant_in_another_zone_is_the_same_line(self) -> None:
         east = timezone(timedelta(hours=5))
-        assert found([replace(line, at=line.at.astimezone(east)) for line in LINES]).finding is Finding.CONSISTENT
+        assert found([replace(line, at=line.at.astimezone(east)) for line in LINES]).finding is Integrity.CONSISTENT
 
     def test_lines_after_the_last_checkpoint_only_need_to_fit(self) -> None:
         assert found(LINES, [FIRST], Anchor.parse(str(FIRST))).anchored == 1
@@ -154,7 +156,7 @@ BREAKS: dict[str, tuple[list[LedgerLine], str, int, str]] = {
 def test_the_first_broken_line_is_named(case: str) -> None:
     lines, name, seq, why = BREAKS[case]
     report = found(lines, anchor=ANCHOR)
-    assert (report.finding, report.broken) == (Finding.BROKEN, Broken(name, seq, why))
+    assert (report.finding, report.broken) == (Integrity.BROKEN, Broken(name, seq, why))
     assert verified(report) == f"broken: {name}, line {seq}: {why}"
 
 
@@ -172,7 +174,7 @@ class TestCheckpoints:
 
     def test_cutting_off_the_end_with_its_checkpoint_shows_against_the_anchor_only(self) -> None:
         cut = [line for line in LINES if line.seq <= 2]
-        assert found(cut, [FIRST]).finding is Finding.CONSISTENT
+        assert found(cut, [FIRST]).finding is Integrity.CONSISTENT
         report = found(cut, [FIRST], ANCHOR)
         assert report.broken == Broken("checkpoints", None, "checkpoint 2 of the anchor is missing")
 
@@ -222,7 +224,7 @@ def test_no_change_to_a_header_or_content_goes_unnoticed(data: st.DataObject) ->
     name = data.draw(st.sampled_from(sorted(changes)))
     lines = list(LINES)
     lines[at] = replace(lines[at], **{name: changes[name]})  # type: ignore[arg-type]  # the fields of Line
-    assert found(lines).finding is Finding.BROKEN
+    assert found(lines).finding is Integrity.BROKEN
 
 
 def test_what_was_purged_cannot_be_guessed_back() -> None:

@@ -13,7 +13,7 @@ from bot.confirmation.seals import terms_stand, vote_stands
 from bot.confirmation.stored_json import VERSION, delivery_from_json, delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Approver
 from bot.policy.model import Policy
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from runtime.jsontypes import JsonObject, canonical
 from tests.support.deciding import ANNA, BEN, SEAL, Desk, make_asked, make_policy
 
@@ -118,5 +118,5 @@ def test_a_newer_row_is_left_alone() -> None:
 
 @pytest.mark.parametrize("stored", ["", "[]", "null", '{"v":1}', '{"id":"k1"}', '{"v":1,"id":7}'])
 def test_what_is_no_row_is_said_to_be_none(stored: str) -> None:
-    with pytest.raises(Unreadable, match="stored confirmation"):
+    with pytest.raises(UnreadableRecord, match="stored confirmation"):
         row_from_json(stored)

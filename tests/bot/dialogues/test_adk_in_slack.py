@@ -9,7 +9,7 @@ import pytest
 
 from bot.config.settings import parse_settings
 from bot.operations.check import check_all
-from bot.operations.findings import Mark
+from bot.operations.findings import Severity
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import all_let_go, hold
 from tests.support.office import Office, office
@@ -84,7 +84,7 @@ async def test_check_says_which_sessions_would_be_lost(target: str, in_memory: b
     store = {"DATABASE_URL": f"sqlite:///{tmp_path / 'bot.db'}"}
     found = (await check_all(parse_settings(f'[agent]\ntarget = "{TARGETS}:{target}"', store))).findings
     about = [finding for finding in found if finding.what == "agent"]
-    assert all(finding.mark is not Mark.FIX for finding in about)
+    assert all(finding.mark is not Severity.FIX for finding in about)
     assert any("kept in memory" in finding.said for finding in about) is in_memory
     assert [*tmp_path.glob("*.db")] == []  # it looks, and leaves nothing behind
 

@@ -18,10 +18,10 @@ from sqlalchemy import update
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.outbound.calls import Limits
-from bot.slack.workspaces.identity import CannotServe
 from bot.store.repository import CONFIRMATIONS
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
+from runtime.rest.listening import CannotServe
 from runtime.store.database import Tx
 from tests.support.office import AT_ONCE, POLICY, Office, Opens
 

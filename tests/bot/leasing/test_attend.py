@@ -8,7 +8,7 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
-from bot.leasing.lease_loop import MOST_FAILURES, SKIPPED, Attendant, Kind, NotNow, claim_due, postpone
+from bot.leasing.lease_loop import MOST_FAILURES, SKIPPED, Attendant, NotNow, RowKind, claim_due, postpone
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
@@ -52,7 +52,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
             raise Invalid("This one can't be done.")
         await database.run(done, key)
 
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 10)
     attendant.stop()
@@ -91,7 +91,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             raise Invalid("Nor can it be read.")
         return None
 
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 10)
     attendant.stop()
@@ -108,7 +108,7 @@ async def test_a_row_that_is_put_off_for_long_still_comes_up_at_its_deadline(dat
 
     def put_off(tx: Tx) -> dict[str, float]:
         now = tx.now()
-        kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
+        kind = RowKind(rows, rows.c.key, "t", attend, 64, lambda _, key: now + 60 if key == "late" else None)
         for key, claim in claim_due(tx, kind, 10, 30.0)[0]:
             postpone(tx, kind, key, claim.due_at, 3600.0, "Slack takes none now.", counted=False)
         return {row.key: row.due_at - now for row in tx.execute(select(rows.c.key, rows.c.due_at))}
@@ -125,7 +125,7 @@ async def test_after_twenty_failures_a_row_is_parked_but_not_beyond_its_deadline
     async def attend(key: str, lease: Lease) -> None:
         raise AssertionError("nobody attends here")
 
-    kind = Kind(rows, rows.c.key, "t", attend, 64, lambda _, key: deadline if key == "late" else None)
+    kind = RowKind(rows, rows.c.key, "t", attend, 64, lambda _, key: deadline if key == "late" else None)
 
     def fail(tx: Tx) -> None:
         tx.execute(update(rows).values(due_at=tx.now(), lease_token=None, lease_until=None))
@@ -150,7 +150,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
         tried.set()
         raise NotNow(60.0, "Runs are paused.")
 
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(tried.wait(), 10)
     attendant.stop()
@@ -179,7 +179,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
         await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
         raise NotNow(3600.0, "Slack takes none now.")
 
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend))
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(again.wait(), 10)
     attendant.stop()
@@ -217,7 +217,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend, overtaken=note))
+        attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 10)
     assert await database.read(look) == ("another's", 0, None, False)
     told = "test_rows x was taken over by another process; nothing more was written here"
@@ -237,7 +237,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
         tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
 
     await database.run(held)
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=3600)
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(attended.wait(), 10)
     attendant.stop()
@@ -266,7 +266,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
         await lease.run(done, key)
 
     await database.run(set_row, "y", due_at=None)
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.05)
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(another.wait(), 10)
     attendant.stop()
@@ -288,7 +288,7 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         await lease.run(done, key)
         finished.set()
 
-    attendant = Attendant(database, Kind(rows, rows.c.key, "test:rows", attend), poll=0.02)
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.02)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(finished.wait(), 10)
     attendant.stop()
@@ -305,7 +305,7 @@ async def nobody(key: str, lease: Lease) -> None:
     raise AssertionError("nobody attends here")
 
 
-TURNS = Kind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose)
+TURNS = RowKind(rows, rows.c.key, "t", nobody, at_once=8, turn=rows.c.whose)
 
 
 async def test_people_take_turns_however_much_one_of_them_wants(database: Database) -> None:

@@ -13,7 +13,7 @@ from sqlalchemy import update
 from bot.commands.common import account
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
-from bot.leasing.lease_loop import Kind, claim_due
+from bot.leasing.lease_loop import RowKind, claim_due
 from bot.operations.operator_times import spelled
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, sessions
@@ -161,7 +161,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]
     at.clock.passes(hours=1)
-    kind = Kind(confirmations, confirmations.c.id, "bot:confirmations", attend=_never)
+    kind = RowKind(confirmations, confirmations.c.id, "bot:confirmations", attend=_never)
     ((again, _),), _ = await at.database.run(claim_due, kind, 10, 30.0)
     assert again == deploy
     parked = json.loads((await at.command("pending", "--json")).out)["parked"]

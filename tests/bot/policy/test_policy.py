@@ -15,7 +15,7 @@ from bot.confirmation.words import ungoverned, ungoverned_to_model
 from bot.policy.approvers import Approver
 from bot.policy.durations import LONGEST, parse_duration, spell_duration
 from bot.policy.model import CallFacts, Governs, Policies, Policy, Unfit, Ungoverned, may_show_in, too_many_denials
-from bot.policy.versioned import NewerVersion, Unreadable
+from bot.policy.versioned import NewerVersion, UnreadableRecord
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import NOON, make_policy
 
@@ -175,7 +175,7 @@ class TestFrozen:
 
     @pytest.mark.parametrize("stored", [None, [], {}, {"v": "1"}, {"v": True}, {"v": 0}])
     def test_what_is_none_is_said(self, stored: object) -> None:
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableRecord):
             Policy.thaw(stored)
 
     def test_a_fingerprint_follows_the_rules_not_their_place(self) -> None:

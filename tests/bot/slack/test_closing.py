@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.leasing.lease_loop import Kind, claim_due, put_aside
+from bot.leasing.lease_loop import RowKind, claim_due, put_aside
 from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Governs, Unfit
 from bot.slack.outbound.calls import Workspace
@@ -157,7 +157,7 @@ async def test_what_can_not_be_told_there_is_put_aside_until_somebody_is_back(da
     async def attend(_: str, __: Lease) -> None:
         raise AssertionError("nobody attends here")
 
-    kind = Kind(homes, homes.c.key, "t", attend)
+    kind = RowKind(homes, homes.c.key, "t", attend)
     nobody = NotInstalled("T0ACME", "E0CORP")
 
     def opened(tx: Tx) -> Installed:

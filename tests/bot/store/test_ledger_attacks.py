@@ -18,7 +18,7 @@ from sqlalchemy import Column, delete, func, insert, select, text, update
 from bot.audit.checkpoints import BEFORE_SEALED_LINES, checkpoint
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LedgerLine, LineKind, append, line_hash, stamp
 from bot.audit.purges import emptied
-from bot.audit.verification import Finding, Report
+from bot.audit.verification import Integrity, Report
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.confirmation.stored_json import step_content
@@ -460,12 +460,12 @@ async def test_no_cell_can_be_changed(at: Backoffice) -> None:
                     with pytest.raises(_Undone) as undone:
                         await at.database.run(_look_at, change)
                     where = f"{table.name}.{column.name}: {row[column.name]!r} → {value!r}"
-                    assert undone.value.report.finding is Finding.BROKEN, where
+                    assert undone.value.report.finding is Integrity.BROKEN, where
                     tried += 1
             with pytest.raises(_Undone) as undone:
                 await at.database.run(_look_at, delete(table).where(*[table.c[key] == row[key] for key in keys]))
             if table is not checkpoints:  # the last of those takes an anchor
-                assert undone.value.report.finding is Finding.BROKEN, f"{table.name}: {row} is gone"
+                assert undone.value.report.finding is Integrity.BROKEN, f"{table.name}: {row} is gone"
     assert tried > 300
     assert (await verdict(at)).startswith("consistent: ")
 

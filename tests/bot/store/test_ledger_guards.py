@@ -13,7 +13,7 @@ from sqlalchemy import delete, insert, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from bot.audit.ledger import SYSTEM, Head, LedgerKeys, LineKind, append, stamp
-from bot.audit.verification import Finding
+from bot.audit.verification import Integrity
 from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.policy.approvers import OPERATOR
@@ -335,7 +335,7 @@ async def test_replicas_that_write_at_once_write_one_chain(postgres_url: str) ->
         assert [line.seq for line in lines] == list(range(1, 41))
         assert sum('"one"' in (line.content or "") for line in lines) == 20
         report = await other.read(verify_ledger, KEYS)
-        assert (report.finding, report.lines) == (Finding.CONSISTENT, 40)
+        assert (report.finding, report.lines) == (Integrity.CONSISTENT, 40)
     finally:
         await one.close()
         await other.close()

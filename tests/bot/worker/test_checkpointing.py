@@ -13,7 +13,7 @@ from sqlalchemy import insert, text
 
 from bot.audit.checkpoints import Anchor, Checkpoint
 from bot.audit.ledger import LineKind
-from bot.audit.verification import Finding
+from bot.audit.verification import Integrity
 from bot.confirmation.effects import Step
 from bot.policy.approvers import OPERATOR
 from bot.slack.outbound.errors import Gone
@@ -23,7 +23,7 @@ from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
 from bot.store.repository import now
 from bot.store.tables import chains
-from bot.worker.checkpoint_job import AT_ONCE, Checkpointing, Sealed, seal_moved
+from bot.worker.checkpoint_job import AT_ONCE, Checkpointing, SealingResult, seal_moved
 from runtime.store.database import Database, Tx
 from tests.support.secret import KEYS, SECRET
 
@@ -86,7 +86,7 @@ async def test_only_what_moved_is_sealed_and_only_when_it_is_time(store: Databas
     assert await sealed(store) == ["b", "c"]
     assert [point.number for point in await store.read(all_of)] == [1, 2, 3]
     report = await store.read(verify_ledger, KEYS)
-    assert (report.finding, report.checkpoints) == (Finding.CONSISTENT, 3)
+    assert (report.finding, report.checkpoints) == (Integrity.CONSISTENT, 3)
 
 
 async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> None:
@@ -94,7 +94,7 @@ async def test_how_long_until_the_next_one(store: Database, clock: Clock) -> Non
     first = (await store.run(seal_moved, KEYS, HOUR)).made
     await store.run(write, "a")
     clock.passes(timedelta(minutes=20))
-    assert await store.run(seal_moved, KEYS, HOUR) == Sealed(None, timedelta(minutes=40), last=first)
+    assert await store.run(seal_moved, KEYS, HOUR) == SealingResult(None, timedelta(minutes=40), last=first)
 
 
 async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
@@ -203,7 +203,7 @@ async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog:
     second = await channel.posted.get()
     assert [record.getMessage() for record in caplog.records] == [first, second]
     report = await store.read(verify_ledger, KEYS, Anchor.parse(caplog.text))
-    assert (report.finding, report.anchored) == (Finding.UNTAMPERED, 2)
+    assert (report.finding, report.anchored) == (Integrity.UNTAMPERED, 2)
 
 
 async def test_it_comes_around_by_itself(database_url: str) -> None:
