@@ -88,7 +88,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, se
     row = with_terms(row, seal)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     asking = replace(
-        told(row, LineKind.ASKED, now),
+        step_of(row, LineKind.ASKED, now),
         who=asked.asked_by,
         quorum=policy.quorum,
         text=row.redactor.mask_text(asked.hint) or None,
@@ -117,7 +117,7 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
     row = with_decision(row, seal)
     steps = [
         replace(
-            told(row, LineKind.APPROVED, now),
+            step_of(row, LineKind.APPROVED, now),
             people=voters,
             votes=len(voters),
             quorum=row.policy.quorum,
@@ -126,7 +126,7 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
         )
     ]
     if grant is not None:
-        granting = told(row, LineKind.GRANTED, now)
+        granting = step_of(row, LineKind.GRANTED, now)
         steps.append(replace(granting, people=grant.given_by, until=grant.until, grant=grant.id))
     payload = row.revision.payload if row.asked.wants_payload else amended
     return Transition(row=row, steps=tuple(steps), delivery=_answer(row, True, payload=payload), grant=grant)
@@ -141,7 +141,7 @@ def let_through(
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
     shown, hidden = row.redactor.mask_object(asked.arguments)
     step = replace(
-        told(row, LineKind.GRANT_USED, now),
+        step_of(row, LineKind.GRANT_USED, now),
         who=asked.asked_by,
         people=grant.given_by,
         arguments=shown,
@@ -159,7 +159,7 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     told_why = said and row.redactor.mask_text(said)
-    step = replace(told(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=told_why)
+    step = replace(step_of(row, LineKind.GRANT_REVOKED, now), who=by, grant=row.id, text=told_why)
     return Transition(row=row, steps=(step,), revoked_by=by)
 
 
@@ -175,7 +175,7 @@ def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> T
     ended = replace(ended, steps=tuple(replace(s, who=None, refusal=why.refusal, people=people) for s in ended.steps))
     if why.refusal.reason is not Reason.UNSEALED:
         return ended
-    alarm = replace(told(row, LineKind.UNSEALED, now), text=str(Unsealed.GRANT), grant=row.id)
+    alarm = replace(step_of(row, LineKind.UNSEALED, now), text=str(Unsealed.GRANT), grant=row.id)
     return replace(ended, row=replace(ended.row, unsealed=True)).after(alarm)
 
 
@@ -206,7 +206,7 @@ def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Trans
     """Somebody answered the session by another way: an alarm, told once, whatever had been decided here."""
     if row.outside is not None:
         return Transition(row=row)
-    step = replace(told(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
+    step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
     if row.state is State.WAITING:
         row = decided(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
     row = changed(replace(row, outside=Outside(at=now, confirmed=confirmed)), now)
@@ -218,7 +218,7 @@ def refuse(
 ) -> Transition:
     """Every end but approval is a denial to the session, and carries its reason there."""
     row = decided(row, event, now, by=by, reason=reason)
-    step = replace(told(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
+    step = replace(step_of(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
     return Transition(row=row, steps=(step,), delivery=denial(row, reason))
 
 
@@ -227,8 +227,8 @@ def denial(row: Confirmation, reason: str | None) -> AnswerDelivery:
     return _answer(row, False, reason=reason)
 
 
-def told(row: Confirmation, kind: LineKind, now: datetime) -> Step:
-    """A step with what every step says."""
+def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
+    """A step of this kind, with what every step says."""
     return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
 
 

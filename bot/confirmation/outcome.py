@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from bot.audit.fingerprint import Seal, same_seal
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
-from bot.confirmation.decision import denial, elsewhere, told
+from bot.confirmation.decision import denial, elsewhere, step_of
 from bot.confirmation.effects import AnswerDelivery, Delivery, Settled, Settlement, SettlementDelivery
 from bot.confirmation.model import Confirmation, Outcome, OutcomeKind, State, VoteKind
 from bot.confirmation.seals import decision_stands, first_with, with_decision
@@ -70,7 +70,7 @@ def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, a
         return _copied(row, running, now) if before is None else Transition(row=row)
     if row.state is State.APPROVED and before is None:
         return altered(row, now)
-    step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
+    step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
     return Transition(row=changed(replace(row, unsealed=True), now), steps=(step,))
 
 
@@ -123,7 +123,7 @@ def settle(
     line = LineKind.NOBODY_KNOWS if kind is OutcomeKind.NOBODY_KNOWS else LineKind.SETTLED
     masked = reason and row.redactor.mask_text(reason)
     yes = None if kind is OutcomeKind.NOBODY_KNOWS else kind is OutcomeKind.HAPPENED
-    step = replace(told(row, line, now), who=by, text=str(kind), reason=masked, yes=yes)
+    step = replace(step_of(row, line, now), who=by, text=str(kind), reason=masked, yes=yes)
     return Transition(row=row, steps=(step,), delivery=delivery)
 
 
@@ -134,7 +134,7 @@ def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
     row = with_decision(again(row, now, by=voters[-1]), seal)
     step = replace(
-        told(row, LineKind.RUN_AGAIN, now),
+        step_of(row, LineKind.RUN_AGAIN, now),
         people=voters,
         votes=len(voters),
         quorum=row.policy.quorum,
@@ -148,7 +148,7 @@ def lapse_again(row: Confirmation, now: datetime) -> Transition:
     """A later attempt that could not begin in time leaves what was unknown before it as unknown as it was."""
     if row.attempt < 2 or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.LAPSE)
-    step = told(row, LineKind.LAPSED, now)
+    step = step_of(row, LineKind.LAPSED, now)
     return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
 
 
@@ -171,7 +171,7 @@ def altered(row: Confirmation, now: datetime) -> Transition:
     unknown before it."""
     row = replace(row, doubt=None)
     if row.attempt > 1:
-        step = replace(told(row, LineKind.ALTERED, now), text=words.ALTERED)
+        step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
         return Transition(row=_unknown(replace(row, attempt=row.attempt - 1), now, None, None), steps=(step,))
     change = _copied(row, HostReport(kind=OutcomeKind.REFUSED, text=words.ALTERED, altered=True), now)
     return replace(change, delivery=denial(row, words.ALTERED_TO_MODEL))
@@ -186,7 +186,7 @@ def _copied(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
         outcome = Outcome(kind=seen.kind, attempt=row.attempt, at=now, begun_at=begun_at, text=seen.text)
         row = became(row, outcome, now)
     step = replace(
-        told(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
+        step_of(row, LineKind.ALTERED if seen.altered else _LINES[seen.kind], now),
         text=seen.text and row.redactor.mask_text(seen.text),
         seconds=row.outcome.seconds if row.outcome else None,
         until=row.unknown_until,

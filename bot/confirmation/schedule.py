@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
-from bot.confirmation.decision import refuse, told
+from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.confirmation.outcome import lapse_again, settle
@@ -86,9 +86,9 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     if Owed.REMIND in due:
         row = changed(replace(row, remind_at=None), now)
-        steps.append(replace(told(row, LineKind.REMINDED, now), until=row.deadline))
+        steps.append(replace(step_of(row, LineKind.REMINDED, now), until=row.deadline))
     if Owed.ESCALATE in due:
         row = changed(replace(row, escalated=True), now)
         entries = tuple(str(entry) for entry in row.policy.escalate_to)
-        steps.append(replace(told(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
+        steps.append(replace(step_of(row, LineKind.ESCALATED, now), entries=entries, until=row.deadline))
     return Transition(row=row, steps=tuple(steps))

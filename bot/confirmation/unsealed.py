@@ -14,7 +14,7 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.authorise import Reason, Refusal
-from bot.confirmation.decision import deny, told
+from bot.confirmation.decision import deny, step_of
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import altered
@@ -123,7 +123,7 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: 
     if not isinstance(found, Governs):
         return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
     row = under(_numbered(row, seal) if known else row, found, seal)
-    moved = () if same_policy else (replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
+    moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)
     return Transition(row=row, steps=(*steps, *moved))
 
 
@@ -146,7 +146,7 @@ def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
 
 def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Transition:
     """No policy of the file is for it: what waits is denied, and what is unknown nobody can settle any more."""
-    step = replace(told(row, LineKind.REAPPLIED, now), text=why)
+    step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
     if row.state is State.WAITING:
         return deny(row, now, None, to_model).after(step)
     nobody = row.policy.model_copy(update={"approvers": (), "escalate_to": ()})
@@ -160,10 +160,10 @@ def _not_the_call(row: Confirmation, now: datetime) -> Transition:
 
 
 def _alarm(row: Confirmation, what: Unsealed, now: datetime) -> Step:
-    return replace(told(row, LineKind.UNSEALED, now), text=str(what))
+    return replace(step_of(row, LineKind.UNSEALED, now), text=str(what))
 
 
 def _refused(row: Confirmation, vote: Vote, now: datetime) -> Step:
     refusal = Refusal(reason=Reason.UNSEALED)
-    step = replace(told(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
+    step = replace(step_of(row, LineKind.VOTE_REFUSED, now), who=vote.voter, revision=vote.revision)
     return replace(step, text=str(vote.kind), refusal=refusal, way=vote.way)

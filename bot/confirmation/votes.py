@@ -15,7 +15,7 @@ from typing import assert_never
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Ruling, authorise, people_of
-from bot.confirmation.decision import approve, deny, revoke, told, withdraw
+from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import Edited, check_edit, edited
 from bot.confirmation.effects import FieldChange, Step
 from bot.confirmation.model import Confirmation, OutcomeKind, Revision, State, Vote, VoteKind, VoteState
@@ -182,7 +182,7 @@ def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime)
     votes = tuple(other for other in row.votes if other.id != vote.id)
     row = changed(replace(row, votes=votes), now, visible=stale)
     step = replace(
-        told(row, LineKind.VOTE_REFUSED, now),
+        step_of(row, LineKind.VOTE_REFUSED, now),
         who=vote.voter,
         revision=vote.revision,
         text=str(vote.kind),
@@ -263,7 +263,7 @@ def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
 def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
     """Told with how many votes there are by now, and as whom the person was permitted."""
     return replace(
-        told(row, kind, now),
+        step_of(row, kind, now),
         who=vote.voter,
         votes=len(row.voters(vote.kind)),
         quorum=row.policy.quorum,
@@ -297,7 +297,7 @@ def fall(row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime) -
     if not lost:
         return row, ()
     steps = tuple(
-        replace(told(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind), refusal=lost[vote.id])
+        replace(step_of(row, LineKind.VOTE_FELL, now), who=vote.voter, text=str(vote.kind), refusal=lost[vote.id])
         for vote in row.votes
         if vote.id in lost
     )

@@ -15,7 +15,7 @@ from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
 from bot.confirmation import words
 from bot.confirmation.authorise import Facts, Reason, Refusal, Ruling, authorise
-from bot.confirmation.decision import deny, told
+from bot.confirmation.decision import deny, step_of
 from bot.confirmation.model import Confirmation, State, Vote
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.stored_json import row_from_json
@@ -237,14 +237,14 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
 def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, Governs):
-        step = replace(told(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
+        step = replace(step_of(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:
         return Transition(row=row)
     row = changed(under(row, found, rules.seal), now)
     verdicts = {vote.id: _still(row, vote, facts.get(vote.id)) for vote in row.approvals}
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
-    step = replace(told(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
+    step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = fall(row, lost, now)
     in_time = now < row.deadline  # the file as it is now may say that it is too late already
     return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
