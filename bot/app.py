@@ -19,6 +19,7 @@ from bot.agents.intake import Openings
 from bot.agents.session_worker import Mailroom
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LedgerKeys
+from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.reactions import Reactions
 from bot.cards.streaming import Voice
@@ -152,7 +153,8 @@ async def _made(
         clock=monotonic,
     )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
-    cards = Cards(sender, directory, Voice(sender, monotonic))
+    agent_sessions = AgentSessions(sender, rules)
+    cards = Cards(sender, directory, Voice(sender, monotonic, agent_sessions))
     reactions = Reactions(sender) if settings.slack.reactions else None
     mailroom = Mailroom(host, cards, Openings(directory, rules, workspaces.unfit), rules)
     inbox = Inbox(database, sender, directory, rules)
@@ -171,7 +173,7 @@ async def _made(
         worker=Worker(
             database,
             mailroom,
-            Teller(cards, reactions),
+            Teller(cards, reactions, agent_sessions),
             directory,
             cards,
             rules,

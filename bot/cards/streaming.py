@@ -20,6 +20,7 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from blocks.words import INTERRUPTED, THINKING
 from bot.cards import markdown
+from bot.cards.agent_sessions import AgentSessions
 from bot.hosts.host import Piece
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
@@ -28,7 +29,7 @@ from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.taken import Feature
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
-from bot.store.slack_lanes import cards_owed
+from bot.store.slack_lanes import MANY_CARDS, cards_owed
 from runtime.jsontypes import Json
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
@@ -40,8 +41,6 @@ START = Method("chat.startStream", 20, repeatable=False)
 APPEND = Method("chat.appendStream", 100, repeatable=False)
 STOP = Method("chat.stopStream", 20, repeatable=False)
 
-MANY = 8
-"""While more cards than these are owed, no status is shown."""
 SOON = 0.5
 """What is said within so many seconds is posted whole: a stream would cost three calls for it."""
 GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
@@ -66,8 +65,11 @@ class _Live:
 
 
 class Voice:
-    def __init__(self, sender: Sender, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, sender: Sender, clock: Callable[[], float] = time.monotonic, sessions: AgentSessions | None = None
+    ) -> None:
         self._sender, self._clock = sender, clock
+        self._sessions = sessions or AgentSessions(sender)
         self._live: dict[str, _Live] = {}
 
     async def tidy(self, lease: Lease, session: Session) -> None:
@@ -77,13 +79,18 @@ class Voice:
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, unless Slack refused that lately. While many cards are owed they come first."""
-        takes = self._sender.taken.takes(_at(session), Feature.STATUS, session.channel)
-        if not takes or await lease.read(cards_owed) > MANY:
+        if await lease.read(cards_owed) > MANY_CARDS:
+            return False
+        if self._sessions.taken(session) and await self._sessions.processing(lease, session):
+            return True
+        if self._sessions.taken(session) or not self._sender.taken.takes(_at(session), Feature.STATUS, session.channel):
             return False
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
     async def quiet(self, session: Session) -> None:
-        """For a status that came after the words which end it."""
+        """For a status that came after the words which end it. A session's status is corrected with its thread."""
+        if self._sessions.taken(session):
+            return
         await self._status(self._sender, session, "")
 
     async def _status(self, sender: Sender, session: Session, status: str) -> bool:

@@ -65,9 +65,19 @@ class Reactions(Protocol):
         ...
 
 
+class AgentSessions(Protocol):
+    """The thread's status as a session of Slack's."""
+
+    async def show(self, lease: Lease, session: Session) -> float | None:
+        """Brings it up to date. Returns in how many seconds to look again, if at all."""
+        ...
+
+
 class Teller:
-    def __init__(self, thread: Thread, reactions: Reactions | None = None) -> None:
-        self._thread, self._reactions = thread, reactions
+    def __init__(
+        self, thread: Thread, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
+    ) -> None:
+        self._thread, self._reactions, self._agent_sessions = thread, reactions, agent_sessions
 
     async def attend(self, key: str, lease: Lease) -> None:
         session = await lease.read(read_session, key)
@@ -83,7 +93,8 @@ class Teller:
             await self._thread.close_left(lease, session)
         if self._reactions is not None:
             await self._reactions.show(lease, session, await lease.read(session_confirmations, key))
-        await lease.run(all_told, key)
+        again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
+        await lease.run(all_told, key, again)
 
     async def _tell(self, lease: Lease, session: Session, telling: Telling, rows: Sequence[Confirmation]) -> None:
         if telling.said is None:

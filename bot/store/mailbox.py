@@ -14,6 +14,7 @@ from sqlalchemy import Row, bindparam, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
+from bot.store.agent_sessions import run_ended
 from bot.store.ledger_lines import write_step
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.sealed_rows import letter_stands
@@ -144,6 +145,7 @@ def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None
     lock_session(tx, key)
     due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
     _REST(tx, key_=key, due_at_=due_at)
+    run_ended(tx, key)
 
 
 PAUSED = "paused"

@@ -94,14 +94,15 @@ def next_telling(tx: Tx, key: str) -> Telling | None:
     return Telling(lines=before) if before else _telling(words.event, json.loads(words.body))
 
 
-def all_told(tx: Tx, key: str) -> None:
-    """Nothing is left to post, unless something came in the meantime."""
+def all_told(tx: Tx, key: str, again: float | None = None) -> None:
+    """Nothing is left to post, unless something came in the meantime. `again`: it is looked at in so many seconds."""
     lock_session(tx, key)
     doubt = earlier(tx, key, _COPIES)
     times = [
         tx.now() if next_telling(tx, key) is not None else None,
         None if read_left(tx, key) is None else tx.now() + _LOOK_AGAIN,
         None if doubt is None else doubt.at + _SLACK_IS_LATE,
+        None if again is None else tx.now() + again,
     ]
     thread_done(tx, key, min((at for at in times if at is not None), default=None))
 

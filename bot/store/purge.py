@@ -26,6 +26,7 @@ from bot.audit.purges import emptied
 from bot.confirmation.effects import Step
 from bot.confirmation.model import OutcomeKind, State
 from bot.policy.approvers import OPERATOR
+from bot.store.agent_sessions import close_purged
 from bot.store.ledger_lines import write_step
 from bot.store.open import socket_path
 from bot.store.repository import lock_session, now, save_people, seconds, session_stands
@@ -206,6 +207,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
     forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at, dry_run=dry_run)
     if session is not None:
         tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+        close_purged(tx, key)
         if forgotten:
             # What the agent knew of it is gone: nothing that people said there has a bearing on what it asks for next.
             tx.execute(delete(spoken).where(spoken.c.session == key))

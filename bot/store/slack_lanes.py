@@ -20,6 +20,9 @@ CARDS = "bot:cards"
 THREADS = "bot:threads"
 """Topics: something of this kind may be due. A line of a session's ledger is told as `THREADS`."""
 
+MANY_CARDS = 8
+"""While more cards than these are owed, they come before any status."""
+
 _NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
 _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
 _OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOW))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+from bot.sandbox.methods.agents import session_status
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
 from bot.sandbox.reading import as_text, objects
@@ -77,7 +78,12 @@ def stop(call: Call) -> JsonObject:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))
     if not final["blocks"]:
         raise ApiRefusal("no_text")
+    status = session_status(call.args.text("session_status")) if "session_status" in call.args else None
     call.workspace.messages.finish(channel, message, **final)
+    session = channel.sessions.get(message.thread_ts)
+    if status is not None and session is not None:
+        session.status = status
+        call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=message.thread_ts)
     return {"ok": True, "channel": channel.id, "ts": message.ts, "message": message.to_json(with_metadata=True)}
 
 

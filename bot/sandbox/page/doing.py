@@ -219,6 +219,22 @@ class OpenHome(Gesture):
         return {}
 
 
+class OpenMessages(Gesture):
+    async def perform(self, hands: Hands) -> JsonObject:
+        hands.slack.gestures.open_messages(hands.user)
+        return {}
+
+
+class Stop(Gesture):
+    channel: str
+    thread_ts: str
+
+    async def perform(self, hands: Hands) -> JsonObject:
+        channel = seen_channel(hands.slack.workspace, hands.user, self.channel)
+        hands.slack.gestures.stop(hands.user, channel, self.thread_ts)
+        return {}
+
+
 class Read(Gesture):
     channel: str
 
@@ -268,7 +284,8 @@ class StartBot(Gesture):
 GESTURES: dict[str, type[Gesture]] = {
     "say": Say, "edit": Edit, "delete": Delete, "act": Act, "act_in_view": ActInView, "enter": Enter, "submit": Submit,
     "close": Close, "suggest": Suggest, "command": Command, "shortcut": GlobalShortcut,
-    "message_shortcut": MessageShortcut, "open_home": OpenHome, "read": Read, "join": Join,
+    "message_shortcut": MessageShortcut, "open_home": OpenHome, "open_messages": OpenMessages,
+    "stop": Stop, "read": Read, "join": Join,
     "pass_time": PassTime, "crash": CrashBot, "crash_in_call": CrashInCall, "start": StartBot,
 }  # fmt: skip
 

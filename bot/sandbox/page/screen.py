@@ -113,6 +113,10 @@ class Screen:
             "with": (others[0] if others else self._user.id) if channel.kind == "im" else "",
             "member": self._user.id in channel.members, "members": [*sorted(channel.members)],
             "shared": channel.is_ext_shared, "archived": channel.is_archived, "statuses": {**channel.statuses},
+            "sessions": {
+                ts: {"status": each.status, "title": each.title} for ts, each in channel.sessions.items()
+            },
+            "prompts": [{"title": title, "message": message} for title, message in channel.prompts],
             "read": channel.read.get(self._user.id, ""), "unread": self._workspace.unread(self._user.id, channel),
         }  # fmt: skip
 

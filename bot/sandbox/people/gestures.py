@@ -196,6 +196,32 @@ class Gestures:
             event["view"] = self._workspace.views.to_json(view, install)
         self._outbox.event(install, event)
 
+    def open_messages(self, user: User) -> None:
+        """The direct message with the app."""
+        install = self._app_for(user)
+        direct = self._workspace.directory.direct(user.team_id, user.id, install.bot_user_id)
+        event: JsonObject = {"type": "app_home_opened", "user": user.id, "channel": direct.id, "tab": "messages"}
+        self._outbox.event(install, event)
+
+    def stop(self, user: User, channel: Channel, thread_ts: str) -> None:
+        """The stop button of a session. Slack ends the streams in the thread, and the status stays as it is."""
+        self._may_be_in(user, channel)
+        session = channel.sessions.get(thread_ts)
+        if session is None or session.status != "processing":
+            raise Invalid("The agent is not at work here, so there is nothing to stop.")
+        if "agent_session_stopped" not in self._workspace.app.events:
+            raise Invalid("The app did not subscribe to agent_session_stopped, so there is no stop button.")
+        streams = [
+            each for each in self._workspace.messages.thread(channel, thread_ts) if each.streaming_since is not None
+        ]
+        for each in streams:
+            self._workspace.messages.finish(channel, each)
+        event: JsonObject = {
+            "type": "agent_session_stopped", "channel": channel.id, "thread_ts": thread_ts, "user": user.id,
+            "streaming_message_ts": [each.ts for each in streams],
+        }  # fmt: skip
+        self._outbox.event(self._install(channel, user), event, channel)
+
     def respond(self, channel_id: str, user_id: str, body: JsonObject, thread_ts: str = "") -> Message:
         """A message of the app through an ack or a response URL: only for this person, unless `in_channel`."""
         channel = self._workspace.directory.channel(channel_id)

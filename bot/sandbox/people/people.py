@@ -171,6 +171,15 @@ class Person:
         self._gestures.open_home(self.user)
         return await self.sees_home(words, timeout=timeout)
 
+    def opens_messages(self) -> None:
+        """The direct message with the app."""
+        self._gestures.open_messages(self.user)
+
+    def stops(self, place: Place | None, thread: Seen | str) -> None:
+        """Presses the stop button of the agent's session."""
+        channel = self.place(place)
+        self._gestures.stop(self.user, channel, thread if isinstance(thread, str) else thread.thread)
+
     async def sees_home(self, words: str = "", *, timeout: float = PATIENCE) -> Home:
         def look() -> Home | None:
             home = self.home()

@@ -18,7 +18,7 @@ from bot.sandbox.reading import as_object
 from bot.sandbox.server.payloads import Payloads, name_of
 from bot.sandbox.server.sockets import ConnectionLost, SocketMode
 from bot.sandbox.workspace.messages import Happening
-from bot.sandbox.workspace.records import Install, User
+from bot.sandbox.workspace.records import Channel, Install, User
 from bot.sandbox.workspace.workspace import Workspace
 from runtime.jsontypes import Json, JsonObject
 
@@ -89,10 +89,10 @@ class Outbox:
         if self._session is not None:
             await self._session.close()
 
-    def event(self, install: Install, event: JsonObject) -> None:
+    def event(self, install: Install, event: JsonObject, channel: Channel | None = None) -> None:
         """An event for one installation, if the app subscribed to it; delivered until it is acknowledged."""
         if event["type"] in self._workspace.app.events:
-            self._start(self._until_acked(self.payloads.envelope(install, event)))
+            self._start(self._until_acked(self.payloads.envelope(install, event, channel)))
 
     async def deliver(self, kind: Kind, body: JsonObject, *, attempt: int = 0, reason: str = "") -> Delivery:
         """One attempt. Clicks, views and commands get only one. The `body` of a command is its form."""

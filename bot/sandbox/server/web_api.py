@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from bot.sandbox.methods import access, chat, conversations, extras, files, people, streams, views
+from bot.sandbox.methods import access, agents, chat, conversations, extras, files, people, streams, views
 from bot.sandbox.methods.call import Args, Call, Made, Method, Methods
 from bot.sandbox.reading import as_text
 from bot.sandbox.refusals import ApiRefusal
@@ -28,6 +28,7 @@ METHODS: Methods = {
     **files.METHODS,
     **streams.METHODS,
     **extras.METHODS,
+    **agents.METHODS,
 }
 Emit = Callable[[Install, JsonObject], None]
 OpenSocket = Callable[[], str]

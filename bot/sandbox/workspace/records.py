@@ -83,6 +83,16 @@ class Group:
 
 
 ChannelKind = Literal["public", "private", "im", "mpim"]
+SessionStatus = Literal["processing", "active", "suspended", "closed"]
+
+
+@dataclass(slots=True)
+class AgentSession:
+    """A thread as a session of an agent."""
+
+    status: SessionStatus
+    title: str = ""
+    initiator: str = ""
 
 
 @dataclass(slots=True)
@@ -98,6 +108,9 @@ class Channel:
     ephemerals: list[Message] = field(default_factory=list, repr=False)
     read: dict[str, str] = field(default_factory=dict)
     statuses: dict[str, str] = field(default_factory=dict)
+    sessions: dict[str, AgentSession] = field(default_factory=dict)
+    prompts: list[tuple[str, str]] = field(default_factory=list)
+    """What the app suggests to say in its direct message: titles and messages."""
 
     @property
     def is_ext_shared(self) -> bool:

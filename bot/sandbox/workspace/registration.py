@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 
-from bot.slack.scopes import EVENTS, SCOPES
+from bot.slack.scopes import AGENT_EVENTS, AGENT_SCOPES, EVENTS, SCOPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,15 @@ class App:
     signing_secret: str = field(default_factory=lambda: secrets.token_hex(16))
     app_token: str = field(default_factory=lambda: f"xapp-1-{secrets.token_hex(16)}")
     verification_token: str = field(default_factory=lambda: secrets.token_hex(12))
-    scopes: frozenset[str] = SCOPES
-    events: frozenset[str] = EVENTS
+    is_agent: bool = True
+    scopes: frozenset[str] = SCOPES | AGENT_SCOPES
+    events: frozenset[str] = EVENTS | AGENT_EVENTS
     commands: frozenset[str] = frozenset({"/approvals"})
     home_enabled: bool = True
     redirect_urls: tuple[str, ...] = ()
     """Where people may be sent after they have allowed the app. Without any, no other workspace can install it."""
+
+
+def classic() -> App:
+    """The app as `adk-confirm manifest --classic` describes it."""
+    return App(is_agent=False, scopes=SCOPES, events=EVENTS)

@@ -45,16 +45,6 @@ async def grows(at: Office, mouth: Mouth, words: str, thread: str) -> None:
         mouth.say(words)
 
 
-async def test_the_thread_shows_that_the_agent_thinks(at: Office, mouth: Mouth) -> None:
-    said = await at.ann.says("@adk-confirm hello", at.deploys)
-
-    await at.slack.until(lambda: at.deploys.statuses.get(said.ts))
-    mouth.say("Hello.", None)
-
-    await at.ann.finds("Hello.", at.deploys, thread=said)
-    assert at.deploys.statuses == {}
-
-
 async def test_a_reply_is_seen_while_it_comes_and_stands_once(at: Office, mouth: Mouth) -> None:
     thread = await streamed(at, mouth)
     await grows(at, mouth, "tomorrow, ", thread)

@@ -80,7 +80,7 @@ async def closed_too_soon(at: Office, modal: Modal, values: dict[str, Json] | No
 async def test_an_agent_is_heard_whatever_slack_says_to_it(open_office: Opens, mouth: Mouth, socket: bool) -> None:
     async with open_office(target="tests.support.talking:agent", socket=socket) as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
-        await at.slack.until(lambda: at.deploys.statuses.get(said.ts))
+        await at.slack.until(lambda: at.deploys.sessions.get(said.ts))
         thread = said.thread
 
         # Put off in the middle of a stream.

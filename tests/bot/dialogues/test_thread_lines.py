@@ -35,6 +35,7 @@ async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(open
         cards = [await cycle() for _ in range(CYCLES)]
 
         calls = Counter(made.method for made in at.slack.calls[before:])
+        del calls["agents.sessions.setStatus"]  # what takes a second on a slow machine is shown as at work
         assert calls.total() <= 4.5 * CYCLES, calls
         for card in cards:
             done, decided, said = lines(at, card)
@@ -70,7 +71,7 @@ async def test_calls_of_one_thread_are_named_in_their_lines(open_office: Opens) 
             *(at.ann.finds(f"to {name}", at.deploys, thread=said) for name in ("Ada", "Bea"))
         )
         await at.bob.clicks(ada, "Approve")
-        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        await at.ann.finds("pay · approved by bob", at.deploys, thread=said)
         await at.cyd.clicks(bea, "Deny…")
         await (await at.cyd.gets_modal("Deny")).submits({"Reason": "too dear"})
         await at.ann.finds('"reason":"too dear"', at.deploys, thread=said)

@@ -82,7 +82,7 @@ async def test_all_else_goes_with_the_same_token(
         made = at.slack.calls[before:]
         assert {"chat.postMessage", "chat.update", "views.open", "views.publish"} <= {one.method for one in made}
         assert {one.team_id for one in made} == {"T0GLOBEX"}
-        met = {one.error for one in made if one.error and one.method != "assistant.threads.setStatus"}
+        met = {one.error for one in made if one.error and one.method != "agents.sessions.setStatus"}
         assert met <= {"hash_conflict"}, "with which the bot asks whether a form says Counting… yet"
 
 

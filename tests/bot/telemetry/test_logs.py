@@ -81,7 +81,7 @@ async def test_neither_secrets_nor_arguments_whatever_the_level(
     async with open_office(POLICY, target="tests.support.lab:agent", socket=socket) as at:
         at.slack.faults.fails("chat.update", status=503)
         at.slack.faults.refuses("chat.postMessage", "invalid_blocks", where=a_line)
-        at.slack.faults.garbles("assistant.threads.setStatus")
+        at.slack.faults.garbles("agents.sessions.setStatus")
         card = await at.ask('pay {"to": "Z0RA-PAYEE", "amount": 20, "token": "t0p-s3cret"}')
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("Done: Pay", at.deploys, thread=card)

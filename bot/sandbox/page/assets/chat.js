@@ -134,7 +134,8 @@ export class Chat {
     const { store } = this.#app;
     const isEmpty = !store.listed(channel.id).length;
     const hasApp = channel.members.includes(store.app.bot);
-    const key = JSON.stringify([channel.id, isEmpty, hasApp, store.stage.tries]);
+    const prompts = isApp ? (channel.prompts ?? []) : [];
+    const key = JSON.stringify([channel.id, isEmpty, hasApp, store.stage.tries, prompts]);
     if (key === this.emptyKey) return;
     this.emptyKey = key;
     const title = isApp ? store.app.name : store.titleOf(channel);
@@ -142,6 +143,7 @@ export class Chat {
     const mention = `@${store.app.name} `;
     const bare = (text) => (text.startsWith(mention) ? text.slice(mention.length) : text);
     const tries = isEmpty && hasApp ? store.stage.tries.map((text) => (isApp ? "" : mention) + bare(text)) : [];
+    const offered = prompts.length ? prompts : tries.map((text) => ({ title: text, message: text }));
     const intro = isApp
       ? `Everything you say here goes to ${store.app.name}.`
       : `This is the beginning of ${sign}${title}. ` +
@@ -151,12 +153,14 @@ export class Chat {
       this.empty,
       h("p", { class: "empty-title" }, sign, title),
       h("p", { class: "hint" }, intro),
-      tries.length && channel.member
+      offered.length && channel.member
         ? h(
             "div",
             { class: "tries" },
-            h("p", { class: "hint" }, "Try one of these:"),
-            tries.map((text) => h("button", { type: "button", class: "try", onclick: propose(text) }, text)),
+            h("p", { class: "hint" }, prompts.length ? "Suggested prompts:" : "Try one of these:"),
+            offered.map(({ title: name, message }) =>
+              h("button", { type: "button", class: "try", onclick: propose(message) }, name),
+            ),
           )
         : null,
     );

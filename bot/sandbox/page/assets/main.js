@@ -19,7 +19,7 @@ import { themeButton } from "./theme.js";
 import { Thread } from "./thread.js";
 
 /** What the page does without being asked. It does not clear older notices. */
-const BY_ITSELF = new Set(["enter", "open_home"]);
+const BY_ITSELF = new Set(["enter", "open_home", "open_messages"]);
 
 class App {
   store = new Store();
@@ -207,6 +207,7 @@ class App {
     if (moved) this.newSince = store.channels[place]?.unread ? store.channels[place].read || "0" : "";
     if (moved) this.live.clear();
     if (moved && place === "home") this.send("open_home");
+    if (moved && place === store.app.direct) this.send("open_messages");
     document.body.dataset.view = isPhoneList ? "nav" : thread ? "thread" : "chat";
     Object.assign(this, { place, thread, newFor: store.me, editing: "" });
     this.draw();

@@ -12,6 +12,7 @@ import { mrkdwn } from "./render/mrkdwn.js";
 import { showFile } from "./files.js";
 import { isReply } from "./store.js";
 import * as route from "./route.js";
+import { statusLine, statusOf } from "./sessions.js";
 import * as time from "./time.js";
 
 const TOGETHER = 300;
@@ -70,7 +71,7 @@ function repliesLine(count) {
 function entry(app, channel, message, { compact, thread }) {
   const { store } = app;
   const replies = thread ? [] : store.replies(channel.id, message.ts);
-  const status = thread ? "" : (channel.statuses[message.ts] ?? "");
+  const status = thread ? "" : statusOf(channel, message.ts);
   const editing = app.editing === message.ts;
   const signature = JSON.stringify([
     written(message),
@@ -129,7 +130,7 @@ function item(app, channel, message, { compact, thread, replies, status, editing
       (message.files ?? []).map((file) => attached(app, file)),
       reactions(message),
       replies.length ? replyBar(app, channel, message, replies) : null,
-      status && statusLine(app, status),
+      status && statusLine(app, channel, message.ts),
     ),
     editing ? null : messageTools(app, channel, message, thread),
   );
@@ -209,9 +210,4 @@ function replyBar(app, channel, message, replies) {
     h("span", { class: "reply-count" }, count),
     h("span", { class: "hint" }, `Last at ${time.clock(time.seconds(last.ts), app.store.person.tz)}`),
   );
-}
-
-export function statusLine(app, status) {
-  const dots = h("span", { class: "dots", "aria-hidden": "true" }, h("i"), h("i"), h("i"));
-  return h("p", { class: "status" }, dots, `${app.store.app.name} ${status}`);
 }

@@ -3,9 +3,10 @@
 import { Composer } from "./composer.js";
 import { fill, h } from "./dom.js";
 import { icon } from "./icons.js";
-import { conversation, statusLine } from "./messages.js";
+import { conversation } from "./messages.js";
 import * as route from "./route.js";
 import { Scroller } from "./scroller.js";
+import { statusLine, statusOf, titleOf } from "./sessions.js";
 
 export class Thread {
   #app;
@@ -41,11 +42,12 @@ export class Thread {
     this.node.hidden = !thread || !channel;
     if (this.node.hidden) return;
     this.#drawHead(channel);
-    const status = channel.statuses[thread] ?? "";
+    const status = statusOf(channel, thread);
     this.scroller.around(`${store.me} ${channel.id} ${thread}`, () => {
       conversation(this.#app, this.list, { channel, thread });
-      if (status !== this.shownStatus) fill(this.status, status && statusLine(this.#app, status));
-      this.shownStatus = status;
+      const key = JSON.stringify([channel.id, thread, status]);
+      if (key !== this.shownStatus) fill(this.status, status && statusLine(this.#app, channel, thread));
+      this.shownStatus = key;
     });
     this.composer.node.hidden = !channel.member;
     if (channel.member) this.composer.show(channel, thread);
@@ -53,7 +55,8 @@ export class Thread {
 
   #drawHead(channel) {
     const title = this.#app.store.titleOf(channel);
-    const key = JSON.stringify([channel.id, title]);
+    const name = titleOf(channel, this.#app.thread);
+    const key = JSON.stringify([channel.id, title, name]);
     if (key === this.headKey) return;
     this.headKey = key;
     const close = { class: "quiet", href: route.to(channel.id), "aria-label": "Close thread", title: "Close thread" };
@@ -63,7 +66,7 @@ export class Thread {
       h(
         "h2",
         { class: "pane-title" },
-        h("span", {}, "Thread"),
+        h("span", {}, name || "Thread"),
         h("span", { class: "hint" }, channel.kind === "im" ? title : `#${title}`),
       ),
       h("a", { ...close, class: "quiet close" }, icon("close")),

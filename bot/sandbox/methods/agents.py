@@ -1,0 +1,97 @@
+"""Agent sessions and suggested prompts. Slack documents them for apps that are declared as agents."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from bot.sandbox.methods.call import Call, Method, Methods
+from bot.sandbox.reading import as_object, as_text
+from bot.sandbox.refusals import ApiRefusal
+from bot.sandbox.workspace.records import AgentSession, Channel, SessionStatus
+from runtime.jsontypes import JsonObject
+
+LONGEST_TITLE = 200
+MOST_PROMPTS = 4
+NO_STOP_BUTTON = "missing_agent_session_stopped_event_subscription"
+
+
+def set_status(call: Call) -> JsonObject:
+    """Creates the session if the thread has none. Title and initiator count only then."""
+    _is_agent(call)
+    channel, thread_ts = _thread(call)
+    status = session_status(call.args.required("status"))
+    title, initiator = call.args.text("title"), call.args.text("initiator_user_id")
+    if len(title) > LONGEST_TITLE:
+        raise _wrong("title")
+    if initiator and initiator not in channel.members:
+        raise ApiRefusal("user_not_in_channel")
+    session = channel.sessions.setdefault(thread_ts, AgentSession(status, title, initiator))
+    session.status = status
+    channel.statuses.pop(thread_ts, None)
+    call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=thread_ts)
+    answer: JsonObject = {"ok": True, "status": status, "title": session.title}
+    if "agent_session_stopped" not in call.workspace.app.events:
+        answer |= {"warning": NO_STOP_BUTTON, "response_metadata": {"warnings": [NO_STOP_BUTTON]}}
+    return answer
+
+
+def rename(call: Call) -> JsonObject:
+    _is_agent(call)
+    channel, thread_ts = _thread(call)
+    title = call.args.required("title")
+    if len(title) > LONGEST_TITLE:
+        raise _wrong("title")
+    session = channel.sessions.get(thread_ts)
+    if session is None:
+        raise ApiRefusal("session_not_found")
+    session.title = title
+    call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id, ts=thread_ts)
+    return {"ok": True, "title": title}
+
+
+def suggest_prompts(call: Call) -> JsonObject:
+    """In an agent they stand in the direct message. A call that names a thread does nothing there, as documented."""
+    _is_agent(call)
+    channel = call.channel("channel_id")
+    listed = call.args.json("prompts")
+    prompts = [as_object(each) for each in listed] if isinstance(listed, list) else []
+    if not prompts or len(prompts) > MOST_PROMPTS:
+        raise _wrong("prompts")
+    if any(not as_text(each.get("title")) or not as_text(each.get("message")) for each in prompts):
+        raise _wrong("prompts")
+    if "thread_ts" not in call.args:
+        channel.prompts = [(as_text(each["title"]), as_text(each["message"])) for each in prompts]
+        call.workspace.changes.tell("status", team=channel.team_id, channel=channel.id)
+    return {"ok": True}
+
+
+def session_status(name: str) -> SessionStatus:
+    for status in get_args(SessionStatus):
+        if status == name:
+            found: SessionStatus = status
+            return found
+    raise _wrong("status")
+
+
+def _is_agent(call: Call) -> None:
+    if not call.workspace.app.is_agent:
+        raise ApiRefusal("not_allowed")
+
+
+def _thread(call: Call) -> tuple[Channel, str]:
+    channel, thread_ts = call.writable("channel_id"), call.args.required("thread_ts")
+    root = channel.messages.get(thread_ts)
+    if root is None or root.is_reply:
+        raise ApiRefusal("thread_not_found")
+    return channel, thread_ts
+
+
+def _wrong(name: str) -> ApiRefusal:
+    return ApiRefusal("invalid_arguments", messages=[f"[ERROR] not allowed [json-pointer:/{name}]"])
+
+
+METHODS: Methods = {
+    "agents.sessions.setStatus": Method(set_status, "chat:write"),
+    "agents.sessions.rename": Method(rename, "chat:write"),
+    "assistant.threads.setSuggestedPrompts": Method(suggest_prompts, "assistant:write", per_minute=100),
+}

@@ -1,0 +1,214 @@
+"""Which status Slack shows for a session's thread, and which it should show. Transaction functions.
+
+The status that was set last is a mark in `attempts`, written before the call to Slack. A mark says that Slack may show
+this status: after a crash the right one is set again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import delete, func, insert, select
+
+from bot.confirmation.model import State
+from bot.store.attempts import attempts, earlier, over
+from bot.store.repository import lock_session
+from bot.store.slack_lanes import MANY_CARDS, cards_owed, owe_thread
+from bot.store.tables import confirmations, mail, sessions, switches
+from runtime.store.database import Tx
+
+SOON = 1.0
+"""The call that shows `processing` may still be under way for so many seconds."""
+SUSPENDED_AFTER = 5.0
+"""What is decided within so many seconds costs no call for its status."""
+LOOK_AGAIN = 5.0
+LONGEST_TITLE = 80
+
+_STATUS = "agent status:"
+_CLOSE = "agent session closes"
+_TITLED = "agent session titled"
+
+
+class AgentStatus(StrEnum):
+    """Slack's own words."""
+
+    PROCESSING = "processing"
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True)
+class Change:
+    """The status to set, what was shown before, and the session's title."""
+
+    status: AgentStatus
+    before: AgentStatus | None
+    title: str
+
+
+@dataclass(frozen=True)
+class Next:
+    """What to do about a session's status. `again`: it is looked at in so many seconds."""
+
+    change: Change | None = None
+    again: float | None = None
+
+
+def begin_processing(tx: Tx, key: str) -> Change | None:
+    """None if it is shown already. Whoever attends to the thread corrects the status when the run has ended."""
+    lock_session(tx, key)
+    before = shown(tx, key)
+    if before is not None and before[0] is AgentStatus.PROCESSING:
+        return None
+    owe_thread(tx, key)
+    change = _change(tx, key, AgentStatus.PROCESSING)
+    _note(tx, key, change.status)
+    return change
+
+
+def begin_next(tx: Tx, key: str) -> Next:
+    """What to set now, if anything. It counts as shown from here on."""
+    lock_session(tx, key)
+    found = next_status(tx, key)
+    if found.change is not None:
+        _note(tx, key, found.change.status)
+    return found
+
+
+def next_status(tx: Tx, key: str) -> Next:
+    """What there is to do. Changes nothing."""
+    if cards_owed(tx) > MANY_CARDS:
+        return Next(again=LOOK_AGAIN)
+    found = shown(tx, key)
+    status, since = wanted(tx, key)
+    now = tx.now()
+    if status is AgentStatus.PROCESSING:
+        return Next(again=LOOK_AGAIN) if found is not None else Next()
+    if found is None and status is not AgentStatus.SUSPENDED:
+        return Next()
+    if found is not None and found[0] is status:
+        return Next()
+    ready = since + SUSPENDED_AFTER if status is AgentStatus.SUSPENDED else now
+    if found is not None and found[0] is AgentStatus.PROCESSING:
+        ready = found[1] + SOON
+    if ready > now:
+        return Next(again=ready - now)
+    return Next(_change(tx, key, status))
+
+
+def not_changed(tx: Tx, key: str, change: Change) -> None:
+    """Slack did not take it: what was shown before still is."""
+    found = shown(tx, key)
+    if found is not None and found[0] is change.status:
+        _note(tx, key, change.before)
+
+
+def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
+    """The status that Slack shows, and since when; None where the thread is no session of Slack's yet."""
+    found = select(attempts.c.mark, attempts.c.at).where(
+        attempts.c.scope == key, attempts.c.mark.startswith(_STATUS, autoescape=True)
+    )
+    row = tx.execute(found).first()
+    return None if row is None else (AgentStatus(row.mark.removeprefix(_STATUS)), row.at)
+
+
+def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
+    """The status that fits, and for `suspended` since when something waits."""
+    if _works(tx, key):
+        return AgentStatus.PROCESSING, tx.now()
+    oldest = select(func.min(confirmations.c.created)).where(
+        confirmations.c.session == key, confirmations.c.state == str(State.WAITING)
+    )
+    since = tx.execute(oldest).scalar_one()
+    if since is not None:
+        return AgentStatus.SUSPENDED, since
+    spoke = select(func.max(mail.c.stored_at)).where(mail.c.session == key, mail.c.kind == "words")
+    last_words = tx.execute(spoke).scalar_one() or 0.0
+    closing = earlier(tx, key, _CLOSE)
+    if closing is not None and closing.at > last_words:
+        return AgentStatus.CLOSED, closing.at
+    last = select(confirmations.c.state, confirmations.c.decided_at).where(confirmations.c.session == key)
+    row = tx.execute(last.order_by(confirmations.c.decided_at.desc()).limit(1)).first()
+    if row is not None and row.state == str(State.EXPIRED) and (row.decided_at or 0.0) > last_words:
+        return AgentStatus.CLOSED, row.decided_at
+    return AgentStatus.ACTIVE, tx.now()
+
+
+def run_ended(tx: Tx, key: str) -> None:
+    """Whoever attends to the thread takes `processing` back. The caller has locked the session."""
+    found = shown(tx, key)
+    if found is not None and found[0] is AgentStatus.PROCESSING:
+        owe_thread(tx, key)
+
+
+def close_purged(tx: Tx, key: str) -> None:
+    """What people said there is gone, so Slack shows the session as closed."""
+    found = shown(tx, key)
+    if found is not None and found[0] is not AgentStatus.CLOSED:
+        over(tx, key, _CLOSE)
+        _mark(tx, key, _CLOSE)
+        owe_thread(tx, key)
+
+
+def needs_title(tx: Tx, key: str) -> bool:
+    return earlier(tx, key, _TITLED) is None
+
+
+def titled(tx: Tx, key: str) -> None:
+    over(tx, key, _TITLED)
+    _mark(tx, key, _TITLED)
+
+
+def title_of(words: str) -> str:
+    """
+    >>> title_of("<@U0BOT> please  deploy\\ncheckout")
+    'please deploy checkout'
+    >>> len(title_of("word " * 100))
+    80
+    """
+    text = " ".join(re.sub(r"<[@!#][^>]*>", "", words).split())
+    if len(text) <= LONGEST_TITLE:
+        return text
+    cut = text[: LONGEST_TITLE - 1].rpartition(" ")[0]
+    return f"{cut or text[: LONGEST_TITLE - 1]}…"
+
+
+def _works(tx: Tx, key: str) -> bool:
+    """The agent is told something. A run whose process died counts while its letter is there for the next process."""
+    letter = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
+    if tx.execute(letter).first() is None:
+        return False
+    row = tx.execute(select(sessions.c.lease_until, sessions.c.parked_at).where(sessions.c.key == key)).one()
+    if row.lease_until is not None and row.lease_until > tx.now():
+        return True
+    found = shown(tx, key)
+    is_paused = tx.execute(select(switches.c.name).where(switches.c.name == "paused")).first() is not None
+    was_working = found is not None and found[0] is AgentStatus.PROCESSING
+    return was_working and row.parked_at is None and not is_paused
+
+
+def _change(tx: Tx, key: str, status: AgentStatus) -> Change:
+    before = shown(tx, key)
+    return Change(status, None if before is None else before[0], title_of(_first_words(tx, key)))
+
+
+def _first_words(tx: Tx, key: str) -> str:
+    found = select(mail.c.body).where(mail.c.session == key, mail.c.kind == "words").order_by(mail.c.id).limit(1)
+    body = tx.execute(found).scalar_one_or_none()
+    text = json.loads(body).get("text") if body else None
+    return text if isinstance(text, str) else ""
+
+
+def _note(tx: Tx, key: str, status: AgentStatus | None) -> None:
+    old = delete(attempts).where(attempts.c.scope == key, attempts.c.mark.startswith(_STATUS, autoescape=True))
+    tx.execute(old)
+    if status is not None:
+        _mark(tx, key, f"{_STATUS}{status}")
+
+
+def _mark(tx: Tx, key: str, mark: str) -> None:
+    tx.execute(insert(attempts).values(scope=key, mark=mark, at=tx.now(), tries=1))

@@ -1,0 +1,155 @@
+"""A thread as a session of Slack's: its status follows what the agent does, and a workspace may refuse all of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.sandbox.workspace.records import AgentSession
+from bot.sandbox.workspace.registration import classic
+from bot.store.agent_sessions import SUSPENDED_AFTER
+from bot.store.purge import purge
+from bot.store.repository import now
+from tests.support.office import Office, Opens, office
+from tests.support.talking import Mouth
+from tests.support.talking import mouth as the_mouth
+
+TALKER = "tests.support.talking:agent"
+SHORT = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nexpires_after = "10m"\n'
+SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is shown here does not differ by the database."""
+    return sqlite_stocked
+
+
+@pytest.fixture
+async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, target=TALKER, time_moves=True) as opened:
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def mouth() -> Mouth:
+    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
+    return the_mouth
+
+
+async def shows(at: Office, said: Seen, status: str) -> AgentSession:
+    """Waits until Slack shows this status for the thread."""
+
+    def look() -> AgentSession | None:
+        session = at.slack.workspace.directory.channel(said.channel).sessions.get(said.thread)
+        return session if session is not None and session.status == status else None
+
+    return await at.slack.until(look, what=f"the session to be {status}")
+
+
+@SOCKET
+async def test_a_session_is_at_work_and_then_it_is_the_persons_turn(
+    open_office: Opens, mouth: Mouth, socket: bool
+) -> None:
+    async with open_office(target=TALKER, socket=socket, time_moves=True) as at:
+        said = await at.ann.says("@adk-confirm tell me   about checkout", at.deploys)
+        session = await shows(at, said, "processing")
+        assert session.title == "tell me about checkout"
+        assert session.initiator == at.ann.id
+
+        mouth.say("It is fine.", None)
+        await at.ann.finds("It is fine.", at.deploys, thread=said)
+        await at.later(seconds=2)
+        await shows(at, said, "active")
+        await at.rests()
+        assert at.slack.calls_of("assistant.threads.setStatus") == []
+        assert len(at.slack.calls_of("agents.sessions.setStatus")) == 2
+
+
+@SOCKET
+async def test_what_waits_for_people_suspends_its_session(open_office: Opens, socket: bool) -> None:
+    async with open_office(SHORT, socket=socket, time_moves=True) as at:
+        card = await at.ask("deploy checkout 2.4.1 to prod")
+        await at.rests()
+        assert at.slack.calls_of("agents.sessions.setStatus") == []  # it may be decided in a moment
+        await at.later(seconds=SUSPENDED_AFTER + 1)
+        assert (await shows(at, card, "suspended")).title == "deploy checkout 2.4.1 to prod"
+
+        await at.bob.clicks(card, "Approve")
+        await at.ann.finds("is on prod now", at.deploys, thread=card)
+        await at.later(seconds=2)
+        await shows(at, card, "active")
+
+        late = await at.ask("deploy checkout 2.4.2 to prod")
+        await at.later(seconds=SUSPENDED_AFTER + 1)
+        await shows(at, late, "suspended")
+        await at.later(minutes=11)
+        await at.ann.finds("Expired with", at.deploys, thread=late)
+        await at.later(seconds=2)
+        await shows(at, late, "closed")
+
+
+async def test_a_purged_session_is_closed_and_opens_again(at: Office, mouth: Mouth) -> None:
+    said = await at.ann.says("@adk-confirm hello", at.deploys)
+    await shows(at, said, "processing")
+    mouth.say("Hello.", None)
+    await at.ann.finds("Hello.", at.deploys, thread=said)
+    await at.later(seconds=2)
+    await shows(at, said, "active")
+
+    await at.later(hours=48)
+    await purge(at.bot.database, await at.bot.database.read(now) - timedelta(hours=24))
+    await at.later(seconds=1)
+    await shows(at, said, "closed")
+    await at.ann.says("@adk-confirm hello again", at.deploys, thread=said)
+    await shows(at, said, "processing")
+    mouth.say(None)
+
+
+@pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])
+async def test_where_sessions_are_refused_the_older_status_is_shown(at: Office, mouth: Mouth, code: str) -> None:
+    refused = at.slack.faults.refuses("agents.sessions.*", code, times=None)
+    for words in ("one", "two"):
+        said = await at.ann.says(f"@adk-confirm {words}", at.deploys)
+        await at.slack.until(lambda said=said: at.deploys.statuses.get(said.ts))  # type: ignore[misc]  # a lambda's default
+        mouth.say(f"Done {words}.", None)
+        await at.ann.finds(f"Done {words}.", at.deploys, thread=said)
+        await at.rests()
+    assert refused.met == 1
+    assert at.deploys.statuses == {}
+    at.slack.faults.clear()
+    await at.later(hours=1, seconds=1)
+    said = await at.ann.says("@adk-confirm three", at.deploys)
+    await shows(at, said, "processing")
+    mouth.say(None)
+
+
+async def test_an_app_that_is_no_agent_shows_the_older_status(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mouth: Mouth
+) -> None:
+    async with (
+        FakeSlack(classic()) as slack,
+        office(database_url, tmp_path / "log", monkeypatch, target=TALKER, slack=slack) as at,
+    ):
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await slack.until(lambda: at.deploys.statuses.get(said.ts))
+        mouth.say("Hello.", None)
+        await at.ann.finds("Hello.", at.deploys, thread=said)
+
+
+async def test_a_lost_answer_leaves_the_right_status_and_an_old_session_gets_a_title(at: Office, mouth: Mouth) -> None:
+    said = await at.ann.says("hello", None)
+    direct = at.slack.workspace.directory.channel(said.channel)
+    direct.sessions[said.thread] = AgentSession("active")
+    cut = at.slack.faults.cuts("agents.sessions.setStatus", acted=True, times=2)
+    await cut.reached()
+    mouth.say("Hello.", None)
+    await at.ann.finds("Hello.", None, thread=said)
+    await at.later(seconds=10)
+    assert (await shows(at, said, "active")).title == "hello"
