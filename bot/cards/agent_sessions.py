@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from bot.config.rules import Rules
+from bot.config.rules import RulesInForce
 from bot.slack.outbound.calls import Method, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
@@ -31,7 +31,7 @@ _DONT_WAIT = 0.0
 
 
 class AgentSessions:
-    def __init__(self, sender: Sender, rules: Rules | None = None) -> None:
+    def __init__(self, sender: Sender, rules: RulesInForce | None = None) -> None:
         self._sender, self._rules = sender, rules
         self._warned: set[str] = set()
 
@@ -96,7 +96,7 @@ class AgentSessions:
     async def _title(self, lease: Lease, session: Session, change: Change) -> str:
         """The first words, without what the policies hide. Before a call was asked about, nobody knows what that is."""
         rows = await lease.read(session_confirmations, session.key)
-        hides = self._rules is not None and any(policy.redact for policy in self._rules.policies.entries)
+        hides = self._rules is not None and any(policy.redact for policy in self._rules.now.policies.entries)
         title = "" if hides and not rows else change.title
         for row in rows:
             title = row.redactor.mask_text(title)
