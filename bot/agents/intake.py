@@ -151,12 +151,12 @@ def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
 
 
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
-    """The turn's author: whoever spoke just now, or, after an answer, whoever the turn's earlier calls were for."""
-    if speaker is not None:
-        return _of_those_who_spoke(tx, session, speaker)
+    """The turn's author: whoever its earlier calls were for, or else whoever spoke just now."""
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id:
             return row.asked.asked_by
+    if speaker is not None:
+        return _of_those_who_spoke(tx, session, speaker)
     said = select(mail).where(mail.c.session == session.key, mail.c.kind == "words").order_by(mail.c.id.desc())
     user = next((letter.person for letter in tx.execute(said) if letter_stands(tx, letter)), None)
     return _of_those_who_spoke(tx, session, user) if user else session.starter

@@ -1,23 +1,24 @@
 """A session's mailbox: what is told to its agent, and what the agent says and asks in turn. One writer a session.
 
-Nothing here waits for Slack, but for files that came with somebody's words: what people read is told by the teller.
-While the agent runs, which may take long, the session is looked at for calls that began.
+What people read is told by the teller, so no run waits for a post. Slack is asked for files that came with somebody's
+words, and for the places of new cards: meanwhile the agent hears what was decided. While the agent runs, which may take
+long, the session is looked at for calls that began.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
 from bot.agents.intake import Openings, request_facts
 from bot.agents.progress import Showing, Stage
 from bot.config.rules import RulesInForce
 from bot.confirmation import words
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import (
@@ -34,7 +35,18 @@ from bot.hosts.host import (
     Unreachable,
 )
 from bot.leasing.lease_loop import NotNow
-from bot.store.mailbox import Letter, held_back, letters_done, next_letters, paused, read_session, refuse_letter, rest
+from bot.leasing.put_off import PutOff
+from bot.store.mailbox import (
+    Letter,
+    Overtaking,
+    held_back,
+    letters_done,
+    next_letters,
+    paused,
+    read_session,
+    refuse_letter,
+    rest,
+)
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
@@ -46,6 +58,8 @@ from runtime.store.lease import Lease
 from runtime.telemetry import tracing
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 GLANCE = 1.0
 """While an agent runs, its session is looked at this often for calls that began."""
@@ -78,6 +92,7 @@ class _Stretch:
         self._lease, self._host, self._thread = lease, host, thread
         self._openings, self._rules = openings, rules
         self._deliveries = Deliveries(lease, host, rules)
+        self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str) -> None:
         session = await self._lease.read(read_session, key)
@@ -91,6 +106,7 @@ class _Stretch:
                 continue
             if mail.paused:
                 raise NotNow(5.0, "Runs are paused.")
+            self._under_way = frozenset(letter.id for letter in letters)
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[Said] = []
@@ -117,11 +133,48 @@ class _Stretch:
         except Unreachable:
             return None
 
+    async def _decisions_first(
+        self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
+    ) -> T:
+        """What Slack is asked for the letters that are `under_way`. The agent does not wait for its answer to hear what
+        was decided. Such a decision stays in the mailbox and is told once more when its turn comes, as after a crash:
+        then what followed from it is taken in."""
+        task, told = asyncio.ensure_future(asking), set(self._under_way)
+        try:
+            while not (await asyncio.wait({task}, timeout=GLANCE))[0]:
+                await self._tell_decisions(session, told, turns)
+            if isinstance(task.exception(), PutOff):
+                await self._tell_decisions(session, told, turns)
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+
+    async def _tell_decisions(self, session: Session, told: set[int], turns: Collection[str]) -> None:
+        """Those that are in the mailbox, but for those that were `told` already."""
+        can = await self._capabilities()
+        together, several = can is None or can.siblings_together, can is not None and can.several_answers
+        while True:
+            ahead = Overtaking(frozenset(told), turns)
+            mail = await self._lease.read(read_mail, session.key, together=together, several=several, overtaking=ahead)
+            if not mail.letters or mail.paused or not all(one.stands for one in mail.letters):
+                return
+            told.update(one.id for one in mail.letters)
+            try:
+                await self._deliver(session, mail, [])
+                await self._observe(session, await self._host.look(session.session))
+            except (Unreachable, OneByOne, NotNow) as error:
+                log.info("told when its turn comes: %s", error)
+                return
+
     # Out: what the agent is told
 
     async def _deliver(self, session: Session, mail: Mail, held: list[Said]) -> None:
         letters = mail.letters
-        attachments = await self._thread.fetch(session, letters[0].files)
+        attachments: tuple[Attachment, ...] = ()
+        if letters[0].files:
+            attachments = await self._decisions_first(session, self._thread.fetch(session, letters[0].files))
         exchange = await self._deliveries.exchange(session, letters, attachments)
         if exchange is None:
             return
@@ -222,9 +275,11 @@ class _Stretch:
                 await self._lease.run(say_waits, session.key, waits)
         known = {row.asked.request_id for row in rows}
         new = [request for request in (*look.requests, *operations) if request.request_id not in known]
+        turns = {turn_of(request.ask, request.siblings, request.invocation_id) for request in new}
         for request in new:
             with following("ask", session=session.session, tool=request.tool):
-                opening = await self._openings.prepare(self._lease, session, request, letter)
+                preparing = self._openings.prepare(self._lease, session, request, letter)
+                opening = await self._decisions_first(session, preparing, turns)
                 opening = replace(opening, trace=tracing.carried())
                 await self._lease.run(open_request, session.key, opening, self._rules.now)
         if new:
@@ -302,8 +357,8 @@ class Mail:
     rows: tuple[Confirmation, ...]
 
 
-def read_mail(tx: Tx, key: str, *, together: bool, several: bool) -> Mail:
-    letters = next_letters(tx, key, together=together, several=several)
+def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Overtaking | None = None) -> Mail:
+    letters = next_letters(tx, key, together=together, several=several, overtaking=overtaking)
     if not letters:
         return Mail((), False, ())
     return Mail(letters, paused(tx) is not None, tuple(session_confirmations(tx, key)))

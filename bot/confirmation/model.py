@@ -148,7 +148,7 @@ class AskedCall:
     @property
     def turn(self) -> str:
         """Requests of one turn may have to be answered together; a workflow's nodes wait each for itself."""
-        return (self.siblings or self.invocation_id) if self.ask is Ask.CONFIRMATION else ""
+        return turn_of(self.ask, self.siblings, self.invocation_id)
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
         """The same person asks for it once more, with these arguments."""
@@ -181,6 +181,10 @@ class AskedCall:
             "arguments": arguments,
             "payload": payload,
         }
+
+
+def turn_of(ask: Ask, siblings: str, invocation_id: str) -> str:
+    return (siblings or invocation_id) if ask is Ask.CONFIRMATION else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,14 +68,27 @@ def read_session(tx: Tx, key: str) -> Session:
     return session
 
 
-def next_letters(tx: Tx, key: str, *, together: bool, several: bool = False) -> tuple[Letter, ...]:
+@dataclass(frozen=True)
+class Overtaking:
+    """While words wait for Slack, decisions go first: those that were not `told` yet, by their ids, unless one of the
+    `turns` that they belong to has requests about which nobody was asked yet."""
+
+    told: Collection[int] = ()
+    turns: Collection[str] = ()
+
+
+def next_letters(
+    tx: Tx, key: str, *, together: bool, several: bool = False, overtaking: Overtaking | None = None
+) -> tuple[Letter, ...]:
     """What the agent is told next, as one message.
 
     `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
     `several`: the answers that wait go in one message, whatever else is undecided.
     """
-    rows = (_WAITING if together else _NEXT_WAITING).all(tx, session_=key)
+    rows = (_WAITING if together or overtaking else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
+    if overtaking is not None:
+        letters = [one for one in letters if one.kind != "words" and one.id not in overtaking.told]
     if not letters or letters[0].kind not in ANSWERS:
         return tuple(letters[:1])
     if not together:
@@ -83,6 +96,7 @@ def next_letters(tx: Tx, key: str, *, together: bool, several: bool = False) -> 
     confirmations = session_confirmations(tx, key)
     turns = {row.id: row.asked.turn for row in confirmations}
     undecided = {row.asked.turn for row in confirmations if row.state is State.WAITING}
+    undecided |= set(overtaking.turns) if overtaking else set()
     return next_together(letters, turns, undecided)
 
 

@@ -33,7 +33,13 @@ class Storage:
         self._workspace.changes.tell("file", team=file.team_id)
         return web.Response(text=f"OK - {file.length}")
 
-    async def download(self, request: web.Request) -> web.Response:
+    async def download(self, request: web.Request) -> web.StreamResponse:
+        fault = self._faults.take("download", {"file": request.match_info["file"]})
+        if fault is not None:
+            return await misbehave(fault, request, lambda: self._download(request))
+        return self._download(request)
+
+    def _download(self, request: web.Request) -> web.Response:
         team_id, _, file_id = request.match_info["file"].partition("-")
         file = self._workspace.files.get(file_id)
         token = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -17,7 +17,7 @@ from bot.policy.approvers import OPERATOR
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import CONFIRMATIONS, SESSIONS
 from bot.store.slack_lanes import THREADS
-from bot.store.tables import confirmations
+from bot.store.tables import confirmations, mail
 from runtime import Answer, Runner
 from runtime.store.database import Tx
 from tests.support.office import Office, office
@@ -116,6 +116,54 @@ async def test_cards_that_hang_keep_no_other_from_being_decided(at: Office) -> N
     await hang.reached()
     await have_run(at, 20)
     at.slack.faults.clear()
+
+
+def words_wait(tx: Tx) -> bool:
+    """Whether somebody's words are not dealt with yet."""
+    return tx.execute(select(mail.c.id).where(mail.c.kind == "words", mail.c.done_at.is_(None))).first() is not None
+
+
+DESK = """
+[[policy]]
+tools = ["breaks"]
+approvers = ["user:U0BOB"]
+channel = "C0DESK"
+[[policy]]
+tools = ["*"]
+approvers = ["user:U0BOB"]
+"""
+
+
+@pytest.mark.parametrize("what", ["a channel", "our turn", "a file"])
+async def test_an_approved_call_does_not_wait_for_what_slack_is_asked_about_others(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """In the same session: a card that belongs elsewhere is prepared, or a file is fetched."""
+    async with office(database_url, tmp_path / "tools.log", monkeypatch, DESK, target=LAB) as at:
+        at.slack.channel("desk", at.ann, at.bob, id="C0DESK")
+        card = await at.ask('pay {"to": "Ada", "amount": 20}')
+        await at.rests()
+        at.slack.clock.advance(3600)  # what is known of channels is out of date
+        if what == "a file":
+            fault = at.slack.faults.hangs("download", times=None)
+            await at.ann.says("@adk-confirm read this", at.deploys, thread=card, files={"order.txt": b"Twenty."})
+        else:
+            where = ("conversations.info", lambda args: args.get("channel") == "C0DESK")
+            if what == "a channel":
+                fault = at.slack.faults.hangs(where[0], times=None, where=where[1])
+            else:
+                fault = at.slack.faults.limits(where[0], retry_after=3600, times=None, where=where[1])
+            await at.ann.says('@adk-confirm breaks {"why": "it is old"}', at.deploys, thread=card)
+        await fault.reached()
+
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await have_run(at, 1)
+        assert await at.bot.database.read(words_wait)
+
+        if what != "our turn":
+            at.slack.faults.clear()
+            await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count('pay: {"did":"pay"}') == 1)
+        assert len(at.ran()) == 1
 
 
 async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:
