@@ -23,6 +23,7 @@ from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.reactions import Reactions
 from bot.cards.streaming import Voice
+from bot.cards.thread import Thread
 from bot.cards.thread_worker import Teller
 from bot.config.reload import Reloading, ended
 from bot.config.rules import Rules, RulesInForce
@@ -154,9 +155,10 @@ async def _made(
     )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     agent_sessions = AgentSessions(sender, rules)
-    cards = Cards(sender, directory, Voice(sender, monotonic, agent_sessions))
+    cards = Cards(sender, directory)
+    thread = Thread(sender, directory.names, Voice(sender, monotonic, agent_sessions))
     reactions = Reactions(sender) if settings.slack.reactions else None
-    mailroom = Mailroom(host, cards, Openings(directory, rules, workspaces.unfit), rules)
+    mailroom = Mailroom(host, thread, Openings(directory, rules, workspaces.unfit), rules)
     inbox = Inbox(database, sender, directory, rules)
     homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
     term, others = settings.lease.total_seconds(), [Tabs(sender, inbox).kind]
@@ -173,7 +175,7 @@ async def _made(
         worker=Worker(
             database,
             mailroom,
-            Teller(cards, reactions, agent_sessions),
+            Teller(thread, reactions, agent_sessions),
             directory,
             cards,
             rules,

@@ -16,8 +16,6 @@ from bot.cards.card_presenter import card_view
 from bot.cards.draw import PLAIN, Around, Drawing
 from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import Whereabouts
-from bot.cards.streaming import Voice
-from bot.cards.thread import Thread
 from bot.confirmation.model import Confirmation, Place
 from bot.slack.answers import text, texts
 from bot.slack.directory.directory import Directory
@@ -35,9 +33,9 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 """After so many seconds each it is looked whether Slack has put up "Counting…"."""
 
 
-class Cards(Thread):
-    def __init__(self, sender: Sender, directory: Directory, voice: Voice | None = None) -> None:
-        super().__init__(sender, directory.names, voice)
+class Cards:
+    def __init__(self, sender: Sender, directory: Directory) -> None:
+        self._sender, self._names = sender, directory.names
         self._whereabouts = Whereabouts(sender, directory)
 
     async def draw(

@@ -17,6 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, Around
+from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
@@ -59,6 +60,7 @@ class Outgoing:
     sender: Sender
     directory: Directory
     cards: Cards
+    writer: Thread
     meter: Calls
     waits: list[float]
     ann: Person
@@ -148,9 +150,24 @@ async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgo
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     session = a_session(deploys.id, thread.ts)
-    cards, lease = Cards(sender, directory), await a_lease(database)
+    cards, writer, lease = Cards(sender, directory), Thread(sender, directory.names), await a_lease(database)
     return Outgoing(
-        slack, database, lease, sender, directory, cards, meter, waits, ann, ben, lead, asker, deploys, thread, session
+        slack,
+        database,
+        lease,
+        sender,
+        directory,
+        cards,
+        writer,
+        meter,
+        waits,
+        ann,
+        ben,
+        lead,
+        asker,
+        deploys,
+        thread,
+        session,
     )
 
 

@@ -120,7 +120,7 @@ async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
         openings = Openings(out.directory, RulesInForce(at.rules), unfit)
-        mailroom = Mailroom(host, out.cards, openings, RulesInForce(at.rules))
+        mailroom = Mailroom(host, out.writer, openings, RulesInForce(at.rules))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):

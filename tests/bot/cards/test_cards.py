@@ -332,8 +332,8 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
     out.desk.begin()
     out.desk.host_says(OutcomeKind.FAILED, f'{{"error": "bad {secret}", "token": "fresh-from-the-tool"}}')
     await out.drawn()
-    await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
-    await out.cards.say(
+    await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
+    await out.writer.say(
         out.lease, out.session, Said(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
     )
 

@@ -30,7 +30,7 @@ async def tell(out: Outgoing, tries: int = 4) -> int:
     for _ in range(tries):
         owed = [line for line in out.lines() if line.seq > out.session.told_seq]
         try:
-            told = await out.cards.tell(out.lease, out.session, owed, [out.desk.row])
+            told = await out.writer.tell(out.lease, out.session, owed, [out.desk.row])
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
             continue
@@ -55,7 +55,7 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
         "↘️ The approval of anna no longer counts, because ben edited the call.",
         "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
     ]
-    assert await out.cards.tell(out.lease, out.session, [], []) == 8
+    assert await out.writer.tell(out.lease, out.session, [], []) == 8
     assert len(out.told()) == 1
 
 
@@ -73,7 +73,7 @@ async def test_what_came_while_an_answer_was_lost_is_told_after_it(out: Outgoing
     out.slack.faults.cuts("chat.postMessage", acted=True)
     out.desk.wait(minutes=15)
     with pytest.raises(Unsure):
-        await out.cards.tell(out.lease, out.session, out.lines(), [out.desk.row])
+        await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
     out.desk.deny(ANNA)
 
     await tell(out)
@@ -108,7 +108,7 @@ def marks(args: object) -> str:
 
 async def test_a_purged_line_and_one_that_is_no_story_are_passed_over(out: Outgoing) -> None:
     lines = [purged(line) for line in out.lines()]
-    assert await out.cards.tell(out.lease, out.session, lines, [out.desk.row]) == 1
+    assert await out.writer.tell(out.lease, out.session, lines, [out.desk.row]) == 1
     assert out.told() == []
 
 
@@ -131,7 +131,7 @@ def said(text: str, event: str = "e1", **more: object) -> Said:
 
 
 async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -> None:
-    ts = await out.cards.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
+    ts = await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
     (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
     assert message.thread == out.thread.ts
     assert message.message.blocks[0]["text"] == "**Done.** See `deploy.log`:\n\n```\nok <b>\n```"
@@ -139,7 +139,7 @@ async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -
 
 
 async def test_nobody_is_pinged_by_what_a_model_wrote(out: Outgoing) -> None:
-    await out.cards.say(
+    await out.writer.say(
         out.lease, out.session, said("<!channel> <@U0ANNA> <!subteam^S0ONCALL> <#C0DEPLOYS> if a <!b then")
     )
     (told,) = out.told()
@@ -152,12 +152,12 @@ async def test_words_are_said_once_whatever_happens_to_the_answer(out: Outgoing,
     first = ""
     for _ in range(4):
         try:
-            first = await out.cards.say(out.lease, out.session, said("Hello."))
+            first = await out.writer.say(out.lease, out.session, said("Hello."))
             break
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
     assert out.told() == ["Hello."]
-    assert await out.cards.say(out.lease, out.session, said("Hello.")) == first  # and after a crash, the same again
+    assert await out.writer.say(out.lease, out.session, said("Hello.")) == first  # and after a crash, the same again
     assert out.told() == ["Hello."]
 
 
@@ -165,21 +165,21 @@ async def test_a_long_reply_comes_in_parts_and_goes_on_after_a_lost_answer(out: 
     text = "\n\n".join(f"Paragraph {n}. " + "word " * 300 for n in range(20))
     out.slack.faults.cuts("chat.postMessage", acted=True, where=lambda args: "Paragraph 10." in str(args))
     with pytest.raises(Unsure):
-        await out.cards.say(out.lease, out.session, said(text))
-    await out.cards.say(out.lease, out.session, said(text))
+        await out.writer.say(out.lease, out.session, said(text))
+    await out.writer.say(out.lease, out.session, said(text))
     assert "\n".join(out.told()).count("Paragraph") == 20
     assert len(out.told()) == 3
 
 
 async def test_an_agent_that_failed_is_told_in_a_sentence_with_a_way_to_try_again(out: Outgoing) -> None:
-    await out.cards.say(out.lease, out.session, said("The model is overloaded.", failed=True), retry="17")
+    await out.writer.say(out.lease, out.session, said("The model is overloaded.", failed=True), retry="17")
     message = out.asker.messages(out.deploys)[-1]
     assert "The model is overloaded." in message
     assert message.buttons == ("Try again",)
-    await out.cards.say(out.lease, out.session, said("", "e2", failed=True))
+    await out.writer.say(out.lease, out.session, said("", "e2", failed=True))
     assert out.told()[-1] == "⚠️ The agent could not answer."
 
 
 async def test_no_words_are_no_message(out: Outgoing) -> None:
-    assert await out.cards.say(out.lease, out.session, said(" \n")) == ""
+    assert await out.writer.say(out.lease, out.session, said(" \n")) == ""
     assert out.told() == []

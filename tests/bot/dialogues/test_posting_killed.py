@@ -9,6 +9,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.audit.ledger import LineKind
 from bot.cards.cards import Cards
+from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
 from bot.confirmation.stored_json import row_from_json, row_to_json
@@ -34,14 +35,16 @@ async def out() -> AsyncIterator[Outgoing]:
         yield ready
 
 
-async def post(what: str, lease: Lease, cards: Cards, row: Confirmation, session: Session) -> None:
+async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, session: Session) -> None:
     """One post, as the worker would make it."""
+    directory = Directory(sender)
+    thread = Thread(sender, directory.names)
     if what == "draw":
-        await cards.draw(lease, row, session)
+        await Cards(sender, directory).draw(lease, row, session)
     elif what == "tell":
-        await cards.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
+        await thread.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
     else:
-        await cards.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
+        await thread.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
 
 
 async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:
@@ -49,16 +52,15 @@ async def post_from_elsewhere(what: str, store: str, base: str, token: str, stor
     database = await open_store(store, SECRET)
     row = row_from_json(stored)
     session = a_session(row.asked.channel, row.places[0].thread_ts or "")
-    await post(what, await a_lease(database, "one"), _cards(base, token), row, session)
+    await post(what, await a_lease(database, "one"), _sender(base, token), row, session)
     await database.close()
 
 
-def _cards(base: str, token: str) -> Cards:
+def _sender(base: str, token: str) -> Sender:
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
         return AsyncWebClient(token, base_url=base)
 
-    sender = Sender(client_for)
-    return Cards(sender, Directory(sender))
+    return Sender(client_for)
 
 
 @pytest.mark.parametrize("acted", [True, False])
@@ -72,8 +74,8 @@ async def test_killed_between_a_post_and_its_answer(out: Outgoing, database_url:
         await process.gone()
 
     restarted = await open_store(database_url, SECRET)
-    cards = _cards(out.slack.url, out.slack.bot_token)
-    await post(what, await a_lease(restarted, "two"), cards, out.desk.row, out.session)
+    sender = _sender(out.slack.url, out.slack.bot_token)
+    await post(what, await a_lease(restarted, "two"), sender, out.desk.row, out.session)
     await restarted.close()
 
     seen = [one for one in out.asker.messages(out.deploys) if one.author == "adk-confirm"]
