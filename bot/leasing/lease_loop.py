@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
+WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
+"""While Slack fails, a row waits again for this share of the time that it has waited already, up to so many seconds."""
 POLL = 5.0
 SKIPPED = 0.05
 REFILL = 0.05
@@ -224,7 +226,9 @@ class Attendant:
 
     async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
         if isinstance(error, PutOff):
-            first = await lease.run(postpone, self._kind, key, claim.due_at, error.after, str(error), counted=False)
+            lag = WHILE_FAILING if error.failing else 0.0
+            after, why = error.after, str(error)
+            first = await lease.run(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
         elif isinstance(error, PutAside):
@@ -294,11 +298,21 @@ def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, f
 
 
 def postpone(
-    tx: Tx, kind: RowKind, key: str, due_at: float, after: float | None, why: str, *, counted: bool, last: bool = False
+    tx: Tx,
+    kind: RowKind,
+    key: str,
+    due_at: float,
+    after: float | None,
+    why: str,
+    *,
+    counted: bool,
+    last: bool = False,
+    lag: float = 0.0,
 ) -> bool:
     """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
     happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has
-    happened since, and is not put off with the rest.
+    happened since, and is not put off with the rest. `lag`: the share of the time that it has waited that it waits
+    again, if that is longer.
 
     Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
     Returns whether this is the first time.
@@ -311,10 +325,11 @@ def postpone(
     failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
     now = tx.now()
     parked = failures >= MOST_FAILURES
+    since = due_at if row.owed_since is None else row.owed_since
     pause = after if after is not None else min(2.0 ** (failures - 1), LONGEST_PAUSE)
+    pause = max(pause, min((now - since) * lag, LONGEST_LAG))
     deadline = kind.deadline(tx, key)
     again = deadline if parked else min(now + pause, deadline or math.inf)
-    since = due_at if row.owed_since is None else row.owed_since
     values = {"due_at": again, "failures": failures, "trouble": why[:500]}
     values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
     tx.execute(update(table).where(kind.key == key).values(values))

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 
 class PutOff(Exception):
-    """Nothing has failed: the row comes up again in `after` seconds."""
+    """The row comes up again in `after` seconds, through no fault of its own. `failing`: whoever was asked does not
+    work, so the pause grows with how long the row has waited."""
 
     after: float
+
+    @property
+    def failing(self) -> bool:
+        return False
 
 
 class PutAside(Exception):

@@ -44,6 +44,11 @@ class Later(SlackTrouble, PutOff):
         """It is not our turn yet, by our own count or by Slack's 429. Nothing has failed."""
         return self.code in LIMITED
 
+    @property
+    def failing(self) -> bool:
+        """Slack does not work. Trying on and on would use up the limits of what does."""
+        return not self.limited
+
 
 class Unsure(SlackTrouble):
     def __init__(self, method: str, code: str) -> None:

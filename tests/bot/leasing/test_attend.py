@@ -8,7 +8,8 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
-from bot.leasing.lease_loop import MOST_FAILURES, SKIPPED, Attendant, NotNow, RowKind, claim_due, postpone
+from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, SKIPPED, Attendant, NotNow, RowKind, claim_due, postpone
+from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
@@ -163,6 +164,35 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
     failures, ahead = await database.run(look)
     assert failures == 0
     assert 30 < ahead <= 60
+
+
+async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_its_turn(database: Database) -> None:
+    await with_rows(database, "fails", "waits", "just failed")
+    long_ago = 3600.0
+    await database.run(lambda tx: tx.execute(update(rows).values(owed_since=tx.now() - long_ago)))
+    await database.run(lambda tx: set_row(tx, "just failed", owed_since=tx.now()))
+    attended: set[str] = set()
+    all_three = asyncio.Event()
+
+    async def attend(key: str, lease: Lease) -> None:
+        attended.add(key)
+        if len(attended) == 3:
+            all_three.set()
+        raise Later("chat.update", 1.0, *([] if key == "waits" else ["status 503"]))
+
+    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
+    began = await database.read(lambda tx: tx.now())
+    running = asyncio.create_task(attendant.run())
+    await asyncio.wait_for(all_three.wait(), 10)
+    attendant.stop()
+    await running
+
+    found = await database.read(lambda tx: tx.execute(select(rows.c.key, rows.c.due_at)).all())
+    ended = await database.read(lambda tx: tx.now())
+    due = {row.key: row.due_at for row in found}
+    assert due["fails"] >= began + LONGEST_LAG
+    assert due["waits"] <= ended + 1.0
+    assert due["just failed"] <= ended + 1.0
 
 
 async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database: Database) -> None:
