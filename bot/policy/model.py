@@ -252,6 +252,11 @@ class Policies:
         can't say that yet, so the first policy for the tool does."""
         return next((policy.long_running == "decide" for policy in self._about(call)), False)
 
+    @property
+    def conditional(self) -> bool:
+        """Whether a policy has a `when`, which takes a while to evaluate."""
+        return any(policy.when is not None for policy in self.entries)
+
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
         """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""
         before, after = self.resolve(call), self.resolve(edited)

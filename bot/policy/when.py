@@ -5,7 +5,10 @@ A function of its input alone; what it costs is limited by `bounded`. `cel` is i
 
 from __future__ import annotations
 
+import hashlib
 import re
+import threading
+import time
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
@@ -14,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from runtime.bounded.check import Bounded, CheckBroke, TooCostly
 from runtime.errors import ConfirmError, Invalid
-from runtime.jsontypes import Json
+from runtime.jsontypes import Json, JsonObject, canonical
 
 if TYPE_CHECKING:
     import cel
@@ -76,16 +79,61 @@ def check_expression(expression: str) -> None:
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:
     """Whether the expression is true of the call; `ExpressionFailed` when it can't say, or not cheaply.
 
-    The arguments are the agent's, and CEL's loops can be nested: so it is not asked in this process.
+    The arguments are the agent's, and CEL's loops can be nested: so it is not asked in this process, and takes a while.
+    What it said of a call is kept. So whoever evaluates in a thread first does not hold up the transaction that asks
+    again.
     """
+    names = dict(facts)
+    key = _digest(expression, names)
+    said = _answers.get(key)
+    if said is None:
+        try:
+            answer = _EVALUATED(expression, names)
+        except TooCostly as error:
+            said = str(error)
+        except CheckBroke as error:
+            raise ExpressionFailed(str(error)) from error
+        else:
+            assert isinstance(answer, dict)
+            said = str(answer["failed"]) if "failed" in answer else answer["holds"] is True
+        _answers.keep(key, said)
+    if isinstance(said, str):
+        raise ExpressionFailed(said)
+    return said
+
+
+class _Answers:
+    """What expressions said of calls, the latest few thousand. A failure is not kept for long: what takes too long here
+    may take less in a minute."""
+
+    def __init__(self, most: int = 4096, failures_for: float = 60.0) -> None:
+        self._most, self._failures_for = most, failures_for
+        self._known: dict[bytes, tuple[bool | str, float]] = {}
+        self._lock = threading.Lock()  # it is asked in threads
+
+    def get(self, key: bytes) -> bool | str | None:
+        with self._lock:
+            said, at = self._known.get(key, (None, 0.0))
+        return None if isinstance(said, str) and time.monotonic() > at + self._failures_for else said
+
+    def keep(self, key: bytes, said: bool | str) -> None:
+        with self._lock:
+            if key:
+                self._known[key] = said, time.monotonic()
+            while len(self._known) > self._most:
+                del self._known[next(iter(self._known))]
+
+
+def _digest(expression: str, names: JsonObject) -> bytes:
+    """Empty for what has no canonical spelling: nothing is kept of that."""
     try:
-        answer = _EVALUATED(expression, dict(facts))
-    except (TooCostly, CheckBroke) as error:
-        raise ExpressionFailed(str(error)) from error
-    assert isinstance(answer, dict)
-    if "failed" in answer:
-        raise ExpressionFailed(str(answer["failed"]))
-    return answer["holds"] is True
+        text = canonical([expression, names])
+    except (ValueError, RecursionError):
+        return b""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+_answers = _Answers()
 
 
 def _check_kind(program: cel.Program, expression: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import wraps
@@ -15,6 +16,7 @@ from bot.cards.draw import Around
 from bot.cards.thread_worker import SOON, Teller, runs
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
+from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Place, State, Vote
 from bot.confirmation.schedule import Owed, claims, owed, to_draw
 from bot.confirmation.unsealed import checked
@@ -150,7 +152,7 @@ class Worker:
         row, owed_now = await lease.read(what_is_owed, confirmation_id)
         while True:
             due = set(owed_now) - {Owed.DRAW}
-            if not self._is_sound(row):
+            if not await self._is_sound(row):
                 row, owed_now = await lease.run(then_owed(put_right), confirmation_id, self._rules.now)
             elif due:
                 row, owed_now = await self._decide(row, due, lease)
@@ -179,15 +181,21 @@ class Worker:
             wait = await lease.read(until_drawn, row)
             if wait > 0:
                 raise NotNow(wait, "The call was approved just now, and may end in a moment.")
-            if not self._is_sound(row):
+            if not await self._is_sound(row):
                 await lease.run(put_right, confirmation_id, self._rules.now)
                 continue
             with following("draw", row=row):
                 await self._draw(lease, row)
         await lease.run(drawn, confirmation_id)
 
-    def _is_sound(self, row: Confirmation) -> bool:
-        return checked(row, row.changed_at, self._rules.now.policies, self._rules.now.seal).row is row
+    async def _is_sound(self, row: Confirmation) -> bool:
+        rules = self._rules.now
+
+        def sound() -> bool:
+            return checked(row, row.changed_at, rules.policies, rules.seal).row is row
+
+        # Of a row that is not sound the conditions are asked again, which takes a while.
+        return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
 
     async def _draw(self, lease: Lease, row: Confirmation) -> None:
         session = await lease.read(read_session, chain_of(row.asked.session))
@@ -204,6 +212,8 @@ class Worker:
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
+        if vote.edit is not None:  # so that the transaction finds what the conditions say of the edited call
+            await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
         return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowOwed:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,42 @@ async def test_a_home_is_looked_at_again_when_its_lookups_had_to_wait(open_offic
         await at.bob.opens_home("Nothing waits for you.")
         await at.later(seconds=61)
         await at.bob.sees_home("reimburse")
+
+
+WHEN = """
+[[policy]]
+tools = ["reimburse"]
+when = "args.amount > 100"
+approvers = ["group:S0ONCALL"]
+quorum = 2
+"""
+
+
+async def test_no_condition_is_evaluated_while_an_edit_is_counted(open_office: Opens) -> None:
+    """It may take a tenth of a second, and more while the process that evaluates it does not get to run."""
+    async with open_office(WHEN) as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        hang = at.slack.faults.hangs("users.info", times=None)
+        await at.bob.clicks(card, "Edit")
+        await (await at.bob.gets_modal("Edit")).submits({"amount": "1200"})
+        await hang.reached()
+        evaluates = [process for process in children() if b"expression_checks" in process[1]]
+        assert evaluates
+        for pid, _ in evaluates:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            at.slack.faults.clear()
+            await at.ann.finds("Edited by bob", at.deploys, thread=card, timeout=15)
+        finally:
+            for pid, _ in evaluates:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
+
+
+def children() -> list[tuple[int, bytes]]:
+    """Our processes, each with its command line."""
+    pids = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    return [(int(pid), Path(f"/proc/{pid}/cmdline").read_bytes()) for pid in pids]
 
 
 @pytest.mark.slow
