@@ -49,11 +49,13 @@ class Glimpse(Wire):
 
 
 class View:
-    """`contents` is what the model is asked with. It is lent, not copied. `seen` is how many events went into it."""
+    """`contents` is what the model is asked with. The list is lent, not copied, and a content in it never changes.
+    `kept` is what a model keeps with them (`ModelRequest.kept`). `seen` is how many events went into the view."""
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
         self.contents: list[Content] = []
+        self.kept: dict[object, object] = {}
         self.seen = 0
         self._turns: dict[str, _Turn] = {}
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import os
 import random
+import secrets
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import aiohttp
@@ -18,13 +21,18 @@ from pydantic import ValidationError
 
 from runtime.models import gemini_failures
 from runtime.models.gemini_failures import Trouble
-from runtime.models.gemini_json import Chunk, Gathering, contents_json
+from runtime.models.gemini_json import Chunk, Gathering, HistoryJson
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Content
 
 # The SDK takes foreign JSON apart without looking: what is no Gemini answer ends in one of these.
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
 _KNOWN = (errors.APIError, aiohttp.ClientError, OSError, GoogleAuthError, *_UNREADABLE)
+
+_HISTORY_GOES_HERE = f"history-{secrets.token_hex(16)}"  # random, so that no instruction can contain it
+_MARKER = json.dumps(_HISTORY_GOES_HERE).encode()
+_history: ContextVar[bytes] = ContextVar("adk_confirm_history")
+_READ_BUFFER = 2**22  # as in the SDK's own session: one line of a stream may be this long
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,13 @@ class _Question:
     client: genai.Client
     model: str
     config: types.GenerateContentConfig
+    history: bytes
     streaming: bool
 
     async def ask(self) -> AsyncGenerator[Chunk, None]:
         models = self.client.aio.models
-        # The history itself travels in the configuration's extra body, which replaces these contents.
+        _history.set(self.history)
+        # The configuration's extra body replaces these contents, and `_put_history_in` puts the history there.
         if not self.streaming:
             yield _chunk(await models.generate_content(model=self.model, contents="-", config=self.config))
             return
@@ -63,7 +73,7 @@ class GeminiModel:
         self._patience = patience
         self._attempts = attempts
         self._first_pause = first_pause
-        self._clients: dict[bool, genai.Client] = {}
+        self._clients: dict[bool, _Client] = {}
 
     def __repr__(self) -> str:
         return "GeminiModel()"
@@ -81,8 +91,7 @@ class GeminiModel:
         """Lets go of the connections; the next request opens new ones."""
         clients, self._clients = self._clients, {}
         for client in clients.values():
-            await client.aio.aclose()
-            client.close()
+            await client.close()
 
     async def _chunks(self, request: ModelRequest) -> AsyncGenerator[Chunk, None]:
         stream, chunk = await self._begin(self._question(request))
@@ -132,13 +141,40 @@ class GeminiModel:
 
     def _question(self, request: ModelRequest) -> _Question:
         vertex = request.model.startswith("projects/") or _says_vertex()
-        return _Question(self._client(vertex), request.model, _config(request, vertex), request.streaming)
+        history = request.kept.setdefault((GeminiModel, vertex), HistoryJson(vertex=vertex))
+        assert isinstance(history, HistoryJson)
+        client = self._client(vertex).sdk
+        return _Question(client, request.model, _config(request), history.of(request.contents), request.streaming)
 
-    def _client(self, vertex: bool) -> genai.Client:
-        """One for all requests: each client has its own connections and TLS contexts."""
-        if vertex not in self._clients:
-            self._clients[vertex] = _new_client(vertex)
-        return self._clients[vertex]
+    def _client(self, vertex: bool) -> _Client:
+        """One for all requests of an event loop: each client has its own connections and TLS contexts."""
+        known = self._clients.get(vertex)
+        if known is None or known.loop is not asyncio.get_running_loop():
+            known = self._clients[vertex] = _new_client(vertex)
+        return known
+
+
+@dataclass(frozen=True)
+class _Client:
+    """The SDK's client on a session of our own, which puts the history into each request."""
+
+    sdk: genai.Client
+    session: aiohttp.ClientSession
+    loop: asyncio.AbstractEventLoop
+
+    async def close(self) -> None:
+        await self.sdk.aio.aclose()
+        self.sdk.close()
+        await self.session.close()
+
+
+async def _put_history_in(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """An aiohttp middleware. The SDK would write the whole history as JSON again for each request."""
+    body = await request.body.as_bytes() if isinstance(request.body, aiohttp.Payload) else request.body
+    before, marker, after = body.partition(_MARKER)
+    if marker:
+        await request.update_body(b"".join((before, _history.get(), after)))
+    return await handler(request)
 
 
 def _says_vertex() -> bool:
@@ -146,19 +182,27 @@ def _says_vertex() -> bool:
     return said.lower() in ("true", "1")
 
 
-def _new_client(vertex: bool) -> genai.Client:
+def _new_client(vertex: bool) -> _Client:
     if not vertex and not (os.environ.get("GOOGLE_API_KEY") or os.environ.get("GEMINI_API_KEY")):
         raise gemini_failures.no_key()
     # The SDK's majors differ in the version that they ask for by themselves; tools need v1beta at both.
     version = None if vertex or os.environ.get("GOOGLE_GENAI_API_VERSION") else "v1beta"
     once = types.HttpRetryOptions(attempts=1)  # we count the attempts, so that all of them end in time
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        middlewares=(_put_history_in,),
+        trust_env=True,
+        read_bufsize=_READ_BUFFER,
+    )
+    options = types.HttpOptions(api_version=version, retry_options=once, aiohttp_client=session)
     try:
-        return genai.Client(vertexai=vertex, http_options=types.HttpOptions(api_version=version, retry_options=once))
+        return _Client(genai.Client(vertexai=vertex, http_options=options), session, asyncio.get_running_loop())
     except (ValueError, GoogleAuthError) as error:
+        session.detach()  # it has no connections yet
         raise ModelFailure("UNAUTHENTICATED", f"Google's credentials do not work: {error}") from error
 
 
-def _config(request: ModelRequest, vertex: bool) -> types.GenerateContentConfig:
+def _config(request: ModelRequest) -> types.GenerateContentConfig:
     try:
         config = types.GenerateContentConfig.model_validate(request.config)
     except ValidationError as error:
@@ -176,7 +220,7 @@ def _config(request: ModelRequest, vertex: bool) -> types.GenerateContentConfig:
         config.tools = [*(config.tools or []), types.Tool(function_declarations=declared)]
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     options = config.http_options or types.HttpOptions()
-    options.extra_body = {**(options.extra_body or {}), "contents": contents_json(request.contents, vertex=vertex)}
+    options.extra_body = {**(options.extra_body or {}), "contents": [_HISTORY_GOES_HERE]}
     config.http_options = options
     return config
 

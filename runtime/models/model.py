@@ -14,7 +14,9 @@ from runtime.wire import Content
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """One question to a model. `contents` is only lent: read it, do not keep or change it."""
+    """One question to a model. The list `contents` is only lent: read it, and do not keep or change it. The contents in
+    it never change. `kept` lives as long as the session stays in memory: there a model may keep what it made of them,
+    under a key of its own."""
 
     model: str
     contents: Sequence[Content]
@@ -22,6 +24,7 @@ class ModelRequest:
     tools: Sequence[Declaration] = ()
     config: JsonObject = field(default_factory=dict)
     streaming: bool = False
+    kept: dict[object, object] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

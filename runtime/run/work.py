@@ -259,13 +259,15 @@ class Work:
         async with asyncio.timeout(self._setting.patience):
             tools = await self._tools_of(agent.name)
             instruction = await agent.instruct(context)
+        view = await self._journal.view(agent.name)
         return ModelRequest(
             model=agent.model if isinstance(agent.model, str) else agent.name,
-            contents=(await self._journal.view(agent.name)).contents,
+            contents=view.contents,
             instruction=instruction,
             tools=[tool.declaration for tool in tools.values()],
             config=agent.generate_content_config,
             streaming=self._streaming,
+            kept=view.kept,
         )
 
     def _answer(
