@@ -13,11 +13,12 @@ from sqlalchemy import bindparam, select
 
 from runtime.errors import Forbidden
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId, Stored
 from runtime.store.tables import desks
 from runtime.store.upsert import upsert
 
-_PREFIX = select(desks.c.prefix).where(desks.c.app == bindparam("app_"))
+_PREFIX = Prepared(select(desks.c.prefix).where(desks.c.app == bindparam("app_")))
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ ANYBODY = Sender()
 
 def open_desk(tx: Tx, app: str, prefix: str) -> None:
     """From now on names that begin with `prefix` are the desk's."""
-    if tx.execute(_PREFIX, {"app_": app}).scalar_one_or_none() != prefix:
+    if _prefix(tx, app) != prefix:
         tx.execute(upsert(tx.dialect, desks), {"app": app, "prefix": prefix})
 
 
@@ -48,7 +49,7 @@ def check_sender(
         raise Forbidden(
             f"Session {name.id} belongs to the bot that opened it and takes nothing from others. Nothing was changed."
         )
-    prefix = tx.execute(_PREFIX, {"app_": name.app}).scalar_one_or_none()
+    prefix = _prefix(tx, name.app)
     if prefix is None:
         return
     for what, text in (("user", name.user_id), ("session", name.id)):
@@ -62,3 +63,8 @@ def check_sender(
             f"{shared} is state that a bot's sessions see too, and approvals may depend on it. Nothing was changed. "
             "Whoever runs this API can allow it: adk-confirm api --shared-state."
         )
+
+
+def _prefix(tx: Tx, app: str) -> str | None:
+    found = _PREFIX.first(tx, app_=app)
+    return None if found is None else found.prefix

@@ -18,17 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, wraps
 from types import TracebackType
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from sqlalchemy import (
+    BinaryExpression,
     BindParameter,
     Column,
     ColumnElement,
     Double,
-    Select,
     String,
     Table,
-    Update,
     bindparam,
     or_,
     select,
@@ -37,6 +36,7 @@ from sqlalchemy import (
 
 from runtime.errors import Busy, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
+from runtime.store.prepared import Prepared
 
 TERM = 10.0
 """How long a row stays a dead process's own, unless a setting says otherwise."""
@@ -68,38 +68,43 @@ def free(table: Table, now: float | BindParameter[float]) -> ColumnElement[bool]
 
 @dataclass(frozen=True)
 class _Statements:
-    """Made once per table: a statement costs more to build than to run."""
-
-    claim: Update
-    renew: Update
-    release: Update
-    holds: Select[str]
-    remaining: Select[float]
+    claim: Prepared
+    renew: Prepared
+    release: Prepared
+    holds: Prepared
+    remaining: Prepared
 
 
 @cache
-def _statements(table: Table) -> _Statements:
+def _statements(table: Table, column: Column[Any]) -> _Statements:
     token = bindparam("claimed_token", type_=String)
     until = bindparam("claimed_until", type_=Double)
-    is_held = table.c.lease_token == token
-    is_free = free(table, bindparam("claimed_at", type_=Double))
+    named = column == bindparam("named")
+    is_held = named & (table.c.lease_token == token)
+    is_free = named & free(table, bindparam("claimed_at", type_=Double))
     return _Statements(
-        claim=update(table).where(is_free).values(lease_token=token, lease_until=until),
-        renew=update(table).where(is_held).values(lease_until=until),
-        release=update(table).where(is_held).values(lease_token=None, lease_until=None),
-        holds=for_update(select(table.c.lease_token).where(is_held)),
-        remaining=select(table.c.lease_until).where(is_held),
+        claim=Prepared(update(table).where(is_free).values(lease_token=token, lease_until=until)),
+        renew=Prepared(update(table).where(is_held).values(lease_until=until)),
+        release=Prepared(update(table).where(is_held).values(lease_token=None, lease_until=None)),
+        holds=Prepared(for_update(select(table.c.lease_token).where(is_held))),
+        remaining=Prepared(select(table.c.lease_until).where(is_held)),
     )
 
 
+def _on(table: Table, where: ColumnElement[bool]) -> tuple[_Statements, object]:
+    """The statements for a condition `column == value`, and the value."""
+    assert isinstance(where, BinaryExpression)
+    assert isinstance(where.left, Column)
+    assert isinstance(where.right, BindParameter)
+    return _statements(table, where.left), where.right.value
+
+
 def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> str | None:
-    """The token for the one row that `where` names, or None: there is no such row, or somebody holds it."""
+    """The token for the one row that `where` (`column == value`) names. None: there is no such row, or it is held."""
     token = secrets.token_hex(16)
     now = tx.now()
-    claimed = tx.execute(
-        _statements(table).claim.where(where),
-        {"claimed_token": token, "claimed_at": now, "claimed_until": now + term},
-    ).rowcount
+    statements, value = _on(table, where)
+    claimed = statements.claim(tx, named=value, claimed_token=token, claimed_at=now, claimed_until=now + term)
     if claimed > 1:
         raise ValueError(f"a lease is for one row, and this condition names {claimed}: {where}")
     return token if claimed else None
@@ -116,15 +121,14 @@ def claim_locked(
 
 
 def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float) -> bool:
-    until = tx.now() + term
-    held = _statements(table).renew.where(where)
-    return tx.execute(held, {"claimed_token": token, "claimed_until": until}).rowcount == 1
+    statements, value = _on(table, where)
+    return statements.renew(tx, named=value, claimed_token=token, claimed_until=tx.now() + term) == 1
 
 
 def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
     """Whoever waits for the topic may try at once."""
-    held = _statements(table).release.where(where)
-    released = tx.execute(held, {"claimed_token": token}).rowcount == 1
+    statements, value = _on(table, where)
+    released = statements.release(tx, named=value, claimed_token=token) == 1
     if released and topic is not None:
         tx.notify(topic)
     return released
@@ -132,15 +136,15 @@ def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, top
 
 def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:
     """True: the row is the token's, and stays so until this transaction ends."""
-    held = _statements(table).holds.where(where)
-    return tx.execute(held, {"claimed_token": token}).first() is not None
+    statements, value = _on(table, where)
+    return statements.holds.first(tx, named=value, claimed_token=token) is not None
 
 
 def remaining(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> float | None:
     """Seconds left on the lease; None when the row is not the token's."""
-    held = _statements(table).remaining.where(where)
-    until: float | None = tx.execute(held, {"claimed_token": token}).scalar_one_or_none()
-    return None if until is None else until - tx.now()
+    statements, value = _on(table, where)
+    held = statements.remaining.first(tx, named=value, claimed_token=token)
+    return None if held is None else held.lease_until - tx.now()
 
 
 class Lease:

@@ -4,45 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, bindparam, func, select
+from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
 
 from runtime.calls.call import Call, CallState
 from runtime.calls.view import Glimpse
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 from runtime.store.records import CALL, Invocation, SessionId, Status, is_storable_id
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.wire import Event
 
+_KEY, _ID = bindparam("key_"), bindparam("id_")
+_EVENTS = Prepared(
+    select(events.c.body).where(events.c.session == _KEY, events.c.seq >= bindparam("after_")).order_by(events.c.seq)
+)
+_TURN = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.turn == bindparam("turn_")))
+_CALL = Prepared(select(calls.c.body).where(calls.c.session == _KEY, calls.c.id == _ID))
+_ASKED = Prepared(select(requests.c.call).where(requests.c.session == _KEY, requests.c.id == _ID))
+_INVOCATION = Prepared(select(invocations).where(invocations.c.session == _KEY, invocations.c.id == _ID))
+_ACTIVE = Prepared(
+    select(invocations)
+    .where(invocations.c.session == _KEY, invocations.c.status == literal_column(f"'{Status.ACTIVE.value}'"))
+    .order_by(invocations.c.turn)
+)
+
 
 def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     """The events from number `after` on, oldest first."""
-    rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
+    rows = _EVENTS.all(tx, key_=key, after_=after)
     return [Event.model_validate_json(row.body) for row in rows]
 
 
 def read_glimpses(tx: Tx, key: int, after: int) -> list[Glimpse]:
     """The same for a model's view."""
-    rows = tx.execute(_EVENTS, {"key_": key, "after_": after})
+    rows = _EVENTS.all(tx, key_=key, after_=after)
     return [Glimpse.model_validate_json(row.body) for row in rows]
 
 
-_EVENTS = (
-    select(events.c.body)
-    .where(events.c.session == bindparam("key_"), events.c.seq >= bindparam("after_"))
-    .order_by(events.c.seq)
-)
-
-
 def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:
-    rows = tx.execute(select(calls.c.body).where(calls.c.session == key, calls.c.turn == turn))
+    rows = _TURN.all(tx, key_=key, turn_=turn)
     return sorted((CALL.validate_json(row.body) for row in rows), key=lambda call: call.place)
 
 
 def read_call(tx: Tx, key: int, call_id: str) -> Call | None:
     if not is_storable_id(call_id):
         return None
-    body = tx.execute(select(calls.c.body).where(calls.c.session == key, calls.c.id == call_id)).scalar_one_or_none()
-    return None if body is None else CALL.validate_json(body)
+    row = _CALL.first(tx, key_=key, id_=call_id)
+    return None if row is None else CALL.validate_json(row.body)
 
 
 def read_calls(tx: Tx, key: int) -> list[Call]:
@@ -65,8 +73,8 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
     """The call that a request is about; a call's own id is taken too."""
     if not is_storable_id(request_id):
         return None
-    asked = select(requests.c.call).where(requests.c.session == key, requests.c.id == request_id)
-    call_id = tx.execute(asked).scalar_one_or_none()
+    asked = _ASKED.first(tx, key_=key, id_=request_id)
+    call_id = None if asked is None else asked.call
     call = read_call(tx, key, call_id or request_id)
     if call is None or call_id is None or call.has_asked(request_id):
         return call
@@ -77,18 +85,12 @@ def call_asked_by(tx: Tx, key: int, request_id: str) -> Call | None:
 def read_invocation(tx: Tx, key: int, invocation_id: str) -> Invocation | None:
     if not is_storable_id(invocation_id):
         return None
-    row = tx.execute(
-        select(invocations).where(invocations.c.session == key, invocations.c.id == invocation_id)
-    ).one_or_none()
+    row = _INVOCATION.first(tx, key_=key, id_=invocation_id)
     return None if row is None else Invocation(row.id, row.agent, row.turn, Status(row.status))
 
 
 def active_invocations(tx: Tx, key: int) -> list[Invocation]:
-    rows = tx.execute(
-        select(invocations)
-        .where(invocations.c.session == key, invocations.c.status == Status.ACTIVE.value)
-        .order_by(invocations.c.turn)
-    )
+    rows = _ACTIVE.all(tx, key_=key)
     return [Invocation(row.id, row.agent, row.turn, Status(row.status)) for row in rows]
 
 

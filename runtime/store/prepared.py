@@ -1,11 +1,12 @@
-"""Statements that are compiled once: on SQLite, SQLAlchemy's care of one execution costs ten times what SQLite's does.
+"""Statements that are compiled once. On SQLite, SQLAlchemy needs ten times as long for an execution as SQLite itself.
 
-For the few that every click runs, whose parameters are texts and numbers; everything else goes through `Tx.execute`.
+For frequent statements whose parameters are texts and numbers. Everything else goes through `Tx.execute`.
 
     _FIND = Prepared(select(t.c.id, t.c.body).where(t.c.id == bindparam("id_")))
 
     row = _FIND.first(tx, id_=7)        # a named tuple, or None
     _SAVE(tx, id_=7, body_="…")         # how many rows it changed
+    _ADD.many(tx, [{"id": 7}, …])       # the same statement for each of these
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from sqlalchemy import Select, Update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.dml import Insert
 
-from runtime.store.transaction import Tx
+from runtime.store.transaction import Dialect, Tx
+
+Statement = Select[*tuple[Any, ...]] | Insert | Update
 
 
 @dataclass(frozen=True)
@@ -30,47 +33,63 @@ class _Compiled:
     needed: frozenset[str]
     row: Callable[[Sequence[Any]], Any]
 
+    def complete(self, parameters: dict[str, object]) -> dict[str, object]:
+        if parameters.keys() != self.needed:
+            raise TypeError(f"{self.text!r} needs {sorted(self.needed)}, not {sorted(parameters)}")
+        return self.fixed | parameters if self.fixed else parameters
+
 
 class Prepared:
-    def __init__(self, statement: Select[*tuple[Any, ...]] | Insert | Update) -> None:
-        self._statement = statement
+    """`statement` may be a function of the dialect: each has an upsert of its own."""
+
+    def __init__(self, statement: Statement | Callable[[Dialect], Statement]) -> None:
+        self._given = statement
         self._compiled: _Compiled | None = None
 
     def __call__(self, tx: Tx, /, **parameters: object) -> int:
         if tx.dialect == "sqlite":
             return self._run(tx, parameters).rowcount
-        return tx.execute(self._statement, parameters).rowcount
+        return tx.execute(self._statement(tx.dialect), parameters).rowcount
+
+    def many(self, tx: Tx, /, rows: Sequence[dict[str, object]]) -> None:
+        if tx.dialect == "sqlite":
+            compiled = self._on_sqlite()
+            _raw(tx).executemany(compiled.text, [compiled.complete(row) for row in rows])
+        else:
+            tx.execute(self._statement(tx.dialect), rows)
 
     def first(self, tx: Tx, /, **parameters: object) -> Any:
         if tx.dialect != "sqlite":
-            return tx.execute(self._statement, parameters).first()
+            return tx.execute(self._statement(tx.dialect), parameters).first()
         found = self._run(tx, parameters).fetchone()
         return None if found is None else self._on_sqlite().row(found)
 
     def all(self, tx: Tx, /, **parameters: object) -> list[Any]:
         if tx.dialect != "sqlite":
-            return list(tx.execute(self._statement, parameters).all())
+            return list(tx.execute(self._statement(tx.dialect), parameters).all())
         row = self._on_sqlite().row
         return [row(found) for found in self._run(tx, parameters)]
 
     def _run(self, tx: Tx, parameters: dict[str, object]) -> sqlite3.Cursor:
         compiled = self._on_sqlite()
-        if parameters.keys() != compiled.needed:
-            raise TypeError(f"{compiled.text!r} needs {sorted(compiled.needed)}, not {sorted(parameters)}")
-        raw = tx.connection.connection.driver_connection
-        assert isinstance(raw, sqlite3.Connection)
-        return raw.execute(compiled.text, compiled.fixed | parameters)
+        return _raw(tx).execute(compiled.text, compiled.complete(parameters))
+
+    def _statement(self, dialect: Dialect) -> Statement:
+        return self._given(dialect) if callable(self._given) else self._given
 
     def _on_sqlite(self) -> _Compiled:
         if self._compiled is None:
-            compiled = self._statement.compile(dialect=sqlite.dialect(paramstyle="named"))
-            names = (
-                [column.name for column in self._statement.selected_columns]
-                if isinstance(self._statement, Select)
-                else []
-            )
+            statement = self._statement("sqlite")
+            compiled = statement.compile(dialect=sqlite.dialect(paramstyle="named"))
+            names = [column.name for column in statement.selected_columns] if isinstance(statement, Select) else []
             fixed = {name: value for name, value in compiled.params.items() if not compiled.binds[name].required}
             needed = frozenset(compiled.params) - frozenset(fixed)
             row = cast("Any", namedtuple)("Found", names)
             self._compiled = _Compiled(str(compiled), fixed, needed, row._make)
         return self._compiled
+
+
+def _raw(tx: Tx) -> sqlite3.Connection:
+    raw = tx.connection.connection.driver_connection
+    assert isinstance(raw, sqlite3.Connection)
+    return raw

@@ -7,10 +7,11 @@ nothing. A session's row is locked first, always.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pydantic_core import from_json
-from sqlalchemy import Row, bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
@@ -18,6 +19,7 @@ from runtime.store import lease
 from runtime.store.database import Tx, for_update
 from runtime.store.desk import Sender, check_sender
 from runtime.store.lease import LeaseLost
+from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
 from runtime.store.shared_state import read_shared, share, split_state
 from runtime.store.tables import calls, events, invocations, requests, sessions
@@ -36,7 +38,7 @@ def topic(name: SessionId) -> str:
 _BY_NAME = select(sessions).where(
     sessions.c.app == bindparam("app_"), sessions.c.user_id == bindparam("user_"), sessions.c.id == bindparam("id_")
 )
-_LOCKED_BY_NAME = for_update(_BY_NAME)
+_FIND, _LOCK = Prepared(_BY_NAME), Prepared(for_update(_BY_NAME))
 
 
 def find(tx: Tx, name: SessionId) -> Stored | None:
@@ -51,12 +53,11 @@ def list_sessions(tx: Tx, app: str, user_id: str) -> list[Stored]:
     return [as_stored(tx, row) for row in rows]
 
 
-def _row(tx: Tx, name: SessionId, *, lock: bool) -> Row[*tuple[Any, ...]] | None:
-    names = {"app_": name.app, "user_": name.user_id, "id_": name.id}
-    return tx.execute(_LOCKED_BY_NAME if lock else _BY_NAME, names).one_or_none()
+def _row(tx: Tx, name: SessionId, *, lock: bool) -> Any:
+    return (_LOCK if lock else _FIND).first(tx, app_=name.app, user_=name.user_id, id_=name.id)
 
 
-def as_stored(tx: Tx, row: Row[*tuple[Any, ...]]) -> Stored:
+def as_stored(tx: Tx, row: Any) -> Stored:
     return Stored(
         key=row.key,
         name=SessionId(row.app, row.user_id, row.id),
@@ -172,7 +173,13 @@ _WRITE = (
         updated=bindparam("updated_"),
     )
 )
-_RELEASE = _WRITE.values(lease_token=None, lease_until=None)
+_WRITE_ROW, _WRITE_ROW_AND_RELEASE = Prepared(_WRITE), Prepared(_WRITE.values(lease_token=None, lease_until=None))
+_ADD_EVENTS = Prepared(insert(events))
+_PUT_ROWS = {
+    "calls": Prepared(partial(upsert, table=calls)),
+    "requests": Prepared(partial(upsert, table=requests)),
+    "invocations": Prepared(partial(upsert, table=invocations)),
+}
 
 
 def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows | Callable[[Tx], Rows]) -> Stored:
@@ -192,13 +199,13 @@ def write(tx: Tx, session: Stored, token: str, change: SessionChange, rows: Rows
         "version_": after.version,
         "updated_": after.updated,
     }
-    if tx.execute(_RELEASE if change.release else _WRITE, values).rowcount != 1:
+    if (_WRITE_ROW_AND_RELEASE if change.release else _WRITE_ROW)(tx, **values) != 1:
         raise LeaseLost
     if rows["events"]:
-        tx.execute(insert(events), rows["events"])
-    for table, name in ((calls, "calls"), (requests, "requests"), (invocations, "invocations")):
+        _ADD_EVENTS.many(tx, rows["events"])
+    for name, put in _PUT_ROWS.items():
         if rows[name]:
-            tx.execute(upsert(tx.dialect, table), rows[name])
+            put.many(tx, rows[name])
     _, user, app = change.state()
     share(tx, session.name.app, session.name.user_id, user, app)
     if change.release:

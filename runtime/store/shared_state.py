@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pydantic_core import from_json
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, literal, select, update
 
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx, for_update
+from runtime.store.prepared import Prepared
 from runtime.store.tables import shared_state
 from runtime.store.upsert import insert_if_absent
 from runtime.wire import json_text
 
 _APP = ""  # the app's own row stands where a user's id would
-_SHARED = select(shared_state.c.user_id, shared_state.c.state).where(
-    shared_state.c.app == bindparam("app_"), shared_state.c.user_id.in_([bindparam("user_"), _APP])
+_SHARED = Prepared(
+    select(shared_state.c.state).where(
+        shared_state.c.app == bindparam("app_"), shared_state.c.user_id.in_([bindparam("user_"), literal(_APP)])
+    )
 )
 
 
@@ -38,7 +41,7 @@ def split_temporary(delta: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 def read_shared(tx: Tx, app: str, user_id: str) -> JsonObject:
     shared: JsonObject = {}
-    for row in tx.execute(_SHARED, {"app_": app, "user_": user_id}):
+    for row in _SHARED.all(tx, app_=app, user_=user_id):
         shared.update(from_json(row.state))
     return shared
 

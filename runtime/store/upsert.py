@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Executable, Table
+from sqlalchemy.sql.dml import Insert
 
 from runtime.store.transaction import Dialect
 
@@ -19,11 +20,11 @@ def insert_if_absent(dialect: Dialect, table: Table) -> Executable:
 
 
 @cache
-def upsert(dialect: Dialect, table: Table) -> Executable:
+def upsert(dialect: Dialect, table: Table) -> Insert:
     made = _insert(dialect, table)
     key = [column.name for column in table.primary_key]
     others = {c.name: made.excluded[c.name] for c in table.columns if c.name not in key}
-    statement: Executable = made.on_conflict_do_update(index_elements=key, set_=others)
+    statement: Insert = made.on_conflict_do_update(index_elements=key, set_=others)
     return statement
 
 

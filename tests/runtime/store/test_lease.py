@@ -77,8 +77,9 @@ async def test_another_row_is_another_lease(store: Database) -> None:
 
 
 async def test_a_lease_is_for_one_row(store: Database) -> None:
+    await store.run(lambda tx: tx.execute(update(desks).values(due=5.0)))
     with pytest.raises(ValueError, match="a lease is for one row, and this condition names 2"):
-        await store.run(claim, desks, desks.c.due > 0, term=30)
+        await store.run(claim, desks, desks.c.due == 5.0, term=30)
     assert await store.run(claim, desks, MINE, term=30)
 
 
