@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from runtime.calls.call import ALTERED, Approve, Call, CallState, Refuse, RunAgain, already_answered, step
+from runtime.calls.call import ALTERED, Approve, Approved, Call, CallState, Refuse, RunAgain, already_answered, step
 from runtime.calls.seal import CallSeal, Sealer
 from runtime.confirming import Answer
 from runtime.errors import Conflict, Invalid, NotFound
 from runtime.jsontypes import JsonObject
-from runtime.run.decisions import CallDecision
+from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.message import Incoming
 from runtime.store.database import Tx
 from runtime.store.desk import ANYBODY, Sender, check_sender
-from runtime.store.lookup import active_invocations, call_asked_by, read_call, read_invocation, read_turn
+from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
 from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
 from runtime.store.shared_state import split_temporary
@@ -53,6 +54,7 @@ class Entry:
     term: float
     incoming: Incoming | None = None
     decisions: tuple[CallDecision, ...] = ()
+    approved: Mapping[str, Approved] | None = None  # decides the answers here: what the approvers of each request saw
     create: bool = False
     sender: Sender = ANYBODY
     resumed: str | None = None  # the invocation to go on with, without a message
@@ -108,11 +110,16 @@ def _check_name(answer: Answer, call: Call) -> None:
         raise Invalid(f"The request {answer.id} is answered under the name {right}: nothing was stored.")
 
 
-def enter(tx: Tx, entry: Entry) -> Begun | None:
+def enter(tx: Tx, entry: Entry) -> Begun | Literal["nothing to do"] | None:
     """Stores the message and leases its session, or None while somebody else works on it.
 
     What is owed from before, by a process that died, is part of the work.
     """
+    if entry.approved is not None:
+        decided = _decided(tx, entry, entry.approved)
+        if decided is None:
+            return "nothing to do"
+        entry = decided
     claimed = _claimed(tx, entry)
     if claimed is None:
         return None
@@ -132,11 +139,27 @@ def enter(tx: Tx, entry: Entry) -> Begun | None:
     return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
 
 
+def _decided(tx: Tx, entry: Entry, approved: Mapping[str, Approved]) -> Entry | None:
+    """The entry with what its answers decide. None: all of it was said before, and nothing of it is left to do."""
+    assert entry.incoming is not None
+    found = look(tx, entry.name, entry.incoming, entry.sender)
+    if found is None:
+        raise NotFound(f"Session not found: {entry.name.id}")
+    content = entry.incoming.content_of
+    decided = [decide(answer, call, None, content(answer), approved.get(answer.id)) for answer, call in found]
+    decisions = one_a_call([decision for decision in decided if decision])
+    if not decisions and not active(tx, entry.name, [call.invocation_id for _, call in found]):
+        return None
+    if not decisions:
+        return replace(entry, incoming=None, metadata=None)
+    return replace(entry, decisions=decisions)
+
+
 def _claimed(tx: Tx, entry: Entry) -> tuple[Stored, str] | None:
     """The session under a lease. The desk takes over a session that others made, if nothing stands in it. What others
     put there was never said at the desk, so it makes way for a new session."""
     opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
-    if entry.create:
+    if entry.create and find(tx, entry.name) is None:
         create(tx, entry.name, entry.root, {}, opened_by)
     claimed = claim(tx, entry.name, entry.term)
     if claimed is None or not (entry.create and entry.sender.desk) or claimed[0].opened_by == "desk":

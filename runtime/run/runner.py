@@ -208,7 +208,12 @@ class Runner(AppSessions):
     async def _answer(
         self, entry: Entry, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
     ) -> Run:
-        name, database = entry.name, await self.open()
+        name = entry.name
+        if _needs_no_tools(incoming) and not self._sequencer.is_busy_with(name):
+            return await self._sequencer.enter(
+                replace(entry, incoming=incoming, approved=approved), streaming=streaming
+            )
+        database = await self.open()
         found = await database.read(look, name, incoming, entry.sender)
         if found is None and (incoming.answers or not create):
             raise NotFound(f"Session not found: {name.id}")
@@ -279,6 +284,12 @@ class Runner(AppSessions):
             most_model_calls=self._most_model_calls,
             guard=self._guard,
         )
+
+
+def _needs_no_tools(incoming: Incoming) -> bool:
+    """Plain approvals and denials: they can be decided in the transaction that stores them."""
+    plain = [answer.payload is None and not answer.question for answer in incoming.answers]
+    return bool(plain) and all(plain) and not incoming.foreign
 
 
 async def _checking_tools(owner: Agent) -> Mapping[str, Tool]:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from runtime.errors import Busy, ConfirmError
@@ -133,24 +133,23 @@ class Sequencer:
 
 
 async def _begin(database: Database, entry: Entry) -> Begun | None:
-    """The message stored and its session leased; None only for an impatient entry."""
+    """The message stored and its session leased. None: there is nothing to do, or an impatient entry would wait."""
     begun = await _enter(database, entry)
-    if begun is not None or not entry.patient:
-        return begun
-    with database.waiter(topic(entry.name)) as waiter:
-        while (begun := await _enter(database, entry)) is None:
-            await waiter.wait(LOOK_AGAIN)
-    return begun
+    if begun is None and entry.patient:
+        with database.waiter(topic(entry.name)) as waiter:
+            while (begun := await _enter(database, entry)) is None:
+                await waiter.wait(LOOK_AGAIN)
+    return begun if isinstance(begun, Begun) else None
 
 
-async def _enter(database: Database, entry: Entry) -> Begun | None:
+async def _enter(database: Database, entry: Entry) -> Begun | Literal["nothing to do"] | None:
     entering = asyncio.ensure_future(database.run(enter, entry))
     try:
         return await asyncio.shield(entering)
     except asyncio.CancelledError:
         # The transaction happens all the same, and nobody else would know its lease.
         begun = await entering
-        if begun is not None:
+        if isinstance(begun, Begun):
             await database.run(give_back, begun.stored, begun.token)
         raise
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, bindparam, func, literal_column, select
+from sqlalchemy import BindParameter, ColumnElement, bindparam, func, literal_column, select
 
 from runtime.calls.call import Call, CallState
 from runtime.calls.view import Glimpse
@@ -14,7 +14,8 @@ from runtime.store.records import CALL, Invocation, SessionId, Status, is_storab
 from runtime.store.tables import calls, events, invocations, requests, sessions
 from runtime.wire import Event
 
-_KEY, _ID = bindparam("key_"), bindparam("id_")
+_KEY: BindParameter[int] = bindparam("key_")
+_ID: BindParameter[str] = bindparam("id_")
 _EVENTS = Prepared(
     select(events.c.body).where(events.c.session == _KEY, events.c.seq >= bindparam("after_")).order_by(events.c.seq)
 )

@@ -21,6 +21,7 @@ import pytest
 from bot.cli import COMMANDS, main
 from bot.config.settings import load_settings
 from runtime.rest.guard import TOKEN_VARIABLE
+from tests.support.counting import at_most
 from tests.support.served import browsing
 from tests.support.twins.client import Client, responses, texts
 from tests.support.waiting import until
@@ -98,11 +99,11 @@ async def imported(code: str) -> set[str]:
 async def test_help_loads_none_of_the_heavy_parts(arguments: list[str]) -> None:
     loaded = await imported(f"from bot.cli import main; main({arguments})") - await imported("import click")
     assert {name.partition(".")[0] for name in loaded} & {"aiohttp", "pydantic", "sqlalchemy", "slack_sdk"} == set()
-    assert len(loaded) <= 100
+    at_most("modules of --help", len(loaded))
 
 
 async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
-    """Nor other models, servers and stores than it uses. What grows the number makes each start slower."""
+    """Nor other models, servers and stores than it uses."""
     loaded = await imported("import bot.commands.serve, bot.app")
     stores = {
         "sqlalchemy.orm",
@@ -111,7 +112,7 @@ async def test_a_service_for_one_workspace_loads_no_oauth_stores() -> None:
         "cryptography",
     }
     assert loaded & {*stores, "mcp", "google.genai", "google.adk", "bot.sandbox"} == set()
-    assert len(loaded) <= 1100
+    at_most("modules of serve", len(loaded))
 
 
 @pytest.mark.parametrize(

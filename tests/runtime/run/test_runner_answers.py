@@ -343,8 +343,10 @@ async def test_the_response_dialect_with_parallel_calls_and_a_second_question(ru
 
 @pytest.mark.parametrize("dialect", ["call", "response"])
 async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: str, app: str, dialect: Dialect) -> None:
-    """A double click must not answer the second question, whichever of the ids it names."""
+    """A double click must not answer the second question, whichever of the ids it names. With a payload, a click is
+    looked at before it is stored."""
     clicks = 5
+    salary: JsonObject = {"salary": 1}
     looked = asyncio.Semaphore(0)
 
     async def watch(when: str, what: str) -> None:
@@ -368,12 +370,12 @@ async def test_a_duplicate_on_its_way_is_no_answer_to_the_next_question(store: s
         agent = Agent("operator", ScriptedModel(call("hire"), "Hired."), tools=[hire])
         chat = Chat(Runner(agent, Watched(database, watch), app_name=app, dialect=dialect))
         request = (await chat.say("Go")).request
-        heard_by_all = await asyncio.gather(*(chat.approve(request) for _ in range(clicks)))
+        heard_by_all = await asyncio.gather(*(chat.approve(request, salary) for _ in range(clicks)))
         (second,) = (asks for heard in heard_by_all for asks in heard.requests)
         assert second.hint == "Date?"
         assert log == []
-        assert (await chat.approve(request)).events == []
-        assert (await chat.answer(Answer(str(request.call.id), True))).events == []
+        assert (await chat.approve(request, salary)).events == []
+        assert (await chat.answer(Answer(str(request.call.id), True, salary))).events == []
         assert (await chat.approve(second)).texts == ["Hired."]
         assert log == ["hired"]
         await chat.runner.close()

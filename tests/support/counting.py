@@ -1,0 +1,89 @@
+"""Counts that do not depend on the machine, compared with `tests/counts.json`: what grows there makes us slower.
+
+    with counted_sql() as counted:
+        …
+    compare("a cycle on SQLite", counted)
+
+A count that has changed fails its test, in both directions. `UPDATE_COUNTS=1` stores what was counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+from sqlalchemy.pool import Pool
+
+STORED = Path(__file__).parents[1] / "counts.json"
+
+
+def compare(scenario: str, counted: Mapping[str, int]) -> None:
+    stored: dict[str, dict[str, int]] = json.loads(STORED.read_text())
+    before = stored.get(scenario, {})
+    if os.environ.get("UPDATE_COUNTS"):
+        STORED.write_text(json.dumps(stored | {scenario: dict(counted)}, indent=2, sort_keys=True) + "\n")
+        return
+    changed = {name: (before.get(name), counted.get(name)) for name in {*before, *counted}}
+    told = [f"{name}: {was} before, {now} now" for name, (was, now) in sorted(changed.items()) if was != now]
+    if told:
+        pytest.fail(f"{scenario}: {'; '.join(told)}. If this is meant, store it with UPDATE_COUNTS=1.")
+
+
+def at_most(scenario: str, counted: float) -> None:
+    """For a count that differs between versions of our dependencies."""
+    most = json.loads(STORED.read_text())["at most"][scenario]
+    assert counted <= most, f"{scenario}: {counted}, and {most} are allowed by {STORED.name}"
+
+
+@contextmanager
+def counted_sql() -> Iterator[Counter[str]]:
+    """What passes through the connections that are opened within: statements, transactions that write and that only
+    read, and commits. Each commit costs an fsync, and on PostgreSQL each statement a round trip."""
+    counted = Counter[str]()
+
+    def sqlite_statement(text: str) -> None:
+        match text.split()[:2]:
+            case ["BEGIN"]:
+                counted["reads"] += 1
+            case ["SAVEPOINT", "job"]:
+                counted["writes"] += 1
+            case ["COMMIT"]:
+                counted["commits"] += 1
+            case [word, *_] if word not in ("BEGIN", "RELEASE", "ROLLBACK"):
+                counted["statements"] += 1
+
+    def connected(connection: Any, _: object) -> None:
+        if hasattr(connection, "set_trace_callback"):
+            connection.set_trace_callback(sqlite_statement)
+
+    def executed(connection: Any, *_: object) -> None:
+        counted["statements"] += connection.dialect.name == "postgresql"
+
+    def committed(connection: Any) -> None:
+        if connection.dialect.name == "postgresql":
+            counted["writes"] += 1
+            counted["commits"] += 1
+
+    def rolled_back(connection: Any) -> None:
+        counted["reads"] += connection.dialect.name == "postgresql"
+
+    listeners: list[tuple[Any, str, Callable[..., None]]] = [
+        (Pool, "connect", connected),
+        (Engine, "before_cursor_execute", executed),
+        (Engine, "commit", committed),
+        (Engine, "rollback", rolled_back),
+    ]
+    for target, name, listener in listeners:
+        event.listen(target, name, listener)
+    try:
+        yield counted
+    finally:
+        for target, name, listener in listeners:
+            event.remove(target, name, listener)
