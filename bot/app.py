@@ -1,4 +1,4 @@
-"""The bot, composed: store, host, desk, worker, and Slack on either side, until it is told to stop."""
+"""Puts the bot together (store, host, worker, both sides of Slack) and runs it until it is stopped."""
 
 from __future__ import annotations
 

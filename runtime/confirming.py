@@ -1,4 +1,4 @@
-"""Reading and writing the two parts of the protocol: the part that asks (request) and the part that settles (answer).
+"""Reads and writes the two parts of the protocol: the part that asks (request) and the part that answers.
 
 A client needs one rule: answer with the id of the part that asked. Everything here is pure.
 """

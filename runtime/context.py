@@ -1,4 +1,4 @@
-"""What a tool, a predicate or an instruction may see of the run it is part of."""
+"""What a tool, a predicate or an instruction can see of its run."""
 
 from __future__ import annotations
 

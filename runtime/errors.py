@@ -1,4 +1,4 @@
-"""The one root of our exceptions. `str()` of each is a sentence for people; a rim maps the type to its code once."""
+"""The root of our exceptions. `str()` of each is a sentence for people; the edges map types to status codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that are none: infinity, and "not a number". No comparison with them means what its author thinks. Pure."""
+"""Infinity and "not a number", which are refused: comparisons with them do not mean what their author thinks. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as a type, and the one canonical spelling that fingerprints are taken over."""
+"""JSON as a type, and its canonical spelling, over which fingerprints are taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python function as a tool: its declaration for the model, and its arguments from JSON and back."""
+"""Makes a tool of a Python function: its declaration for the model, and its arguments from JSON and back."""
 
 from __future__ import annotations
 

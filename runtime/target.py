@@ -1,4 +1,4 @@
-"""From `module:name`, or an agent's folder, to the agent that is meant. Whatever is wrong with it is one sentence."""
+"""Finds the agent that `module:name` or an agent's folder means. Every mistake is one sentence."""
 
 from __future__ import annotations
 

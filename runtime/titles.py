@@ -1,7 +1,7 @@
 """Titles: one sentence that says what a call will do, as a format string over its arguments.
 
 A field names an argument, or something inside one: `Refund {customer.name}`. Nothing else of Python's format language
-is allowed, so that a title can be drawn far from the tool, from the arguments alone.
+is allowed, so that a title needs only the arguments and not the tool.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Checkpoints over the ledger's chains. Pure.
 
-Sealed lines show that nothing in a chain was changed, but not that its end is still there. So from time to time the
-heads of the chains that moved are sealed together, each checkpoint over the one before. Its one-line form also goes to
-a place outside (the log, a channel): that is the anchor. Without an anchor the end of the ledger could have been cut
-off together with its checkpoints.
+Seals on lines show that no line was changed, but not that the last lines are still there. A checkpoint therefore seals
+the current ends of all chains that grew, and the checkpoint before it. Each checkpoint is also written outside the
+database (to the log, to a channel): that copy is the anchor. Without an anchor, somebody could cut off the last lines
+together with their checkpoints.
 """
 
 from __future__ import annotations

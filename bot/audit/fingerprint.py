@@ -1,5 +1,5 @@
-"""What is sealed with the secret outside the database: the call that people saw, their votes, decisions and grants, the
-ledger's checkpoints. Pure."""
+"""Keyed digests (seals), made with a secret that is not in the database: over the call that people saw, votes,
+decisions, grants and checkpoints. Pure."""
 
 from __future__ import annotations
 

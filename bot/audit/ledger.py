@@ -1,11 +1,12 @@
-"""The audit: lines, their hashes, the chains they form. Pure; see also `checkpoints.py`, `purges.py`, `verifying.py`.
+"""The audit's lines, their hashes and their chains. Pure; see also `checkpoints.py`, `purges.py`, `verification.py`.
 
-One chain per session and one called `system`. A line's hash covers its header, the *digest* of its content and the hash
-of the line before: the content can be purged and every chain still verifies. The digest is taken over content and salt,
-and the salt goes with the content, so that a purged "amount 1500" can't be found again by trying amounts.
+Each session has a chain, and the installation has one called `system`. A line's hash covers its header, the *digest* of
+its content, and the hash of the line before. So content can be purged, and every chain still verifies. The digest
+covers the content and a salt. A purge deletes both, so that nobody can find a purged "amount 1500" again by trying
+amounts.
 
-Every line is sealed when it is made: a keyed digest over its hash, with the secret outside the database. Whoever can
-write to the database and does not have the secret can make a chain of hashes, but no line of it.
+Every line is sealed when it is made, with a keyed digest over its hash. The secret is outside the database: somebody
+who can write to the database but has no secret can make a chain of hashes, but no sealed line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which lines a purge emptied, as its own lines in the ledger tell. Pure.
+"""Which lines a purge emptied, according to the ledger's own purge lines. Pure.
 
-A line may be empty only where a purge line covers it. That line names each line that it emptied, chain by chain, and is
-never emptied itself. It counts only while it is as it was sealed.
+A line may be empty only if a purge line names it. A purge line names every line that it emptied, chain by chain, and is
+never emptied itself. It counts only if its seal is intact.
 """
 
 from __future__ import annotations

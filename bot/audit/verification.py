@@ -1,9 +1,9 @@
-"""Whether the ledger is as it was written: the first part that is not, and how much of the rest is vouched for. Pure.
+"""Checks the ledger: finds the first line that was changed, and counts what vouches for the others. Pure.
 
-Three things vouch for a line, each for less than the next. Its own seal: it was written like this, by somebody with the
-secret. A checkpoint over it or a later line of its chain: it is still there. An anchor that tells of that checkpoint:
-no end was cut off together with the checkpoints over it. So the finding is "untampered" only with an anchor, and only
-of the lines up to its last checkpoint; of what else is there it is "consistent".
+Three things vouch for a line, each for more than the one before. Its own seal: somebody with the secret wrote it like
+this. A checkpoint over it or over a later line of its chain: it is still there. An anchor that names that checkpoint:
+nobody cut off the end together with its checkpoints. So the finding is "untampered" only with an anchor, and only for
+the lines up to the anchor's last checkpoint. Without one it is "consistent".
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What an operator sets: `adk-confirm.toml`, the environment, and what is wrong with either.
+"""What an operator configures: `adk-confirm.toml` and the environment, and the problems in both.
 
-A setting that one part reads is added here and handed over in `app.py`; policies are in `policy`. Begin with
-`settings.py`.
+A new setting is added here and handed to its part in `app.py`; policies are in `policy`. Begin with `settings.py`.
 """

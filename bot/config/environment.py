@@ -1,4 +1,4 @@
-"""Tokens, secrets and addresses, which come from the environment and not from a file; and what is wrong with them."""
+"""Tokens, secrets and addresses from the environment, and the problems in them."""
 
 from __future__ import annotations
 

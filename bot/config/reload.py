@@ -1,7 +1,7 @@
-"""Takes the policies from the file again when it changes while the service runs, so that who is barred is so at once.
+"""Reads the policies again when the file changes while the service runs, so that barring somebody takes effect at once.
 
-A file with mistakes changes nothing, and the log says what is wrong. New calls come under the new policies. A call that
-waits stays under its own policy until somebody runs `adk-confirm reapply`, except that who is barred now is barred.
+A file with mistakes changes nothing, and the log says what is wrong. New calls get the new policies. A waiting call
+keeps its policy until somebody runs `adk-confirm reapply`, but people whom the file bars now can't decide it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`adk-confirm.toml` and the environment. Everything that is wrong with them is found at start and said at once."""
+"""Reads `adk-confirm.toml` and the environment, and reports all problems in them at once."""
 
 from __future__ import annotations
 

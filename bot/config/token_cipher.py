@@ -1,7 +1,8 @@
 """Encrypts the workspaces' tokens before they are stored, with a key from the environment.
 
-`ADK_CONFIRM_TOKEN_KEY` holds one Fernet key or, while it is being replaced, several with commas between them. The first
-one encrypts; each of them decrypts. At the next start everything is encrypted with the first; then the others can go.
+`ADK_CONFIRM_TOKEN_KEY` holds one Fernet key, or several with commas between them while the key is being replaced. The
+first one encrypts, and each of them decrypts. The next start encrypts everything with the first key; after that the
+others can be removed.
 """
 
 from __future__ import annotations

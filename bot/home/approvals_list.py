@@ -1,4 +1,4 @@
-"""The list that `/approvals` answers with: seen by one person only, and changed through the address that Slack gave."""
+"""The list that `/approvals` shows. Only one person sees it; it is updated through the response URL that Slack gave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From rows to lists: one person's Home, and what `/approvals` answers with. Pure."""
+"""Makes the view models of the Home tab and of `/approvals` from rows. Pure."""
 
 from __future__ import annotations
 

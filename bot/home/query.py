@@ -1,7 +1,7 @@
-"""One person's inbox, put together: what they may decide, what they asked for, the grants they gave.
+"""Finds what one person's Home tab lists: what they may decide, what they asked for, the grants they gave.
 
-The store knows by which entries something waits; who is behind them is asked of Slack, and `authorise` has the last
-word on every call that is listed, as it has on every vote.
+The store knows which entries of policies something waits for, and Slack knows who is behind them. `authorise` decides
+about every call that is listed, as it does about every vote.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Home tabs: drawn when somebody opens theirs, and kept up to date for an hour after.
+"""Home tabs: drawn when somebody opens theirs, and kept up to date for an hour afterwards.
 
-Nothing is queued for them, and no click pays for them: whether something happened since a tab was last looked at is
-read from the ledger's clock. A tab is looked at every few seconds at most, and published when it would look different.
+Nothing is queued for them, and no click waits for them. The ledger's clock says whether something happened since a tab
+was last drawn. A tab is looked at every few seconds at most, and published only if it would look different.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Rows that are due: claimed by one process at a time, attended, and tried again later when that fails.
+"""Rows that are due: one process at a time claims and attends to a row, and tries again later if that fails.
 
-Nothing here knows what a row means. Backoff, fairness and lease handling change here alone. Begin with
+Nothing here knows what a row means. Backoff, fairness and leases change in this room alone. Begin with
 `lease_loop.py`.
 """

@@ -1,6 +1,6 @@
-"""Clicks first: whoever clicked waits for an ack; cards and threads, which Slack lets change only so often, can wait.
+"""Clicks first: people wait for an ack, while cards and threads can wait, since Slack limits how often they change.
 
-While a click is on its way into the store, nothing new is begun in the background: for a moment, not for ever.
+While a click is being stored, nothing new is begun in the background, for a moment at most.
 """
 
 from __future__ import annotations

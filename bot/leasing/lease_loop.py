@@ -1,7 +1,7 @@
-"""Attending to what is due: rows are claimed by lease, one task each, and left with a lease's return.
+"""The loop that attends to due rows: it claims rows by lease, runs one task for each, and returns the lease.
 
-What is owed is derived from state, so there is nothing to queue and nothing to lose: a restart runs the same loop.
-A row that fails is tried again later and later; after twenty times it is parked, visibly, and blocks no other.
+What is due follows from state, so nothing is queued and nothing is lost: after a restart the same loop runs. A row that
+fails is retried at growing intervals. After twenty failures it is parked, visibly, and blocks no other row.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an operator asks for: check, explain, pending, pause, reapply, withdraw, audit.
+"""What the operators' commands do: check, explain, pending, pause, reapply, withdraw, audit.
 
-Each file is one task; the command line in `commands` only reads options and prints. Begin with `operate.py`.
+Each file is one task. The command line in `commands` only reads options and prints. Begin with `operate.py`.
 """

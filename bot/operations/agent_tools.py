@@ -1,6 +1,6 @@
-"""The tools of the agent, as far as they can be listed, and whether people may be asked about each.
+"""Lists the agent's tools, if that is possible, and says for each whether people may be asked about it.
 
-`adk-confirm check` and `explain` compare the policies with them.
+`adk-confirm check` and `explain` compare the policies with this list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `adk-confirm check` asks a PostgreSQL store: does it keep what it acknowledged, also after a failover?"""
+"""What `adk-confirm check` asks a PostgreSQL store: whether it keeps what it acknowledged, even after a failover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What `adk-confirm check` asks Slack: is the token good, has it all scopes, are people and channels there."""
+"""What `adk-confirm check` asks Slack: whether the token works and has all scopes, and whether people and channels
+exist."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The control channel: commands reach the process that owns a SQLite store through it.
+"""The control socket: through it, commands reach the service that owns a SQLite store.
 
 It is HTTP on a socket beside the database file, `x.db.sock`, which only the user that runs the service can open:
 
     POST /withdraw  {"v": 1, "arguments": {"id": "…"}}
     {"done": {…}}    or    {"error": "a sentence"}
 
-Stores on PostgreSQL need none of it: a command works on the database itself, as any replica does.
+PostgreSQL does not need it: there a command works on the database itself, as any replica does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""How the policies cover the agent's tools: the table that `adk-confirm check` prints, and what is wrong with it. Pure.
+"""How the policies cover the agent's tools: the table that `adk-confirm check` prints, and what is wrong. Pure.
 
-A misspelt pattern lets calls fall to a laxer policy behind it, so a pattern that matches no tool is an error.
+With a misspelt pattern, calls fall to a laxer policy further down. A pattern that matches no tool is therefore an
+error.
 """
 
 from __future__ import annotations

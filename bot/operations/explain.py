@@ -1,4 +1,4 @@
-"""`adk-confirm explain`: which policy governs a call, why none before it does, and what that means. Pure."""
+"""`adk-confirm explain`: which policy governs a call, why the policies before it do not, and what follows. Pure."""
 
 from __future__ import annotations
 

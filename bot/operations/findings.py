@@ -1,4 +1,4 @@
-"""What `adk-confirm check` found, one thing at a time."""
+"""The findings of `adk-confirm check`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What the commands that change something do to a store, and where: in the service that owns it, or here.
+"""The commands that change a store. They run in the service that owns the store, or here.
 
     done = await operate(settings, "pause", {"by": "lee"})
 
-A store on SQLite has one writing process. While the service runs, it is asked through its control socket; otherwise the
-command opens the store itself. On PostgreSQL a command is one more replica for a moment. `OPERATIONS` has the same
+Only one process writes to a SQLite store. While the service runs, the command asks it through the control socket;
+otherwise the command opens the store itself. On PostgreSQL a command works like one more replica. `OPERATIONS` has the
 functions for both ways.
 """
 

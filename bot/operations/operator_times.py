@@ -1,4 +1,4 @@
-"""Points in time as an operator types and reads them: a day, an instant, "so long ago". In the machine's time zone."""
+"""Points in time as an operator types and reads them: a day, an instant, or a time ago. In the machine's time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm pause` and `resume`: a switch that every session's worker looks at, and cards that say so."""
+"""`adk-confirm pause` and `resume`: a switch that stops all runs, and that the cards show."""
 
 from __future__ import annotations
 

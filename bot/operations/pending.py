@@ -1,4 +1,4 @@
-"""`adk-confirm pending` and `retry`: what waits for people, and what failed so often that it is not retried."""
+"""`adk-confirm pending` and `retry`: what waits for people, and what failed so often that it is no longer retried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`adk-confirm reapply`: waiting confirmations come under the policies as the file has them now."""
+"""`adk-confirm reapply`: puts waiting confirmations under the policies that the file has now."""
 
 from __future__ import annotations
 

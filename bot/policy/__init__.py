@@ -1,5 +1,5 @@
-"""Who may decide which call: policies as the file gives them, read and checked. Pure, but for `python_approvers`.
+"""Who may decide which call: policies, read from the file and checked. Pure, except `python_approvers`.
 
-How an expression, an approver or a redaction works can be changed here alone. A new policy key also needs a place in
-`confirmation` where it takes effect. Begin with `model.py`.
+How an expression, an approver or a redaction works can be changed in this room alone. A new policy key also takes
+effect somewhere in `confirmation`. Begin with `model.py`.
 """

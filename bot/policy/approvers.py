@@ -1,4 +1,4 @@
-"""Who is meant: a person in a workspace, what Slack says of the account, how a policy names who may decide. Pure."""
+"""Who may decide: a person, what Slack says about their account, and how a policy names approvers. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with policies that are each well-formed: contradictions, what can't happen or never matches. Pure."""
+"""Checks well-formed policies for contradictions, and for what can't happen or never matches. Pure."""
 
 from __future__ import annotations
 

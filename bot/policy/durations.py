@@ -1,4 +1,4 @@
-"""Durations as people write them in a file ("10m", "1h30m") and read them in a sentence. Pure."""
+"""Durations, as people write them in the file ("10m", "1h30m") and read them in a sentence. Pure."""
 
 from __future__ import annotations
 

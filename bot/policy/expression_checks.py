@@ -1,6 +1,6 @@
-"""A CEL expression over a call's facts. Run by `bounded`: the arguments may be hostile.
+"""Evaluates a CEL expression over a call's facts, in a process of `bounded`, because the arguments may be hostile.
 
-`cel` is imported without the command line that its package loads: that alone would take a tenth of our start.
+Imports `cel` without the command line that its package loads, which would take a tenth of our start-up time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Policies as data, and which one governs a call. Pure; who may decide under one is `authorise.py`.
+"""Policies as data, and which one governs a call. Pure. `authorise.py` says who may decide under a policy.
 
-A policy is read from the file, matched against a call, and frozen into the confirmation's row: from then on the row
-follows its own copy, until somebody runs `reapply`. Reading a frozen copy checks shapes only, never the rules of the
-file, so that a row outlives the deployment that wrote it.
+A policy is read from the file, matched against a call, and copied into the confirmation's row. The row then keeps its
+copy until somebody runs `reapply`. Reading a copy checks its shape only, not the rules for files, so that a row
+survives a later version of the program.
 """
 
 from __future__ import annotations

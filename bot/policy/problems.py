@@ -1,4 +1,4 @@
-"""What is wrong with the settings: each problem names its key and says what to write instead. Pure."""
+"""Problems with the settings. Each names its key and says what to write instead. Pure."""
 
 from __future__ import annotations
 

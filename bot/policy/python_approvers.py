@@ -1,6 +1,6 @@
-"""`python:` approvers: a function of the call, of the user's own, asked in a thread and with a time limit.
+"""`python:` approvers: a function of the user's own that gets the call. It runs in a thread, with a time limit.
 
-Whatever it does wrong names nobody, and says why; a thread that hangs is left behind, and only so many may.
+If it fails, it names nobody, and the reason is kept. A thread that hangs is left behind; only a few may hang.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`redact`: values that no output may show, found by name at any depth, and where they turn up again in other texts.
+"""`redact`: finds values that no output may show, by name and at any depth, and finds them again in other texts.
 
-Pure. A card, a form, a file, a log line, the ledger, an export: each shows what came out of here.
+Pure. Every card, form, file, log line, ledger line and export shows only what passed through here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Hidden values found in a text, however they are spelled there, and blackened. Pure.
+"""Finds hidden values in a text, in any spelling, and blackens them. Pure.
 
-A text is read as it is, and again without its URL quotes and JSON escapes, up to three times over: what is a hidden
-value in any of these readings is blackened where it stands in the text. Base64 is looked for by what a value comes to
-at each of the three places in which it can begin.
+It reads a text as it is, and again without URL quoting and JSON escapes, up to three times over. A hidden value that
+one of these readings shows is blackened in the text. Values in Base64 are found by their encodings at each of the three
+possible offsets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is stored outlives the program that stored it: each part carries its version, and readers lead up to today's."""
+"""Versions of stored values. Each carries its version, and readers turn older versions into the current one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`when`: a CEL expression over one call. Wrong ones are found at start, failing ones refuse the call.
+"""`when`: a CEL expression over one call. Faulty ones are found at start; one that fails later refuses the call.
 
-A function of its input alone; what it costs is limited by `bounded`. `cel` is imported with the first expression.
+The result depends on the call alone. `bounded` limits what it costs. `cel` is imported with the first expression.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a policy says that a call and its values are to be shown: `title` and `format`. Pure."""
+"""How a policy shows a call and its values: `title` and `format`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what Slack answers: the wrong type reads as nothing, never as an exception."""
+"""Reads Slack's answers. A value of the wrong type reads as nothing, never as an exception."""
 
 from __future__ import annotations
 

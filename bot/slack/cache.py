@@ -1,4 +1,4 @@
-"""What was asked lately, and one question at a time for each key: a hundred clicks at once ask Slack once."""
+"""A cache of Slack's answers with one question at a time for each key: a hundred clicks at once ask Slack once."""
 
 from __future__ import annotations
 

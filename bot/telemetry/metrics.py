@@ -1,8 +1,9 @@
-"""What is counted while the bot works, as Prometheus reads it.
+"""The Prometheus metrics of the bot.
 
-Three sources: what transactions of this process report once they are committed, how long Slack and the acks to it take,
-and, at each scrape, facts read from the store. The first two are this replica's own (add them up over replicas); the
-last are the same at every replica (take their maximum). What commands decided is in the first: see `tallies`.
+They come from three sources: what the transactions of this process report after they commit, how long Slack and our
+acks to it take, and, at each scrape, facts from the store. The first two belong to this replica (add them up over all
+replicas). The last are the same in every replica (take the maximum). Decisions by commands are part of the first: see
+`tallies`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`/readyz` and `/metrics`, for whoever looks after the bot; beside them `/healthz`, which asks nobody anything."""
+"""`/healthz`, `/readyz` and `/metrics`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether this process does its work: what `/readyz` answers. Each part says what is wrong with it, or nothing."""
+"""Whether this process works: the answer of `/readyz`. Each part says what is wrong with it, or nothing."""
 
 from __future__ import annotations
 

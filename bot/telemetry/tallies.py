@@ -1,8 +1,8 @@
-"""Decisions, as they are counted: by the process that made them, or, if nobody scrapes that one, by one that is.
+"""Counts decisions for the metrics, including those of commands.
 
-A command on PostgreSQL, or beside no service, decides in a process of its own, which is gone before anybody could ask
-it for numbers. It leaves what it decided in the store; the first replica that is scraped takes it and counts it as its
-own, so that over all replicas each decision is counted once.
+A command on PostgreSQL, or without a running service, decides in a process of its own, which ends before anybody can
+scrape it. It leaves its decisions in the store. The first replica that is scraped takes them and counts them as its
+own, so that all replicas together count each decision once.
 """
 
 from __future__ import annotations

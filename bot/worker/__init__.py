@@ -1,4 +1,4 @@
-"""The work that goes on by itself: counting, timers, drawing, checkpoints, and how it is started and stopped.
+"""The work in the background: counting, timers, drawing, checkpoints, and how it is started and stopped.
 
-Begin with `worker.py`. What is due is computed in `confirmation/schedule.py`, never assigned.
+Begin with `worker.py`. `confirmation/schedule.py` computes what is due from the state; nobody sets it.
 """

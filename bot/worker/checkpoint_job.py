@@ -1,10 +1,10 @@
-"""Checkpoints, made: from time to time the chains that moved are sealed, stored, and told outside the database.
+"""Makes checkpoints: seals the chains that grew, stores the checkpoint, and writes it outside the database.
 
-Of several replicas one does it, under a lock; what is due is read from the store, so a restart loses no turn.
+One replica at a time does it, under a lock. The store says what is due, so a restart misses nothing.
 
-The database is not trusted to say what is sealed already. At the start and every hour the column that says so is held
-against the checkpoints, and put right. And each process remembers the last checkpoint it made or saw: where that one is
-gone from the store, the next is made over it all the same, and the gap stays for everybody to see.
+The database is not trusted with what is sealed already. At the start and every hour, the column that says so is
+compared with the checkpoints and corrected. Each process also remembers the last checkpoint that it made or saw. If
+that one is missing from the store, the next one is made over it anyway, and everybody can see the gap.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Stopping in time. Each part has its mark on one clock, so that no part's slowness adds to another's.
+"""Stops the process in time. Each part has its deadline on one clock, so that delays do not add up.
 
-What does not end by its mark is left behind, and said: it is owed still, and the next start takes it up. Whatever else
-holds the process up, down to a tool that blocks the event loop, ends with the process: `exit_by` sees to that.
+A part that misses its deadline is left behind, and the log says so. Its work is still owed, and the next start does it.
+`exit_by` ends the process whatever else holds it up, even a tool that blocks the event loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Background tasks that nobody awaits: each has a name, and one that ends unexpectedly is heard of and started again.
+"""Background tasks that nobody awaits. Each has a name; one that ends unexpectedly is reported and started again.
 
-A task is down from its failure until it has run for a while again. `/readyz` and `/metrics` say so, and the log has the
-reason and the traceback. One task's failure leaves the others alone.
+A task counts as down from its failure until it has run for a while again. `/readyz` and `/metrics` say so, and the log
+has the traceback. The failure of one task leaves the others alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The worker: attends confirmations, sessions and waiting voters, in this process; other replicas have theirs."""
+"""The worker: attends to confirmations, sessions and replies to voters in this process. Each replica has its own."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an MCP server answers over HTTP, read within bounds. Majors 1 and 2 of `mcp` talk through different packages
-(`httpx`, `httpx2`), which look the same from here."""
+"""Reads an MCP server's HTTP answers within limits. Majors 1 and 2 of `mcp` use different packages (`httpx`, `httpx2`),
+which look the same from here."""
 
 from __future__ import annotations
 

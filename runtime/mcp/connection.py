@@ -1,4 +1,4 @@
-"""How to reach an MCP server, and the one place that knows the `mcp` package, majors 1 and 2."""
+"""How to reach an MCP server. The only module that knows both major versions of the `mcp` package."""
 
 from __future__ import annotations
 

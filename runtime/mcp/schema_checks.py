@@ -1,4 +1,4 @@
-"""Arguments against a JSON schema that an MCP server wrote. Run by `bounded`: both may be hostile."""
+"""Checks arguments against an MCP server's JSON schema. Run by `bounded`, because both may be hostile."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A live connection to an MCP server.
 
-The SDK wants a connection opened and closed by one and the same task, so each has a task of its own that does nothing
-else; whoever wants something of the server asks it directly, and hears at once when that task ends under it.
+The SDK wants one task to open and to close a connection, so each connection has a task of its own that does nothing
+else. Callers ask the server directly, and get an error at once if that task ends meanwhile.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The tools of an MCP server. The gate lives on the toolset, since nobody here wrote those tools.
+"""The tools of an MCP server. The gate is on the toolset, since nobody here wrote those tools.
 
-Needs the `mcp` package, which is loaded with the first use of a server.
+Needs the `mcp` package, which is loaded when a server is used first.
 """
 
 from __future__ import annotations

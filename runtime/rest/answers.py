@@ -1,4 +1,5 @@
-"""How the API answers: values and runs as JSON or as a stream, errors as `{"detail": …}`, each with its one code."""
+"""The API's responses: values and runs as JSON or as a stream, and errors as `{"detail": …}`, each with its status
+code."""
 
 from __future__ import annotations
 

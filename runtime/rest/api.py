@@ -1,5 +1,5 @@
-"""ADK's HTTP API over runners: what any ADK client can call, and two endpoints of our own for calls whose outcome is
-unknown. It translates and decides nothing; a caller that goes away leaves its run going.
+"""ADK's HTTP API over runners: everything that an ADK client can call, and two endpoints of our own for calls whose
+outcome is unknown. It translates and decides nothing. If a caller disconnects, the run goes on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What clients may send: the bodies of ADK's API. Nothing that is refused here was stored.
+"""The request bodies of ADK's API, as clients may send them. Whatever is refused here was not stored.
 
-A field that does not fit is a 422 that lists it as FastAPI does.
+A field that does not fit is a 422 that names it as FastAPI does.
 """
 
 from __future__ import annotations

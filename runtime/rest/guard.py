@@ -1,8 +1,8 @@
 """Who may speak to the API at all.
 
-On loopback a page in somebody's browser could reach it: by its own origin, or by a name that it has pointed here (DNS
-rebinding). So the Host must be this machine's, and the Origin ours or one that was named. Off loopback every request
-must bear the token.
+On loopback, a page in somebody's browser could reach it: with its own origin, or with a host name that it points here
+(DNS rebinding). So the Host must be this machine's, and the Origin must be ours or an allowed one. On other addresses
+every request needs the token.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""A server that begins to listen, or a sentence that says why it can't.
+"""Starts a server, or says in a sentence why it can't.
 
-It takes bodies as they come. What is compressed is refused: it can be far larger than what was sent, or no compressed
-data at all.
+Compressed bodies are refused: they can be far larger than what was sent, or not be compressed data at all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the API says of itself, as ADK's does at `/openapi.json`: clients look there for what a request may carry."""
+"""The API's description at `/openapi.json`, where clients look up what a request may carry, as they do with ADK's."""
 
 from __future__ import annotations
 

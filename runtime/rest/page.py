@@ -1,7 +1,7 @@
-"""What ADK's own browser page asks for around a conversation: what an app consists of, and its workbench.
+"""What ADK's own browser page asks for around a conversation: the parts of an app, and its workbench.
 
-There is no workbench here: no evaluations, traces, graphs, artifacts or YAML builder. The page shows those panes empty
-when they are answered with nothing, and complains when they are not answered.
+We have no workbench: no evaluations, traces, graphs, artifacts or YAML builder. The page shows those panes empty if the
+answer is empty, and complains if there is no answer.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The API as a process: from agents to a listening server, until it is told to stop."""
+"""The API as a process: from agents to a listening server, until it is stopped."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""JSON from clients, read strictly. It has more ways to be wrong than to be right: too deep, a name twice (which value
-was meant?), numbers that no JSON has, halves of characters. Each is said in a sentence. Pure.
-"""
+"""Strict reading of JSON from clients. It refuses what is nested too deep, a name that stands twice in an object,
+numbers that JSON does not have, and half surrogate pairs, each with a sentence. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who people are, as Slack says: accounts, members of groups, who can read a channel. Known for 30 seconds at most.
+"""What Slack says about people: accounts, members of groups, who can read a channel. Kept for 30 seconds at most.
 
-Begin with `directory.py`. What follows from the facts is decided in `confirmation/authorise.py`.
+Begin with `directory.py`. `confirmation/authorise.py` decides what follows from these facts.
 """

@@ -1,6 +1,6 @@
-"""Who people are, from Slack: accounts, members of groups, who can see what. Known for 30 seconds at most.
+"""Looks people up in Slack: accounts, members of groups, who can see what. Answers are kept for 30 seconds at most.
 
-Where Slack gives no answer in time the result is `Unresolved`, which refuses. Nothing here decides: `authorise` does.
+If Slack does not answer in time, the result is `Unresolved`, which refuses. Nothing here decides: `authorise` does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Questions to Slack that a decision waits for: who somebody is, who is in a group, what a channel is.
 
-Whoever asks waits for the answer as long as `patience` says. While Slack fails the question is asked again, later and
-later, by one at a time for each method: questions that fail count against Slack's limit like any others.
+A caller waits at most as long as `patience` says. While Slack fails, the question is repeated at growing intervals, by
+one caller at a time for each method, because failed questions count against Slack's limit too.
 """
 
 from __future__ import annotations
