@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from blocks import words
-from blocks.content import readable_name
-from blocks.readable import scalar
-from blocks.rich import Say, Span, Supplied, name, spoken
+from blocks.readable import readable_name, scalar
+from blocks.rich import Prose, Say, Span, Supplied, name, spoken
 from blocks.text import seen
 from blocks.view import Argument
 
@@ -53,7 +52,8 @@ def _counts(one: Argument) -> bool:
 
 def _part_of(field: Argument, whole: Argument) -> tuple[Span, ...]:
     formats = field.formats or whole.formats
-    unit = () if formats else (Say(" "), name(readable_name(whole.name), _LONG))
+    called = readable_name(whole.name)
+    unit = () if formats else (Say(" "), Prose(called) if whole.name.isidentifier() else name(called, _LONG))
     return (_value(field, whole), Say(words.OF), _value(whole, field), *unit)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.readable import LONGEST_TITLE, Readable, in_title, readable, words_of
+from blocks.readable import LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
 from blocks.rich import Box, Line, Link, Piece, Quote, Say, Span, Supplied, User, When, code, name, say, spoken
 from blocks.text import right_to_left, seen, units, visible
 from blocks.values import Shown, shown
@@ -163,11 +163,6 @@ def _named(view: CardView) -> str:
             break
         parts.append(part)
     return f"{tool} ({', '.join(parts)})" if parts else tool
-
-
-def readable_name(name: str) -> str:
-    """`approved_days` as `approved days`."""
-    return name.replace("_", " ").strip() if name.isidentifier() and name.strip("_") else name
 
 
 def _say_tool(view: CardView, drawing: _Drawing) -> None:

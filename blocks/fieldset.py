@@ -12,11 +12,11 @@ from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
 from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
-from blocks.content import readable_name
 from blocks.fields import ACTION, UNTOUCHED, Json, Kind, Number, Read, Text, Wrong, as_lines
 from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
+from blocks.readable import readable_name
 from blocks.schema import Schema, Shape, bounds, problem, property_of, shape_of
 from blocks.text import INPUT, plain, units, visible
 from blocks.view import ABSENT, Absent, Argument

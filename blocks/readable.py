@@ -247,7 +247,7 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] |
             return None
         parts += [Say(words.DOT)] if parts else []
         own = _joined(spans, ", ") if spans else (scalar(inner, formats.get(key), key),)
-        parts += [Supplied(visible(key) or '""', bold=True), Say(" "), *own]
+        parts += [Supplied(visible(readable_name(key)) or '""', bold=True), Say(" "), *own]
     return tuple(parts)
 
 
@@ -288,6 +288,11 @@ def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
     span = scalar(value, kind, name)
     text = spoken(span)
     return text if units(text) <= _IN_TITLE else None
+
+
+def readable_name(name: str) -> str:
+    """`approved_days` as `approved days`."""
+    return name.replace("_", " ").strip() if name.isidentifier() and name.strip("_") else name
 
 
 def words_of(name: str) -> str:

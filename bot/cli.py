@@ -42,7 +42,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "revoke": CommandEntry("changes", "end a grant, so that such calls ask again"),
     "reapply": CommandEntry("changes", "put waiting calls under the policies as they are in the file now"),
     "retry": CommandEntry("changes", "retry failed work"),
-    "pause": CommandEntry("changes", "start no approved call until you resume"),
+    "pause": CommandEntry("changes", "hold approved calls until you resume"),
     "resume": CommandEntry("changes", "start approved calls again"),
     "audit": CommandEntry("audit", "read, export, verify or purge the audit"),
     "completion": CommandEntry("completion", "print the completion script for bash, zsh or fish"),
@@ -99,7 +99,15 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog=f"{PROGRAM} COMMAND --help says more about one of them.",
 )
-@click.option("-V", "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show it.")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_version,
+    help="Show the version and exit.",
+)
 def commands() -> None:
     """Approve, deny or edit the tool calls of ADK agents from Slack; each runs exactly once."""
 
@@ -118,6 +126,8 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
         return 2
+    except click.NoSuchOption as error:
+        return _refused(error.ctx.command_path if error.ctx else program, _no_such_option(error), given)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         return _refused(context.command_path if context is not None else program, error.format_message(), given)
@@ -131,6 +141,15 @@ def main(argv: Sequence[str] | None = None, clock: Callable[[], float] | None = 
             raise
         return _refused(program, str(error), given)
     return code if isinstance(code, int) else 0
+
+
+def _no_such_option(error: click.NoSuchOption) -> str:
+    """With the option that looks most like it: click lists all that look a little like it."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(error.option_name, error.possibilities or (), n=1)
+    meant = f"Did you mean {near[0]!r}?" if near else "Add --help to see its options."
+    return f"No such option {error.option_name!r}. {meant}"
 
 
 def _refused(program: str, sentence: str, given: Iterable[str]) -> int:

@@ -106,6 +106,8 @@ async def test_several_at_once_from_home_a_batch_the_list_and_a_grant(log: Path,
         await me.sees("Waiting for you (3)", within=me.chat)
         ticks = me.chat.get_by_role("checkbox", name="Select")
         await expect(ticks).to_have_count(2)  # the days off want to be filled in
+        # The list is drawn again for each card that gets its link, which would take ticks away.
+        await expect(me.chat.get_by_role("link", name="Open card")).to_have_count(3)
         for at in range(2):
             await ticks.nth(at).check()
         await me.clicks("Approve selected…", within=me.chat)

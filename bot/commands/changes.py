@@ -11,9 +11,9 @@ from bot.commands.common import CommandLine, options
 @click.command()
 @options(changes=True)
 def pause(call: CommandLine) -> int:
-    """Start no approved call until `adk-confirm resume`.
+    """Hold approved calls until `adk-confirm resume`.
 
-    Calls that run already go on. People can still approve and deny; every card of a call that is held up says so.
+    Calls that are already running continue. People can still approve and deny. The card of each held call says so.
     """
     done = call.operate("pause")
     call.tell(done, words.PAUSED[bool(done["changed"])])

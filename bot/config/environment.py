@@ -90,7 +90,10 @@ def _environment_problems(env: Mapping[str, str]) -> list[Problem]:
 
 def environment_warnings(environment: Environment) -> Iterator[Problem]:
     if environment.secret is None:
-        what = "is not set: approvals and the ledger are signed with a secret of Slack's, and end with it. Set it"
+        what = (
+            "is not set, so approvals and the ledger are signed with a Slack secret. If that changes, they no longer "
+            "verify. Set it"
+        )
         yield Problem("ADK_CONFIRM_SECRET", what)
     if environment.bot_token is not None and environment.client_id is not None:
         what = "is not used: SLACK_BOT_TOKEN is set, for one workspace. Remove that one to let several install the app"

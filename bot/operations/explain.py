@@ -37,7 +37,10 @@ class Explanation:
 def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -> Explanation:
     found = policies.resolve(call)
     last = found.index if found.index is not None else len(policies.entries)
-    earlier = [f"policy[{index}] no: {_why_not(policy, call)}" for index, policy in enumerate(policies.entries[:last])]
+    earlier = [
+        f"policy[{index}] does not apply: {_why_not(policy, call)}"
+        for index, policy in enumerate(policies.entries[:last])
+    ]
     if not isinstance(found, Governs):
         refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
         return Explanation((*earlier, *refused), governed=False)
@@ -54,7 +57,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
 def _governing(found: Governs, call: CallFacts) -> str:
     if found.index is None:
         return f"No policy is about this question, so it is for {call.asker}, who asked the agent."
-    return f"policy[{found.index}] governs this {'question' if call.question else 'call'}{_by(found.policy)}."
+    return f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_by(found.policy)}."
 
 
 def _who_answers(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
@@ -101,7 +104,7 @@ def _by(policy: Policy) -> str:
 def _who(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     barred = policies.barred(call)
     people = "1 person has" if policy.quorum == 1 else f"{policy.quorum} people have"
-    yield f"{people} to approve; one Deny decides."
+    yield f"{people} to approve. One Deny is enough to stop it."
     yield f"Who may decide: {_named(may_decide(policy, escalated=False), barred, names)}."
     yield from _others(policy, barred, names)
     yield from _requester(policy, call, names)

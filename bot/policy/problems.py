@@ -23,7 +23,8 @@ class Problem:
     what: str
 
     def __str__(self) -> str:
-        return f"{self.key}: {self.what}"
+        variable = self.key.isupper() and self.what.startswith("is ")
+        return f"{self.key}{' ' if variable else ': '}{self.what}"
 
 
 class SettingsError(ConfirmError):

@@ -54,7 +54,7 @@ def read(value: JsonValue, name: str = "value", **formats: str) -> str:
         ("https://ci.example@evil.example/", "link", "https://ci.example@evil.example/"),
         ("javascript:alert(1)", "link", "javascript:alert(1)"),
         (["ada@x.example", "bob@x.example"], None, "ada@x.example, bob@x.example"),
-        ({"retry": 3, "wait": [1, 2, 4], "dry_run": False}, None, "retry 3 · wait 1, 2, 4 · dry_run no"),
+        ({"retry": 3, "wait": [1, 2, 4], "dry_run": False}, None, "retry 3 · wait 1, 2, 4 · dry run no"),
         ([[1, 2], [3]], None, "[[1, 2], [3]]"),
     ],
 )

@@ -162,7 +162,7 @@ async def test_tokens(at: Setup) -> None:
     assert "FIX Slack the bot's token was not accepted (invalid_auth): install the app again" in said
     assert "FIX SLACK_APP_TOKEN was not accepted: make an app-level token with connections:write" in said
     said = await at.says(SLACK_BOT_TOKEN=None)
-    assert "FIX settings SLACK_BOT_TOKEN: is not set" in said
+    assert "FIX settings SLACK_BOT_TOKEN is not set" in said
 
 
 async def test_a_slack_that_can_not_be_reached(at: Setup) -> None:

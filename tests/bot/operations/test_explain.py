@@ -74,8 +74,8 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
     call = '{"env": "prod", "version": "2.4.1", "secret_key": "hunter2hunter2", "note": "hunter2hunter2!"}'
     said = explained("--tool", "deploy_api", "--args", call, "--asker", "U0ASKER")
     assert said == [
-        "policy[0] governs this call (tools deploy*; when args.env == 'prod').",
-        "2 people have to approve; one Deny decides.",
+        "policy[0] applies to this call (tools deploy*; when args.env == 'prod').",
+        "2 people have to approve. One Deny is enough to stop it.",
         "Who may decide: members of the group S0ONCALL; the account with the address cto@example.com; "
         "those whom this function names: my.rota:on_call.",
         "After 20m also: members of the group S0LEADS.",
@@ -98,19 +98,20 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
 def test_why_none_of_those_before(explained: Explained) -> None:
     said = explained("--tool", "deploy_api", "--args", '{"env": "test"}')
     assert said[:3] == [
-        "policy[0] no: its `when` is false: args.env == 'prod'",
-        "policy[1] no: it is for the workspace T0OTHER, and the call is in no workspace; name one with --team",
-        "policy[2] governs this call (tools refund, deploy*).",
+        "policy[0] does not apply: its `when` is false: args.env == 'prod'",
+        "policy[1] does not apply: it is for the workspace T0OTHER, and the call is in no workspace; "
+        "name one with --team",
+        "policy[2] applies to this call (tools refund, deploy*).",
     ]
     assert "Who asked for it may not approve; others who spoke to the agent may." in said
     assert "May be edited: nothing." in said
     said = explained("--tool", "refund", "--team", "T0ACME")
     assert said[:2] == [
-        "policy[0] no: its tools are deploy*",
-        "policy[1] no: it is for the workspace T0OTHER, and the call is in T0ACME",
+        "policy[0] does not apply: its tools are deploy*",
+        "policy[1] does not apply: it is for the workspace T0OTHER, and the call is in T0ACME",
     ]
     assert explained("--tool", "refund", "--team", "T0OTHER")[1] == (
-        "policy[1] governs this call (tools *; team T0OTHER)."
+        "policy[1] applies to this call (tools *; team T0OTHER)."
     )
 
 

@@ -53,9 +53,9 @@ def problems(file: str = AGENT, **changed: str) -> list[str]:
 def test_what_is_missing_is_named_and_how_to_come_by_it() -> None:
     assert problems() == []
     (said,) = problems(SLACK_CLIENT_SECRET="")
-    assert said.startswith("SLACK_CLIENT_SECRET: is not set")
+    assert said.startswith("SLACK_CLIENT_SECRET is not set")
     (said,) = problems(ADK_CONFIRM_TOKEN_KEY="")
-    assert said.startswith("ADK_CONFIRM_TOKEN_KEY: is not set")
+    assert said.startswith("ADK_CONFIRM_TOKEN_KEY is not set")
     assert HOW_TO_MAKE_ONE in said
     (said,) = problems(ADK_CONFIRM_TOKEN_KEY="too short to be one")
     assert HOW_TO_MAKE_ONE in said
@@ -169,7 +169,7 @@ async def test_check_says_what_is_wrong_with_key_and_credentials(
         for changed, said in (
             ({"SLACK_CLIENT_ID": "9.9"}, "SLACK_CLIENT_ID is not the app's Client ID"),
             ({"SLACK_CLIENT_SECRET": "no"}, "SLACK_CLIENT_SECRET is not the app's Client Secret"),
-            ({"ADK_CONFIRM_TOKEN_KEY": ""}, "ADK_CONFIRM_TOKEN_KEY: is not set"),
+            ({"ADK_CONFIRM_TOKEN_KEY": ""}, "ADK_CONFIRM_TOKEN_KEY is not set"),
             ({"ADK_CONFIRM_TOKEN_KEY": Fernet.generate_key().decode()}, "install the app in that workspace again"),
         ):
             assert await ask(**changed) == 1

@@ -22,7 +22,7 @@ export class Panel {
       Object.entries(KINDS).map(([kind, name]) => this.#filter(kind, name)),
     );
     this.list = h("ol", { class: "travels", "aria-label": "What happened" });
-    this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or click a button of it.");
+    this.none = h("p", { class: "hint none" }, "Nothing yet. Say something to the app, or press one of its buttons.");
     this.scroller = new Scroller(h("div", { class: "scroller", tabindex: -1 }, this.none, this.list));
     this.node = h(
       "aside",
