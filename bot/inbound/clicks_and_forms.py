@@ -30,6 +30,7 @@ from bot.confirmation.votes import claim_of, needs_asking
 from bot.home.approvals_list import Lists
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
+from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
@@ -98,7 +99,7 @@ class Listeners:
         clicks: Precedence,
         app_name: str,
     ) -> None:
-        self._clicks = clicks
+        self._clicks, self._turns = clicks, FairTurns()
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._errands, self._signs = Errands(sender), Signs(database, sender, directory)
@@ -172,7 +173,8 @@ class Listeners:
         with about(confirmation=ballot.confirmation):
             try:
                 began = time.time_ns()
-                done = await self._database.run(cast, ballot, self._rules.now, known)
+                async with self._turns.of(ballot.voter, ballot.confirmation):
+                    done = await self._database.run(cast, ballot, self._rules.now, known)
                 trace_vote(began, ballot, done)
                 return done, None
             except StoreError:

@@ -71,6 +71,30 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
             assert any(call.args.get("thread_ts") == card.thread for call in heard), "each was told"
 
 
+async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
+    """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
+    async with open_office(f'{POLICY}card = "thread"\n') as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        other = await at.ask("reimburse 1700 for lunch")
+        button, answered = at.oscar.now(card), 0
+        begun = asyncio.Event()
+
+        async def clicks() -> None:
+            nonlocal answered
+            await at.oscar.clicks(button, "Approve")
+            answered += 1
+            begun.set()
+
+        clicking = [asyncio.create_task(clicks()) for _ in range(CLICKS)]
+        await begun.wait()
+        before = answered
+        assert (await at.bob.clicks(at.bob.now(other), "Approve")).acked
+        meanwhile = answered - before
+        await asyncio.gather(*clicking)
+        assert meanwhile < CLICKS / 2
+        await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)
+
+
 async def test_somebody_who_clicks_on_and_on_is_told_no_more_than_their_share(open_office: Opens) -> None:
     """Slowly enough that each click could be answered before the next."""
     async with open_office(f'{POLICY}card = "thread"\n') as at:

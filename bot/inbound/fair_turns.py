@@ -1,0 +1,42 @@
+"""Turns for those who click: nobody waits long for what somebody else does again and again.
+
+Votes on one confirmation are stored one after the other whatever we do. Each of them that waits for that in a
+transaction has a connection to the database which everybody else may need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Hashable
+from contextlib import asynccontextmanager
+
+MOST_EACH = 4
+"""So many votes of one person are stored at once."""
+
+
+class FairTurns:
+    def __init__(self) -> None:
+        self._gates: dict[Hashable, _Gate] = {}
+
+    @asynccontextmanager
+    async def of(self, person: Hashable, confirmation: str) -> AsyncIterator[None]:
+        """Held while a vote is stored. Always asked for in this order, so that no two wait for each other."""
+        async with self._turn(("person", person), MOST_EACH), self._turn(("confirmation", confirmation), 1):
+            yield
+
+    @asynccontextmanager
+    async def _turn(self, key: Hashable, most: int) -> AsyncIterator[None]:
+        gate = self._gates.setdefault(key, _Gate(most))
+        gate.users += 1
+        try:
+            async with gate.slots:
+                yield
+        finally:
+            gate.users -= 1
+            if not gate.users:
+                del self._gates[key]
+
+
+class _Gate:
+    def __init__(self, most: int) -> None:
+        self.slots, self.users = asyncio.Semaphore(most), 0
