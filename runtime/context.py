@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 from pydantic import BaseModel, PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from runtime.calls.call import HeldRequest
 from runtime.errors import Invalid
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, deeper
 from runtime.wire import EventActions, ToolConfirmation
 
 DEEPEST = 100  # readers of JSON give up somewhere beyond: a value that cannot be read again must not be stored
@@ -23,22 +23,9 @@ def as_json(value: object) -> Json:
         plain: Json = from_json(text)
     except ValueError as error:
         raise Invalid(f"A value of type {type(value).__name__} cannot be written as JSON: {error}") from error
-    if text.count(b"[") + text.count(b"{") > DEEPEST and _is_deep(plain):
+    if text.count(b"[") + text.count(b"{") > DEEPEST and deeper(plain, DEEPEST):
         raise Invalid(f"A value of type {type(value).__name__} is nested deeper than {DEEPEST} levels.")
     return plain
-
-
-def _is_deep(value: Json) -> bool:
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        level = [inner for outer in level for inner in _within(outer)]
-    return bool(level)
-
-
-def _within(value: Json) -> Iterable[Json]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 class State(MutableMapping[str, Json]):

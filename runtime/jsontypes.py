@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 
 from pydantic import JsonValue
 
@@ -31,6 +32,20 @@ def same(one: Json, other: Json) -> bool:
 def alike(one: Json, other: Json) -> bool:
     """The same JSON as a client sends it back that knows one kind of number: JavaScript spells `1.0` as `1`."""
     return same(_plain(one), _plain(other))
+
+
+def deeper(value: Json, levels: int) -> bool:
+    """Whether lists and objects stand more than so many levels inside each other. It does not recurse."""
+    inside = [value]
+    for _ in range(levels):
+        inside = [inner for outer in inside for inner in _within(outer)]
+    return any(isinstance(one, dict | list) for one in inside)
+
+
+def _within(value: Json) -> Iterable[Json]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def _plain(value: Json) -> Json:

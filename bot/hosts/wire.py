@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 from aiohttp import hdrs
 
-from runtime.jsontypes import Json
+from runtime.jsontypes import Json, deeper
 
 MOST_BODY = 32 * 1024 * 1024
 """A session as a whole comes as one, with all that was ever said in it."""
@@ -101,18 +101,9 @@ def json_or_text(text: str) -> Json:
         return text
     except RecursionError as error:
         raise Unreadable(_TOO_DEEP) from error
-    level: list[Json] = [value]
-    for _ in range(DEEPEST):
-        inner: list[Json] = []
-        for one in level:
-            if isinstance(one, dict):
-                inner += one.values()
-            elif isinstance(one, list):
-                inner += one
-        if not inner:
-            return value
-        level = inner
-    raise Unreadable(_TOO_DEEP)
+    if deeper(value, DEEPEST):
+        raise Unreadable(_TOO_DEEP)
+    return value
 
 
 _TOO_DEEP = f"it sent JSON of more than {DEEPEST} levels"

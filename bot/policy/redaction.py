@@ -14,13 +14,18 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from bot.policy.text_masking import MASK, SHORTEST, Hidden
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, deeper
 
 __all__ = ["MASK", "Masked", "Redactor"]
 
 _LONGEST_KNOWN = 200
+_DEEPEST = 64
 _CLASS = re.compile(r"(\[!?\]?[^]]*\])")
 _BETWEEN = str.maketrans(dict.fromkeys("-_"))
+
+
+class _TooDeep(Exception):
+    """A text holds JSON of more levels than are looked into."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ class Redactor:
         try:
             inside = _inside(text)
             found = self._mask(inside, secrets) if inside is not None else None
-        except RecursionError:  # nobody can look into it
+        except _TooDeep:  # nobody can look into it
             return MASK, 1
         if found is None or not found.hidden:
             return secrets.blacken(text)
@@ -119,20 +124,24 @@ class Redactor:
             case str():
                 try:
                     yield from tuple(self._find(_inside(value)))
-                except RecursionError:
+                except _TooDeep:
                     return  # `_mask_string` hides the whole of it
             case _:
                 return
 
 
 def _inside(text: str) -> Json:
-    """What a text holds that is an object or a list spelled out; else nothing."""
+    """What a text holds that is an object or a list spelled out; else nothing. Raises `_TooDeep`."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
         inside: Json = json.loads(text)
     except ValueError:
         return None
+    except RecursionError as error:
+        raise _TooDeep from error
+    if deeper(inside, _DEEPEST):
+        raise _TooDeep
     return inside
 
 
@@ -151,7 +160,7 @@ def _texts(value: Json) -> Iterator[str]:
                 yield secret
             try:
                 yield from tuple(_texts(_inside(value)))
-            except RecursionError:
+            except _TooDeep:
                 return  # as a whole it is one already
         case int() | float():
             if abs(value) >= _LARGEST or len(repr(value)) >= SHORTEST:

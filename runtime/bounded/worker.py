@@ -46,7 +46,7 @@ def _limited(check: Check, args: list[object], seconds: float, memory: int) -> b
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         answer = json.dumps({"value": check(*args)})
-    except (MemoryError, RecursionError):
+    except (MemoryError, RecursionError, SystemError):  # the last is Python's own, where it lacks the memory to say so
         answer = json.dumps({"over": True})
     except Exception as error:  # noqa: BLE001  (a library's, over input that nobody has seen)
         answer = json.dumps({"broke": f"{type(error).__name__}: {error}"[:500]})

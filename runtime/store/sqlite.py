@@ -6,9 +6,9 @@ import asyncio
 import os
 import queue
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -148,19 +148,19 @@ def _connect(path: Path | None) -> sqlite3.Connection:
         _make_private(path)
     try:
         raw = sqlite3.connect(path if path is not None else ":memory:", timeout=BUSY_SECONDS, isolation_level=None)
-        (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
-        raw.execute("PRAGMA synchronous=FULL")
-        raw.execute("PRAGMA fullfsync=ON")  # macOS: fsync alone leaves data in the disk's own cache
-        raw.execute("PRAGMA foreign_keys=ON")
+        with _closed_unless_ready(raw):
+            (mode,) = raw.execute("PRAGMA journal_mode=WAL").fetchone()
+            if path is not None and mode != "wal":
+                raise StoreError(
+                    f"{path} is on a file system where SQLite can't keep a write-ahead log. Put it on a local disk."
+                )
+            raw.execute("PRAGMA synchronous=FULL")
+            raw.execute("PRAGMA fullfsync=ON")  # macOS: fsync alone leaves data in the disk's own cache
+            raw.execute("PRAGMA foreign_keys=ON")
     except sqlite3.Error as error:
         raise StoreError(
             f"{path} can't be opened as a SQLite store: {error}. Is it another kind of file, or not writable?"
         ) from error
-    if path is not None and mode != "wal":
-        raw.close()
-        raise StoreError(
-            f"{path} is on a file system where SQLite can't keep a write-ahead log. Put it on a local disk."
-        )
     return raw
 
 
@@ -175,8 +175,18 @@ def _connect_reader(path: Path) -> sqlite3.Connection:
             isolation_level=None,
             check_same_thread=False,  # `_Readers` gives each connection to one thread at a time
         )
-        raw.execute("PRAGMA query_only=ON")
-        raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        with _closed_unless_ready(raw):
+            raw.execute("PRAGMA query_only=ON")
+            raw.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
         raise StoreError(f"{path} can't be read as a SQLite store: {error}.") from error
     return raw
+
+
+@contextmanager
+def _closed_unless_ready(raw: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        raw.close()
+        raise

@@ -101,8 +101,8 @@ async def test_a_field_that_does_not_fit_is_named(quick: Client, body: Any, wher
         (b'{"a": {"confirmed": false, "confirmed": true}}', '"confirmed\\" stands twice'),
         (b'{"stateDelta": {"x": "\\ud800"}}', "half of a surrogate pair"),
         (b'{"stateDelta": {"\\udfff": 1}}', "half of a surrogate pair"),
-        (b'{"a":' * 5000, "nested too deeply"),
-        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":' * 5000 + b"1" + b"}" * 5000, "nested too deeply"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
         (json.dumps(run(stateDelta=nested(DEEPEST))).encode(), "nested too deeply"),
     ],
 )
