@@ -45,7 +45,7 @@ _THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix=_THREAD_NAME)
 
 
 def end_threads(*, patience: float) -> bool:
-    """For a process about to stop: no synchronous tool starts any more. Whether those that ran have ended."""
+    """Before the process stops: starts no more synchronous tools. Returns whether all that ran have ended."""
     _THREADS.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + patience
     running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
@@ -60,7 +60,7 @@ class ToolOutcomeUnknown(ConfirmError):
 
 @dataclass(frozen=True)
 class Declaration:
-    """A tool as the model is told about it."""
+    """A tool as the model sees it."""
 
     name: str
     description: str
@@ -81,7 +81,7 @@ class Tool(Protocol):
     def idempotent(self) -> bool: ...
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
-        """Whether people are asked before this call runs. Evaluated once a call."""
+        """Whether people are asked before this call runs. Evaluated once for each call."""
         ...
 
     def check(self, args: JsonObject, *, amended: bool = False) -> None:
@@ -91,8 +91,8 @@ class Tool(Protocol):
     async def run(self, args: JsonObject, context: ToolContext) -> Json: ...
 
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
-        """After a crash: what the effect came to (`True` or a result), `False` if it did not happen, `None` if the
-        tool cannot tell."""
+        """After a crash: `True` or a result if the effect happened, `False` if it did not, `None` if the tool can't
+        say."""
         ...
 
 
@@ -105,7 +105,7 @@ class Titled(Protocol):
 
 @runtime_checkable
 class Toolset(Protocol):
-    """Tools that are found out at run time."""
+    """Tools that are known only at run time."""
 
     async def tools(self) -> Sequence[Tool]: ...
     async def close(self) -> None: ...
@@ -118,8 +118,8 @@ class FunctionTool:
     `title` says in one sentence what a call will do, for the people who are asked: a format string over the arguments,
     such as "Deploy {service} to {env}", or a function of them.
     `idempotent=True` says that the function may run again after a crash with the same `tool_context.idempotency_key`;
-    `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds nobody
-    waits for it any more, and what came of it is unknown; without one its session waits as long as it takes.
+    `verify=` is a function of the same arguments that says whether the effect happened. After `timeout` seconds the run
+    stops waiting, and the outcome is unknown. Without a timeout the session waits as long as the function takes.
 
     A denied call is refused. With `on_denied="call"` a function that asked by itself is called once more, as in
     google-adk: `tool_context.tool_confirmation.confirmed` is False, and what it returns is the call's result. After a
@@ -265,7 +265,7 @@ def _in_thread(call: Callable[[], object]) -> object:
     try:
         result = call()
         return list(result) if inspect.isgenerator(result) else result
-    except (StopIteration, GeneratorExit) as error:  # no future carries these: its caller would wait, or be ended
+    except (StopIteration, GeneratorExit) as error:  # a future can't carry these: its caller would hang or end
         raise RuntimeError(f"the function raised {type(error).__name__}") from error
 
 

@@ -33,7 +33,7 @@ class Checkpoint:
     sealed: str
 
     def __str__(self) -> str:
-        """The line for the log and the channel, and what an anchor file is made of."""
+        """The line for the log and the channel. An anchor file consists of such lines."""
         return f"checkpoint {self.number} {stamp(self.at)} {self.sealed}"
 
 
@@ -46,7 +46,7 @@ def checkpoint(
 
 
 def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
-    """By what version it was sealed; `None`: it was changed, or sealed with another secret."""
+    """The version that sealed it. None: it was changed, or sealed with another secret."""
     fits = (
         version
         for version in (VERSION, BEFORE_SEALED_LINES)
@@ -57,7 +57,7 @@ def version_of(point: Checkpoint, keys: LedgerKeys) -> int | None:
 
 @dataclass(frozen=True)
 class Anchor:
-    """The checkpoints as they were told outside: their seals by number."""
+    """The checkpoints as they were written outside the database: their seals by number."""
 
     seals: Mapping[int, str]
 
@@ -65,7 +65,7 @@ class Anchor:
     def parse(cls, text: str) -> Anchor:
         """Reads what `str(checkpoint)` gives, one a line, whatever a log or a channel put before or after it.
 
-        Of several lines with one number the first counts: what was told cannot be told anew.
+        Of several lines with one number the first counts: what was published can't be changed later.
 
         >>> Anchor.parse("12:00 INFO checkpoint 7 2030-01-01T12:00:00.000000+00:00 " + "ab" * 32).seals[7][:4]
         'abab'

@@ -10,7 +10,7 @@ from runtime.jsontypes import Json, canonical
 
 
 class Seal:
-    """Each purpose has a key of its own, so that a seal made for one can't be passed off as another's.
+    """Makes and checks seals. Each purpose has its own key, so that no seal can be used for another purpose.
 
     >>> seal = Seal("not a real secret", "call")
     >>> shown = seal.of({"tool": "deploy", "args": {"version": "2.4.1"}})

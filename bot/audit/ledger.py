@@ -22,13 +22,13 @@ from runtime.jsontypes import JsonObject, canonical
 
 SYSTEM = "system"
 GENESIS = "0" * 64
-"""What the first line of a chain stands on."""
+"""The hash that the first line of a chain continues."""
 
 NOT_PURGED = "its content was removed, but not by a purge"
 
 
 class LedgerKeys:
-    """What the store's rows are sealed with: a key for each purpose, all made from the secret."""
+    """The keys that seal the store's rows: one for each purpose, all derived from the secret."""
 
     __slots__ = ("checkpoint", "letter", "line", "row", "session")
 
@@ -42,7 +42,7 @@ class LedgerKeys:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How far a chain goes."""
+    """The last line of a chain."""
 
     seq: int = 0
     hash: str = GENESIS
@@ -50,9 +50,9 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerLine:
-    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` stand in the header, to filter by.
+    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the header, to filter by.
 
-    `sealed` is the keyed digest. Lines that were written before there was one have none.
+    `sealed` is the keyed digest. Lines of versions before seals have none.
     """
 
     chain: str
@@ -89,7 +89,7 @@ def append(
     confirmation: str | None = None,
     tool: str | None = None,
 ) -> LedgerLine:
-    """The chain's next line. The caller brings fresh randomness as `salt`, and content that is masked already.
+    """The chain's next line. The caller passes a random `salt`, and content that is masked already.
 
     >>> noon, keys = datetime(2030, 1, 1, 12, tzinfo=UTC), LedgerKeys("not a real secret")
     >>> first = append(Head(), "system", LineKind.PAUSED, {"by": "operator"}, keys, at=noon, salt="x")
@@ -148,7 +148,7 @@ def line_hash(line: LedgerLine) -> str:
 
 
 def purged(line: LedgerLine) -> LedgerLine:
-    """The line without what it told; its place in the chain stays."""
+    """The line without its content. It keeps its place in the chain."""
     return replace(line, content=None, salt=None)
 
 
@@ -168,7 +168,7 @@ def fault(line: LedgerLine, before: Head) -> str | None:
 
 
 def stamp(at: datetime) -> str:
-    """One spelling for one instant, whatever time zone or database it came through."""
+    """The instant, always spelled the same, whatever its time zone or database."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, digest, is_sealed, line_hash
 
 Span = tuple[int, int]
-"""From one line's number to another's, both included."""
+"""A range of line numbers, both ends included."""
 
 Emptied = tuple[tuple[str, tuple[Span, ...]], ...]
 """Lines by chain."""
@@ -36,13 +36,13 @@ def emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
 
 @dataclass(frozen=True)
 class Purges:
-    """All that was purged."""
+    """All lines that were purged."""
 
     spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, lines: Iterable[LedgerLine], keys: LedgerKeys) -> Purges:
-        """Of the purge lines among these, those that are as they were sealed."""
+        """The purge lines among these whose seals are intact."""
         spans: dict[str, list[Span]] = {}
         for line in lines:
             for chain, found in _told(line, keys):

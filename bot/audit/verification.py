@@ -26,7 +26,7 @@ class Integrity(StrEnum):
 
 @dataclass(frozen=True)
 class Broken:
-    """The first line that is not as it was written; or, without a `seq`, the chain or checkpoint that is not."""
+    """The first line that was changed or, without a `seq`, the chain or checkpoint that was."""
 
     chain: str
     seq: int | None
@@ -61,7 +61,7 @@ class _Claim:
 
 @dataclass
 class SealedCheckpoints:
-    """What the checkpoints say, as far as they are as they were sealed."""
+    """What the checkpoints say, up to the first whose seal does not fit."""
 
     seals: dict[int, str] = field(default_factory=dict)
     claims: dict[str, list[_Claim]] = field(default_factory=dict)
@@ -115,7 +115,7 @@ def verify(
     purges: Purges,
     anchor: Anchor | None = None,
 ) -> Report:
-    """`lines` come sorted by chain and seq, and are read once, so any number will do.
+    """`lines` must be sorted by chain and seq. They are read once, so there can be any number.
 
     Of several things that are wrong, a line that doesn't fit its chain is named first, then a checkpoint, then a line
     whose seal doesn't fit: with a wrong secret nothing does.
@@ -141,7 +141,7 @@ def verify(
 
 @dataclass
 class _Look:
-    """One way through all lines. `unproven`: the first line for which only the secret could vouch, and doesn't."""
+    """One pass over all lines. `unproven`: the first line whose seal does not fit, if nothing else is wrong."""
 
     sealed: SealedCheckpoints
     keys: LedgerKeys
@@ -168,7 +168,7 @@ class _Look:
         return None
 
     def missing(self) -> Broken | None:
-        """Lines that a checkpoint was made over and that are not there: the chain was cut off."""
+        """Lines that a checkpoint covers and that are missing: the end of the chain was cut off."""
         gone = min(
             (
                 (claim.number, chain, claim.head.seq)

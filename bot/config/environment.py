@@ -17,7 +17,7 @@ SLACK = "https://slack.com/api/"
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What the environment says. No `repr` shows a secret."""
+    """The environment's settings. No `repr` shows a secret."""
 
     bot_token: SecretStr | None = None
     app_token: SecretStr | None = None
@@ -32,7 +32,7 @@ class Environment:
 
     @property
     def several(self) -> bool:
-        """Whether workspaces install the app by themselves. If not, it serves the one whose token is set."""
+        """Whether workspaces install the app themselves. If not, the app serves the one whose token is set."""
         return self.bot_token is None and (self.client_id is not None or self.client_secret is not None)
 
     @classmethod
@@ -58,7 +58,7 @@ class Environment:
 
 
 def installing_problems(slack: Environment) -> Iterator[Problem]:
-    """What is missing for several workspaces to install the app."""
+    """The problems that keep several workspaces from installing the app."""
     for name, value in (("SLACK_CLIENT_ID", slack.client_id), ("SLACK_CLIENT_SECRET", slack.client_secret)):
         if value is None:
             yield Problem(name, "is not set; find it in the app's settings, Basic Information, App Credentials")

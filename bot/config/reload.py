@@ -31,7 +31,7 @@ class Reloading:
         self._known = self._seen = _mark(file)
 
     async def run(self) -> None:
-        """Until it is cancelled."""
+        """Watches the file until it is cancelled."""
         while True:
             await asyncio.sleep(self._every)
             mark = _mark(self._file)
@@ -40,7 +40,7 @@ class Reloading:
             self._seen = mark
 
     async def look(self) -> None:
-        """Takes the policies from the file as it is now."""
+        """Reads the policies from the file now."""
         self._known = self._seen = _mark(self._file)
         try:
             settings = await asyncio.to_thread(self._read)
@@ -77,7 +77,7 @@ def same_policies(one: Policies, other: Policies) -> bool:
 
 
 def _mark(file: Path) -> _Mark:
-    """Differs once the file is changed or replaced."""
+    """A mark of the file that changes when the file is changed or replaced."""
     try:
         found = os.stat(file)
     except OSError:

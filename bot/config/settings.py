@@ -46,7 +46,7 @@ _SERVICES = ("artifact_service", "memory_service", "credential_service")
 
 
 class Agent(_Table):
-    """`target`, an agent in this process, or `url` and `app`, any ADK server."""
+    """Either `target`, an agent in this process, or `url` and `app`, an agent on any ADK server."""
 
     target: StrictStr | None = None
     url: StrictStr | None = None
@@ -161,7 +161,7 @@ class Audit(_Table):
 
 
 class Log(_Table):
-    """How this process writes its log. The level is for its own lines."""
+    """How this process writes its log. The level applies to the app's own lines."""
 
     format: Form = "text"
     level: Level = "info"
@@ -188,7 +188,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`warnings` are printed; the service starts all the same."""
+    """`warnings` are printed, and the service starts anyway."""
 
     agent: Agent | None
     store_url: str = field(repr=False)  # it may hold a password
@@ -257,7 +257,7 @@ def parse_settings(text: str, env: Mapping[str, str], name: str = DEFAULT_FILE) 
 
 
 def serving_problems(settings: Settings, env: Mapping[str, str]) -> tuple[Problem, ...]:
-    """What is missing for `serve`, beyond what every command needs."""
+    """What `serve` needs beyond what every command needs, and is missing."""
     slack, agent = settings.environment, settings.agent
     problems: list[Problem] = []
     if agent is None:
@@ -291,6 +291,6 @@ def _checked_store(url: str | None) -> str | None:
 
 
 def _known(loc: tuple[int | str, ...]) -> tuple[str, ...]:
-    """The keys of the table in which an error stands."""
+    """The keys of the table that an error is about."""
     table = TABLES.get(str(loc[0])) if len(loc) > 1 else None
     return tuple(table.model_fields if table is not None else TABLES)

@@ -20,7 +20,7 @@ NO_LIBRARY = "Serving several workspaces needs a library for their tokens: pip i
 
 
 class BadKey(ConfirmError):
-    """The environment has no usable key. The message never shows what it has."""
+    """The environment has no usable key. The message never shows its value."""
 
 
 class Unopenable(ConfirmError):
@@ -51,7 +51,7 @@ class Vault:
         return opened
 
     def seal_anew(self, sealed: str) -> str | None:
-        """The same, encrypted with the newest key; None if it is already."""
+        """The same text, encrypted with the newest key. None if it already is."""
         return None if _opened(self._newest, sealed) is not None else self.seal(self.open(sealed))
 
 

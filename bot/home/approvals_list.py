@@ -21,7 +21,7 @@ class Lists:
         self._database, self._sender, self._inbox = database, sender, inbox
 
     async def show(self, reader: Reader, channel: str, url: str) -> None:
-        """What waits for them and what else waits in this channel."""
+        """The list of what waits for this person, and what else waits in this channel."""
         await self._tell(reader, channel, url, approvals(await self._inbox.listed(reader, channel, _version())))
 
     async def help(self, reader: Reader, channel: str, url: str) -> None:
@@ -55,5 +55,5 @@ class Lists:
 
 
 def _version() -> int:
-    """New with every drawing: Slack wants other block ids when a message is changed."""
+    """A new number for every drawing: Slack wants new block ids when a message changes."""
     return time.time_ns() // 1_000_000

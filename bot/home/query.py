@@ -35,7 +35,7 @@ SHOWN = 20
 ASKED = 8
 ASKED_SINCE = timedelta(days=7)
 PAGE, PAGES = 40, 5
-"""So many are looked at to find `SHOWN` that the reader may decide; what comes after is counted, not looked at."""
+"""How many rows are looked at to find `SHOWN` that the reader may decide. Later rows are only counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class Inbox:
         )
 
     async def _in_force(self, given: Sequence[_Given]) -> list[tuple[Grant, Confirmation]]:
-        """Those that would let a call through; the others are no promise to anybody."""
+        """The grants that would still let a call through."""
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
             return await self._directory.facts(row, vote, self._rules.now.policies)
@@ -172,7 +172,7 @@ class Inbox:
         return _Found(tuple(found), more)
 
     async def _permitted(self, reader: Reader, row: Confirmation, speakers: frozenset[Person], at: datetime) -> bool:
-        """Whether a word of theirs would count now, and is still wanted."""
+        """Whether a vote of theirs would count now and is still needed."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
         given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
         if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending)):
@@ -190,7 +190,7 @@ class Inbox:
         return {row.id: Links(card=link) for row, link in zip(rows, links, strict=True)}
 
     async def _link(self, reader: Reader, row: Confirmation) -> str | None:
-        """To the card that this reader can see: their own, or the one in a channel."""
+        """A link to the card that this reader can see: their own, or the one in a channel."""
         cards = [place for place in row.places if _is_card(place)]
         own = [place for place in cards if place.person == reader.person]
         place = next((place for place in (*own, *cards) if place.person in (reader.person, None)), None)
@@ -223,7 +223,7 @@ def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.Positio
 
 
 def _asked(tx: Tx, person: Person) -> _Found:
-    """What waits first, the oldest first; then what was decided lately."""
+    """What waits, oldest first; then what was decided lately."""
     names = {waiting_index.asker(person)}
     page = waiting_index.page(tx, person.team, names, None, ASKED)
     more = waiting_index.count_after(tx, person.team, names, page[-1]) if len(page) == ASKED else 0
@@ -245,7 +245,7 @@ def _here(tx: Tx, team: str, channel: str, mine: frozenset[str]) -> _Found:
 
 @dataclass(frozen=True)
 class _Given:
-    """A grant, the confirmation it came with, and who has spoken in the session by now."""
+    """A grant, the confirmation it came with, and who has spoken in the session since."""
 
     grant: Grant
     row: Confirmation

@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 KEPT_FOR = 3600.0
 PAUSE = 3.0
-"""No tab is looked at again within so many seconds."""
+"""The least seconds between two looks at one tab."""
 
 _POLL = 5.0
 _STRAGGLERS = 2.0
@@ -62,7 +62,7 @@ class Homes:
         await self._database.run(opened, reader)
 
     async def run(self) -> None:
-        """Makes tabs due that something happened since; returns once it is told to stop."""
+        """Makes tabs due when something has happened since they were drawn. Returns once it is stopped."""
         with self._database.waiter(THREADS) as waiter:
             while not self._stopping.is_set():
                 await self._until_stopped(waiter.wait(_POLL))
@@ -87,7 +87,7 @@ class Homes:
 
 
 class Tabs:
-    """What they show."""
+    """Draws the tabs that are due."""
 
     def __init__(self, sender: Sender, inbox: Inbox, *, pause: float = PAUSE) -> None:
         self._sender, self._inbox, self._pause = sender, inbox, pause
@@ -128,7 +128,7 @@ def _digest(view: JsonObject) -> str:
 
 
 def opened(tx: Tx, reader: Reader) -> None:
-    """It is drawn at once, whatever it showed before: Slack may have forgotten it."""
+    """Makes the tab due at once, whatever it showed before: Slack may have forgotten it."""
     key, at = f"{reader.at.team}/{reader.person.user}", tx.now()
     first = {
         "key": key,
@@ -176,7 +176,7 @@ def _behind(tx: Tx) -> tuple[ColumnElement[bool], ...] | None:
 
 
 def behind(tx: Tx) -> bool:
-    """Whether a tab that somebody looks at may show what is not so any more."""
+    """Whether something has happened that an open tab may not show yet."""
     found = _behind(tx)
     return found is not None and tx.execute(select(homes.c.key).where(*found).limit(1)).first() is not None
 

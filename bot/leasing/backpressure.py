@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 MOMENT = 1.0
-"""The longest that background work stands back at a time, however many click."""
+"""The longest pause of background work at a time, however many people click."""
 
 LULL = 0.005
-"""With nobody on the way for so long nobody is coming: those who click in a row are never all gone for longer."""
+"""After so many seconds without a click, background work goes on."""
 
 MANY = 24
-"""So many clicks at once and each is only stored before its ack, and counted after."""
+"""From this many clicks at once, each is only stored before its ack and counted afterwards."""
 
 
 class Precedence:
@@ -29,7 +29,7 @@ class Precedence:
 
     @contextmanager
     def given(self) -> Iterator[None]:
-        """Around what somebody waits for."""
+        """Wraps work that somebody waits for."""
         self._under_way += 1
         self._begun += 1
         self._none.clear()

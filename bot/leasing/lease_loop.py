@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 MOST_FAILURES = 20
 LONGEST_PAUSE = 300.0
 WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
-"""While Slack fails, a row waits again for this share of the time that it has waited already, up to so many seconds."""
+"""While Slack fails, a row's next pause is this share of the time that it has waited, up to so many seconds."""
 POLL = 5.0
 SKIPPED = 0.05
 REFILL = 0.05
@@ -37,7 +37,7 @@ OVERTAKEN_TRIES = 10
 WHILE_PEOPLE_CLICK = 4
 URGENT = 4
 _LOOKED_AT = 1000
-"""Of so many rows that are due it is found out whose turn it is."""
+"""How many due rows are considered when turns are taken."""
 
 _NOBODY: Mapping[str, str] = {}
 
@@ -121,7 +121,7 @@ class Attendant:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns when it was told to stop and its rows are done with. Cancelled, it leaves them as they are."""
+        """Returns after `stop`, once its rows are done. If it is cancelled, it leaves them as they are."""
         try:
             with self._database.waiter(self._kind.topic) as waiter:
                 while not self._stopping.is_set():
@@ -162,7 +162,7 @@ class Attendant:
             await self._pause(waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
-        """Due rows, ours from now on; and how long to wait for the next one."""
+        """Claims due rows. Returns them, and how long to wait for the next one."""
         if room <= 0:
             return [], self._poll
         try:

@@ -15,4 +15,4 @@ class PutOff(Exception):
 
 
 class PutAside(Exception):
-    """Nobody can do it until somebody changes something: trying again in a while would not help."""
+    """It can't be done until somebody changes something; trying again later would not help."""

@@ -14,13 +14,13 @@ from runtime.target import load_object
 from runtime.wire import TRANSFER_TO_AGENT
 
 Tools = Mapping[str, bool]
-"""By name, whether people may be asked about it."""
+"""Maps each tool's name to whether people may be asked about it."""
 
 
 async def tools_of(settings: AgentSettings) -> Tools | None:
-    """None where the agent does not say which tools it has: it is on a server, or made of other things than agents.
+    """None if the agent does not say which tools it has: it is on a server, or consists of more than agents.
 
-    Servers of its tools are asked what they offer; raises `ConfirmError` if one can't be.
+    Asks the servers of its tools what they offer. Raises `ConfirmError` if one can't be asked.
     """
     if settings.target is None:
         return None
@@ -45,7 +45,7 @@ async def _ours(agent: Agent) -> Tools:
 
 
 async def _googles(target: object) -> Tools | None:
-    """An agent of google-adk, or the one of its `App` or `Runner`."""
+    """An agent of google-adk, or the agent of an `App` or a `Runner`."""
     agent = getattr(target, "root_agent", None) or getattr(target, "agent", None) or target
     found: dict[str, bool] = {}
     rest = [agent]

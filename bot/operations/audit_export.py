@@ -19,14 +19,14 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def ids_of(line: LedgerLine) -> Iterator[tuple[str, str]]:
-    """With their workspace, the ids that a name would help with."""
+    """The ids for which a name would help, each with its workspace."""
     if (place := place_of(line.chain)) is not None:
         yield place
     yield from ids_in(_content(line))
 
 
 def export_object(line: LedgerLine, names: KnownNames = NO_NAMES) -> JsonObject:
-    """Everything: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack tells them now."""
+    """Everything: `content` as JSON, `null` once it is purged; `names` by id, as far as Slack gives them now."""
     known = {id_.rpartition(":")[2]: names.alone(id_.rpartition(":")[2]) for _, id_ in ids_of(line)}
     return {
         "at": stamp(line.at),

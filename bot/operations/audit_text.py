@@ -30,7 +30,7 @@ INDENT = "    "
 
 
 def story_text(story: Story, names: KnownNames = NO_NAMES, *, full: bool = False) -> Iterator[str]:
-    """`full`: with all arguments, texts and ways of each step."""
+    """`full`: with all arguments and texts of each step, and how people acted."""
     yield visible(story.title)
     for row in story.rows.values():
         yield from _heading(row, names)
@@ -52,7 +52,7 @@ def listed(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
 
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
-    """Its state now, which the lines below led to."""
+    """The confirmation's state now."""
     outcome = f", {row.outcome.kind}" if row.outcome else ""
     revised = row.revision.number > 1 and not row.asked.wants_payload
     edited = f"; edited version {row.revision.number}" if revised else ""
@@ -93,7 +93,7 @@ def _told(line: LedgerLine, row: Confirmation | None, names: KnownNames, *, full
 
 
 def _ours(kind: LineKind, content: JsonObject, names: KnownNames) -> str:
-    """What no thread says, because it concerns the installation and not a session."""
+    """A line that no thread shows, because it concerns the installation and not a session."""
     who, said = text(obj(content.get("who")).get("user")), text(content.get("text"))
     until = text(content.get("until"))
     parts = [str(kind), f"by {visible(names.of(who))}" if who else "", f"before {visible(until)}" if until else ""]
@@ -104,7 +104,7 @@ _SHORT = 200
 
 
 def _short(step: StepView, content: JsonObject) -> Iterator[str]:
-    """What fits on the step's own line: edits and reasons."""
+    """Edits and reasons, short enough for the step's own line."""
     changes = "" if step.answer else ", ".join(_changes(content))
     yield from (f"{one.rstrip('.')}." for one in [changes] if one)
     if reason := _reason(step, content):

@@ -44,7 +44,7 @@ PATIENCE = 30.0
 
 @dataclass(frozen=True)
 class Checked:
-    """`coverage` is empty where the agent's tools can't be listed."""
+    """`coverage` is empty if the agent's tools can't be listed."""
 
     findings: list[Finding]
     coverage: list[Coverage]
@@ -118,7 +118,7 @@ def _refused(one: RefusedFeature) -> Finding:
 
 
 def readable_by_others(url: str) -> Iterator[Finding]:
-    """An earlier version made the files with the umask's rights."""
+    """Earlier versions created the files with the rights that the umask left."""
     path = _file(url)
     if path is None:
         return
@@ -182,7 +182,7 @@ async def _agent(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def _tools(settings: Settings, found: list[Finding]) -> Tools | None:
-    """None where they can't be listed. An agent that can't be loaded has a finding already."""
+    """None if they can't be listed. An agent that can't be loaded has a finding already."""
     if settings.agent is None or any(finding.what == "agent" and finding.mark is Severity.FIX for finding in found):
         return None
     try:

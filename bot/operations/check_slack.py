@@ -28,7 +28,7 @@ Judge = Callable[[AsyncSlackResponse], tuple[bool, str]]
 
 
 async def check_app_token(environment: Environment) -> Finding:
-    """Asks for an address to connect to, which is of no use once it is not connected to."""
+    """Asks for a Socket Mode address. Nothing connects to it, and it expires."""
     assert environment.app_token is not None
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])
     token = environment.app_token.get_secret_value()
@@ -36,7 +36,7 @@ async def check_app_token(environment: Environment) -> Finding:
 
 
 async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
-    """Slack looks at who asks before it looks at the code, which is none."""
+    """Sends an invalid code: Slack checks the client's credentials first."""
     if environment.client_id is None or environment.client_secret is None:
         return  # the settings' own problems say so
     client = AsyncWebClient(base_url=environment.api_url, retry_handlers=[])

@@ -28,12 +28,12 @@ if TYPE_CHECKING:  # a command without a service needs no HTTP
     from aiohttp import web
 
 Handler = Callable[[JsonObject], Awaitable[JsonObject]]
-"""What a command does in the service, from its arguments to its answer."""
+"""What a command does in the service: takes its arguments, returns its answer."""
 
 VERSION = 1
 LONGEST_REQUEST = 4 * 2**20
 LONGEST_ADDRESS = 100
-"""A socket's address has room for 104 bytes or a few more, depending on the system."""
+"""The most bytes that a socket's address may have: 104 or a few more, depending on the system."""
 
 _DRAINING = 0.5  # the worker stops at the same time, and has its own time for that
 
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class CommandRefused(ConfirmError):
-    """What the service answered instead of doing it: a sentence for people."""
+    """The service refused the command. The message is a sentence for people."""
 
 
 # The service's side
@@ -49,7 +49,7 @@ class CommandRefused(ConfirmError):
 
 @asynccontextmanager
 async def serve_control(path: Path | None, handlers: Mapping[str, Handler]) -> AsyncIterator[None]:
-    """Listens while the block lasts; a command that has started may still finish. The caller owns the store there."""
+    """Serves commands while the block runs. A command that has started may finish. The caller must own the store."""
     if path is None or sys.platform == "win32":
         yield
         return
@@ -76,7 +76,7 @@ def _remove(path: Path) -> None:
 
 
 async def _listen(runner: web.AppRunner, path: Path) -> None:
-    """Only our user can open the socket, from the moment it is there."""
+    """Creates the socket so that only our user can ever open it."""
     from aiohttp import web
 
     _remove(path)  # whoever left it has ended: the store's lock is ours
@@ -97,7 +97,7 @@ async def _listen(runner: web.AppRunner, path: Path) -> None:
 
 @contextmanager
 def _address(path: Path) -> Iterator[str]:
-    """A path that is too long for an address is reached through its open directory."""
+    """An address for a path that is too long for one: through its open directory."""
     if len(os.fsencode(path)) <= LONGEST_ADDRESS:
         yield str(path)
         return

@@ -50,7 +50,7 @@ def covering(policies: Policies, tool: str) -> list[tuple[int, Policy]]:
 
 
 def coverage(policies: Policies, tools: Tools) -> list[Coverage]:
-    """Of each tool that may ask people."""
+    """The policies of each tool that may ask people."""
     rows: list[Coverage] = []
     for tool in sorted(name for name, may_ask in tools.items() if may_ask):
         found = covering(policies, tool)
@@ -82,7 +82,7 @@ def _meant(pattern: str, tools: Tools) -> str:
 
 
 def table(rows: list[Coverage], named: Callable[[str], str] = str) -> Iterator[str]:
-    """Columns for people: tool, policy, when, approvers, quorum."""
+    """The table as text: tool, policy, when, approvers, quorum."""
     cells = [("tool", "policy", "approvals", "who may approve")]
     for before, row in zip([None, *rows], rows, strict=False):
         tool = row.tool if before is None or before.tool != row.tool else ""

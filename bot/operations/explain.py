@@ -111,7 +111,7 @@ def _who(policies: Policies, policy: Policy, call: CallFacts, names: KnownNames)
 
 
 def _named(entries: tuple[Approver, ...], barred: tuple[Approver, ...], names: KnownNames) -> str:
-    """Who is in a group, has an address or is named by a function is only known when a vote is counted."""
+    """Says who may decide. Members of groups, addresses and functions are looked up only when a vote is counted."""
     left = [entry for entry in entries if entry not in barred]
     return "; ".join(f"{_HOW[entry.kind]}{names.of(entry.value)}" for entry in left) or "nobody: all are barred"
 

@@ -16,7 +16,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """`said` ends with what to do, where something is to be done."""
+    """`said` ends with what to do, if there is something to do."""
 
     what: str
     mark: Severity

@@ -51,7 +51,7 @@ class GrantInForce:
 
 
 def read_grants(tx: Tx, seal: Seal | None) -> list[GrantInForce]:
-    """The first to end first."""
+    """Sorted by when they end."""
     return [_shown(tx, grant, seal) for grant in all_grants(tx)]
 
 
@@ -72,7 +72,7 @@ def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
 
 
 def _redactor(tx: Tx, grant: Grant) -> Redactor:
-    """The policy of the confirmation that the grant came with hides what is hidden of it. Without it all is hidden."""
+    """Masked by the policy of the confirmation that the grant came with. Without that policy all is hidden."""
     try:
         row = read_confirmation(tx, grant.id)
     except (NewerVersion, UnreadableRecord):
@@ -81,7 +81,7 @@ def _redactor(tx: Tx, grant: Grant) -> Redactor:
 
 
 def _uses(tx: Tx, grant: Grant) -> int:
-    """How many calls it let through, as the ledger has them."""
+    """How many calls it let through, according to the ledger."""
     used = ledger.c.kind == str(LineKind.GRANT_USED)
     found = select(ledger.c.content).where(
         ledger.c.chain == chain_of(grant.session), used, ledger.c.content.is_not(None)

@@ -16,7 +16,7 @@ from runtime.jsontypes import JsonObject
 
 PAGE = 200
 PAGES = 50
-"""So many pages are read of a very large workspace."""
+"""How many pages of a very large workspace are read."""
 
 
 class SlackSaysNo(ConfirmError):

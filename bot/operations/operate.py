@@ -77,7 +77,7 @@ class Order:
 
     @property
     def by(self) -> Person:
-        """Commands of an older version give no name."""
+        """The operator. Commands of an older version give no name."""
         name = self.arguments.get("by")
         if name is None:
             return OPERATOR
@@ -109,7 +109,7 @@ Operation = Callable[[Desk, Order], Awaitable[JsonObject]]
 async def operate(
     settings: Settings, name: str, arguments: JsonObject, *, read_only: bool = False, clock: Clock | None = None
 ) -> JsonObject:
-    """Has the service that owns the store do it; does it here if no service owns it."""
+    """Lets the service that owns the store do it. Does it here if no service owns the store."""
     owner = socket_path(settings.store_url)
     if owner is not None and (done := await ask(owner, name, arguments)) is not None:
         return done
@@ -130,7 +130,7 @@ async def operate(
 
 
 def operator_handlers(desk: Desk) -> Mapping[str, Handler]:
-    """The service's side of each operation, for `serve_control`."""
+    """What the service does for each operation, for `serve_control`."""
 
     async def handle(run: Operation, arguments: JsonObject) -> JsonObject:
         return await run(desk, Order(arguments))
@@ -164,7 +164,7 @@ def rules_of(settings: Settings) -> Rules:
 
 
 def _people(settings: Settings, database: Database) -> PeopleLookup:
-    """Asks Slack by itself. Nothing is asked before an operation needs it."""
+    """A directory of the command's own. It asks Slack only when an operation needs it."""
     from bot.slack.directory.directory import Directory
     from bot.slack.outbound.client import Sender
     from bot.slack.workspaces.tokens import client_for
@@ -203,7 +203,7 @@ async def _revoke(desk: Desk, order: Order) -> JsonObject:
 
 
 async def _retry(desk: Desk, order: Order) -> JsonObject:
-    """Tries what is parked again."""
+    """Retries what is parked."""
     name = order.maybe("name")
     found = await desk.database.run(retry, name, order.by, order.reason)
     if name is not None and not found:
@@ -238,7 +238,7 @@ OPERATIONS: Mapping[str, Operation] = {
 
 
 def cast_as_operator(tx: Tx, kind: VoteKind, order: Order, rules: Rules) -> tuple[str, Cast]:
-    """The operator's vote waits its turn like any other: those that were stored before it are counted first."""
+    """The operator's vote waits for its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, order.text("id"))
     row = read_confirmation(tx, confirmation)
     if row is None:
@@ -256,7 +256,7 @@ def cast_as_operator(tx: Tx, kind: VoteKind, order: Order, rules: Rules) -> tupl
 
 
 def reapply_arguments(policies: Policies, *, dry_run: bool) -> JsonObject:
-    """The policies as the command has just read them, so that what it shows is what is applied."""
+    """The policies that the command has just read, so that the service applies what the command shows."""
     return {"policies": [policy.freeze() for policy in policies.entries], "dry_run": dry_run}
 
 

@@ -19,18 +19,18 @@ from runtime.store.database import Database, Tx
 from runtime.store.upsert import insert_if_absent
 
 AT_ONCE = 50
-"""So many cards are marked for drawing in one transaction, so that no click waits long between two of them."""
+"""How many cards one transaction marks for drawing. Clicks get their turn between two of them."""
 
 
 async def pause(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """No call starts from now on; what runs may end. False: runs were paused already."""
+    """Starts no more calls; what runs may end. Returns False if runs were paused already."""
     new = await database.run(pause_runs, by, reason)
     await _redraw(database)
     return new
 
 
 async def resume(database: Database, by: Person = OPERATOR, reason: str | None = None) -> bool:
-    """False: runs were not paused."""
+    """Returns False if runs were not paused."""
     changed = await database.run(resume_runs, by, reason)
     await _redraw(database)
     return changed
@@ -54,7 +54,7 @@ def resume_runs(tx: Tx, by: Person, reason: str | None) -> bool:
 
 
 async def _redraw(database: Database) -> None:
-    """Also when nothing changed: whoever ran the command before may have been stopped halfway."""
+    """Runs even if nothing changed: an earlier run of the command may have been stopped halfway."""
     after: str | None = ""
     while after is not None:
         after = await database.run(owe_drawings, after)

@@ -25,7 +25,7 @@ from runtime.store.database import Database, Tx
 
 PAGE = 500
 NAMED = 20
-"""How many rows the ledger names when all of them are retried."""
+"""How many rows a ledger line names when all are retried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class Pending:
 
     @property
     def ids(self) -> list[tuple[str, str]]:
-        """With their workspace, the ids that a name would help with."""
+        """The ids for which a name would help, each with its workspace."""
         found = (*self.approvers, *self.votes, self.asked_by, self.channel or "")
         return [(self.team, one) for one in found]
 
@@ -170,7 +170,7 @@ def read_parked(tx: Tx) -> list[ParkedRow]:
 
 
 def retry(tx: Tx, name: str | None, by: Person, reason: str | None) -> list[ParkedRow]:
-    """Retries what is parked from now on, as if nothing had failed yet: what begins with `name`, or all of it."""
+    """Retries parked rows whose name begins with `name`, or all of them, as if they had never failed."""
     found = [one for one in read_parked(tx) if name is None or one.name.startswith(name)]
     again = {"parked_at": None, "failures": 0, "trouble": None, "due_at": tx.now()}
     for one in found:

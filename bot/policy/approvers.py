@@ -119,8 +119,8 @@ ApproverField = Annotated[Approver, PlainValidator(Approver.parse), PlainSeriali
 class Unresolved:
     """Somebody who had to be asked (Slack, a `python:` function) gave no usable answer.
 
-    `after`: Slack can be asked in so many seconds, since it takes only so many questions a minute. Whoever can wait
-    that long does; for anybody else it is an answer that is missing, like any other."""
+    `after`: the seconds until Slack can be asked again, since it limits questions per minute. A caller that can wait
+    that long does; for any other it is a missing answer."""
 
     what: str
     why: str

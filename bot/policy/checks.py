@@ -26,7 +26,7 @@ def policy_problems(policies: Sequence[Policy]) -> tuple[Problem, ...]:
 
 
 def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
-    """What starts all the same, and is hardly meant."""
+    """Warnings: the service starts, but the policy probably means something else."""
     if not policies:
         return (Problem("policy", "there is none: every call that needs a confirmation is refused"),)
     return tuple(
@@ -35,9 +35,9 @@ def policy_warnings(policies: Sequence[Policy]) -> tuple[Problem, ...]:
 
 
 def team_problems(policies: Sequence[Policy], installed: Collection[str]) -> tuple[Problem, ...]:
-    """Once it is known which workspaces are installed: with several of them, each policy says whose it is.
+    """Checks that each policy names its workspace, if several workspaces have installed the app.
 
-    Which workspaces an organisation has that installed the app for all of them, is not known here.
+    If an organisation installed the app for all its workspaces, it is not known here which ones those are.
     """
     everywhere = any(one.startswith("E") for one in installed)
     teams = ", ".join(sorted(installed))
@@ -98,7 +98,7 @@ _FOR_CALLS = (
 
 
 def _about_questions(policy: Policy) -> Iterator[_Finding]:
-    """What has no meaning where people answer instead of approve."""
+    """Keys that mean nothing where people answer a question instead of approving a call."""
     if policy.tools:
         yield "inputs", "can't stand beside tools; write a [[policy]] of its own for questions"
     if policy.quorum > 1:
@@ -124,7 +124,7 @@ def _times(policy: Policy) -> Iterator[_Finding]:
 
 
 def _people(policy: Policy) -> Iterator[_Finding]:
-    """A quorum that these entries can't ever make up; a group or a function may hold any number of people."""
+    """A quorum that these entries can never reach. A group or a function may hold any number of people."""
     entries = set(may_decide(policy, escalated=True))
     if not policy.approvers or any(entry.kind in (ApproverKind.GROUP, ApproverKind.PYTHON) for entry in entries):
         return
@@ -172,7 +172,7 @@ def _covers(wide: Sequence[str], narrow: Sequence[str]) -> bool:
 
 
 def _pattern_covers(wide: str, narrow: str) -> bool:
-    """Whether every name that `narrow` matches is matched by `wide`; says no where that is not plain to see."""
+    """Whether `wide` matches every name that `narrow` matches. False if that is not obvious."""
     if wide in ("*", narrow):
         return True
     plain = "?" not in wide and "[" not in wide and "[" not in narrow

@@ -47,7 +47,7 @@ def spell_duration(duration: timedelta) -> str:
 
 @dataclass(frozen=True)
 class GrantTerms:
-    """How long a grant holds, and for how many calls; None: for any number."""
+    """How long a grant lasts, and for how many calls (None: any number)."""
 
     length: timedelta | Literal["session"]
     uses: int | None = None

@@ -113,7 +113,7 @@ class Policy(BaseModel):
         return self.when is None or holds(self.when, call.names())
 
     def covers(self, call: CallFacts) -> bool:
-        """Whether it is for this tool, or for questions of this node or tool."""
+        """Whether the policy is for this tool, or for questions of this node or tool."""
         return any(fnmatchcase(call.tool, pattern) for pattern in (self.inputs if call.question else self.tools))
 
     def freeze(self) -> JsonObject:
@@ -121,7 +121,7 @@ class Policy(BaseModel):
 
     @classmethod
     def thaw(cls, frozen: object) -> Policy:
-        """A frozen policy as it was, whichever version of this program froze it."""
+        """Reads a policy that some version of this program stored with a row."""
         if isinstance(frozen, Policy):
             return frozen
         part = untagged(frozen, "policy", cls.VERSION, cls.READERS)
@@ -134,15 +134,15 @@ class Policy(BaseModel):
 
     @cached_property
     def fingerprint(self) -> str:
-        """The same for the same rules, wherever in the file they stand. A key that is at its default adds nothing: a
-        policy is still the same to a version that knows one key more."""
+        """A hash of the rules, independent of their place in the file. Keys at their default add nothing, so that a
+        policy keeps its hash in a version that knows one more key."""
         rules: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
         return hashlib.sha256(canonical(rules).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 @lru_cache(maxsize=256)
 def _thawed(part: str) -> Policy:
-    """A row carries its policy, and every click reads its row: of thousands of rows most carry one of a few."""
+    """Parses a stored policy, cached: every click reads one, and thousands of rows share a few policies."""
     return Policy.model_validate(json.loads(part))
 
 
@@ -165,7 +165,7 @@ class CallFacts:
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
 
     def names(self) -> dict[str, Json]:
-        """As a `when` sees it; a `python:` approver gets the first four of them."""
+        """The names that a `when` can use. A `python:` approver gets the first four."""
         return {
             "tool": self.tool,
             "args": self.args,
@@ -184,14 +184,14 @@ class CallFacts:
 
 @dataclass(frozen=True)
 class Governs:
-    """The first policy that matched, and where it stands in the file; nowhere, for a question that none is about."""
+    """The first policy that matched, and its place in the file. None for a question that no policy is about."""
 
     policy: Policy
     index: int | None
 
 
 class Unfit(StrEnum):
-    """Why no person is asked: the call is refused to the agent at once, and the thread says why."""
+    """Why nobody is asked. The call is refused at once, and the thread says why."""
 
     NO_POLICY = "no policy"
     NO_APPROVERS = "no approvers"
@@ -233,7 +233,7 @@ class Policies:
         return cls(entries)
 
     def resolve(self, call: CallFacts) -> Governs | Ungoverned:
-        """First match wins. What can't be answered is a refusal, never the next policy in line."""
+        """The first match wins. If a policy can't be evaluated, the call is refused; the next policy is not tried."""
         for index, policy in enumerate(self.entries):
             try:
                 matched = policy.governs(call)
@@ -258,7 +258,7 @@ class Policies:
         return any(policy.when is not None for policy in self.entries)
 
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
-        """Whether an edit leaves the call under the policy it was under: else its author would choose the rules."""
+        """Whether the edited call is still under the same policy. Otherwise the editor could choose the rules."""
         before, after = self.resolve(call), self.resolve(edited)
         return isinstance(before, Governs) and isinstance(after, Governs) and before.index == after.index
 
@@ -270,7 +270,7 @@ class Policies:
         return tuple(dict.fromkeys(approver for policy in self._about(call) for approver in policy.barred))
 
     def redactor(self, call: CallFacts, *more: Json) -> Redactor:
-        """Hides what any policy for this tool hides of a call that was not put under one of them yet."""
+        """Hides everything that any policy for this tool hides, for a call that has no policy yet."""
         return Redactor((name for policy in self._about(call) for name in policy.redact), call.args, *more)
 
     def _about(self, call: CallFacts) -> Iterator[Policy]:
@@ -296,7 +296,7 @@ def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetim
 
 
 def may_show_in(policy: Policy, shared_with_others: bool | None) -> Unfit | None:
-    """Whether a card may stand in a channel; `None` for a channel whose sharing Slack did not tell."""
+    """Whether a card may be in a channel. `shared` is None if Slack did not say whether the channel is shared."""
     if policy.shared_channels:
         return None
     if shared_with_others is None:

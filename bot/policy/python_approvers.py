@@ -43,7 +43,7 @@ class Rota:
         except ConfirmError as error:
             return Unresolved(what, str(error))
         except Exception as error:
-            # Somebody else's code: whatever it raises means that it named nobody.
+            # Somebody else's code: if it raises, it names nobody.
             log.exception("%s failed", what)
             return Unresolved(what, f"it raised {type(error).__name__}")
         return _checked(what, answer)
@@ -64,7 +64,7 @@ def _call(target: str, call: JsonObject) -> object:
 
 
 def _in_thread(work: Callable[[], object], done: Callable[[], None]) -> Awaitable[object]:
-    """In a thread of its own, which keeps no process from ending."""
+    """Runs it in a daemon thread, which does not keep the process from ending."""
     future: Future[object] = Future()
 
     def run() -> None:

@@ -53,7 +53,7 @@ class Redactor:
         return any(fnmatchcase(plain, pattern) for pattern in self._names)
 
     def hides_inside(self, value: Json) -> bool:
-        """Whether a value holds something hidden, however deep."""
+        """Whether a value contains something hidden, at any depth."""
         return self.mask(value).hidden > 0
 
     def mask(self, value: Json) -> Masked:
@@ -113,7 +113,7 @@ class Redactor:
         return shown, hidden
 
     def _find(self, value: Json) -> Iterator[str]:
-        """The hidden values, as the texts in which they would turn up elsewhere."""
+        """The hidden values, as texts that could appear elsewhere."""
         match value:
             case dict():
                 for name, item in value.items():
@@ -168,7 +168,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 def _numerals(value: int | float) -> set[str]:
-    """A number as it may stand elsewhere: 1234567 is 1234567.0 in another program."""
+    """A number as other programs may write it: 1234567 as 1234567.0."""
     if isinstance(value, float) and not value.is_integer():
         return {repr(value)}
     if abs(value) >= _LARGEST:
@@ -177,11 +177,11 @@ def _numerals(value: int | float) -> set[str]:
 
 
 _LARGEST = 10**100
-"""Numbers beyond this are hidden by name alone: Python writes none of thousands of digits."""
+"""Larger numbers are hidden by name only: Python does not write numbers of thousands of digits."""
 
 
 def _folded(name: str) -> str:
-    """Without case, width, blanks and what can't be seen."""
+    """The text without case, width, blanks and invisible characters."""
     seen = (letter for letter in unicodedata.normalize("NFKC", name) if unicodedata.category(letter) not in _UNSEEN)
     return unicodedata.normalize("NFKC", "".join(seen).casefold())
 
@@ -200,6 +200,6 @@ def _known(name: str) -> str:
 
 
 def _pattern(name: str) -> str:
-    """The same of a pattern; what stands in brackets keeps its dashes."""
+    """The same for a pattern. Dashes in brackets stay."""
     parts = _CLASS.split(_folded(name))
     return "".join(part if number % 2 else part.translate(_BETWEEN) for number, part in enumerate(parts))

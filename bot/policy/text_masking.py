@@ -16,14 +16,14 @@ from functools import lru_cache
 
 MASK = "••••"
 SHORTEST = 6
-"""A hidden value shorter than this is not searched for in other texts: "prod" would blacken half the card."""
+"""Shorter hidden values are not searched for in other texts: "prod" would blacken half the card."""
 
 _READINGS = 3
 _FEW = 100
-"""So many spellings are looked for one by one, more of them all at once."""
+"""Up to this many spellings are searched one by one; more are searched all at once."""
 
 _MOST_STEPS, _MOST_PLACES = 3_000_000, 50_000
-"""A text and its secrets can be made so that even that takes long: then all of the text is hidden."""
+"""A text can be made so that even that takes long. Then all of it is hidden."""
 
 _ESCAPED = re.compile(r"(?:%[0-9A-Fa-f]{2})+|(?:\\u[0-9A-Fa-f]{4})+|\\[\"\\/bfnrt]")
 _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
@@ -39,7 +39,7 @@ class Hidden:
         self._spellings = tuple({spelling for value in self.values for spelling in _spellings(value)})
 
     def blacken(self, text: str) -> tuple[str, int]:
-        """The text, and how many places of it are hidden."""
+        """The masked text, and how many places in it are hidden."""
         if not self._spellings or len(text) < SHORTEST:
             return text, 0
         try:
@@ -95,7 +95,7 @@ class _Reading:
     originals: list[Span]
 
     def span(self, start: int, end: int) -> Span:
-        """Where in the original it stands; of an escape always the whole."""
+        """The place in the original text. An escape always counts as a whole."""
         return self._at(start)[0], self._at(end - 1)[1]
 
     def _at(self, index: int) -> Span:
@@ -171,7 +171,7 @@ def _meant(escape: str) -> str:
     return _SHORT_ESCAPES.get(escape[1], escape[1])
 
 
-# Where they stand
+# Where the values are
 
 
 class _TooMany(Exception):
@@ -206,7 +206,7 @@ def _all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """What overlaps is one place, so that nothing of either is left."""
+    """Joins overlapping places, so that nothing of either is left."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

@@ -8,15 +8,15 @@ from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 
 Reader = Callable[[JsonObject], JsonObject]
-"""Turns the part as one version wrote it into what the next version would have written."""
+"""Turns a value of one version into the value that the next version would have written."""
 
 
 class NewerVersion(ConfirmError):
-    """A newer program wrote it. A replica leaves such rows to those who can read them."""
+    """A newer version wrote it. A replica leaves such rows to replicas that can read them."""
 
 
 class UnreadableRecord(ConfirmError):
-    """It is not what this program, or any before it, writes."""
+    """Neither this version nor an earlier one writes such a value."""
 
 
 def tagged(version: int, part: JsonObject) -> JsonObject:
@@ -24,7 +24,7 @@ def tagged(version: int, part: JsonObject) -> JsonObject:
 
 
 def untagged(stored: object, what: str, current: int, readers: Mapping[int, Reader]) -> JsonObject:
-    """The part as the current version writes it, without its tag."""
+    """The stored value in the form of the current version, without its tag."""
     if not isinstance(stored, dict) or type(version := stored.get("v")) is not int:
         raise UnreadableRecord(f"A stored {what} has no version: it was not written by adk-confirm.")
     if version > current:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import cel
 
 NAMES = ("tool", "args", "session", "asker", "team", "channel", "agent", "app")
-"""What an expression can speak of."""
+"""The names that an expression can use."""
 
 _CONVERSIONS = {"bool", "bytes", "double", "int", "string", "uint"}
 _FUNCTIONS = _CONVERSIONS - {"bool"} | {
@@ -38,7 +38,7 @@ _NAMED = re.compile(r"[A-Za-z]\w*")
 
 
 class ExpressionFailed(ConfirmError):
-    """The expression gave no yes and no no for this call."""
+    """The expression gave neither true nor false for this call."""
 
 
 _EVALUATED = Bounded(Path(__file__).with_name("expression_checks.py"))
@@ -125,7 +125,7 @@ class _Answers:
 
 
 def _digest(expression: str, names: JsonObject) -> bytes:
-    """Empty for what has no canonical spelling: nothing is kept of that."""
+    """The cache key. Empty for arguments without a canonical spelling, which are not cached."""
     try:
         text = canonical([expression, names])
     except (ValueError, RecursionError):
@@ -137,7 +137,7 @@ _answers = _Answers()
 
 
 def _check_kind(program: cel.Program, expression: str) -> None:
-    """A probe with an empty call: what gives a text or a number there will never give a yes or a no."""
+    """Tries an empty call: an expression that gives a text or a number there never gives true or false."""
     probe: dict[str, Json] = dict.fromkeys(NAMES, "")
     try:
         answer: object = program.execute({**probe, "args": {}})
@@ -158,7 +158,7 @@ _OPERATORS = (
 
 
 def _meant(expression: str) -> str | None:
-    """What other languages write, and CEL does otherwise."""
+    """Operators of other languages that CEL writes differently."""
     bare = _TEXT.sub("''", expression)
     return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
 

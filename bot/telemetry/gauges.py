@@ -44,7 +44,7 @@ _PARKED = {
 
 
 def _since() -> list[Select[float]]:
-    """Since when the oldest is owed, of each kind: what nobody got to, and what was tried and put off."""
+    """Since when the oldest work of each kind has waited, whether it was never tried or was put off."""
     found: list[Select[float]] = []
     now = bindparam("now", type_=confirmations.c.due_at.type)
     for table in ATTENDED:

@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 
 OTHER = "other"
 SOMETHING_NEWER = "hash_conflict"
-"""What Slack says of a view that shows something else by now: we asked just that."""
+"""Slack's code for a view that has changed meanwhile. It is no failure: we ask for exactly that."""
 MOST_TOOLS, MOST_METHODS, MOST_CODES, MOST_KINDS = 100, 50, 50, 20
 READING = 5.0
 KEPT, SHARE = 1.0, 20
-"""However many scrape, the store is read once in so many seconds, and takes up a twentieth of the time at most: on
-PostgreSQL a hundred thousand rows that were not vacuumed yet are not counted in no time."""
+"""The store is read at most once in so many seconds, however many scrape, and for a twentieth of the time at most:
+counting a hundred thousand rows that PostgreSQL has not vacuumed yet takes a while."""
 
 _QUICK = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0, 10.0)
 _SLOWER = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -45,7 +45,7 @@ _PATIENT = (10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 4 * 3600.0, 8 * 3600.0, 24 *
 
 
 class BoundedLabel:
-    """A label's values: the first so many have a series each, whoever comes after shares one."""
+    """Bounds the values of a label: the first few get a series each, and all others share one."""
 
     def __init__(self, most: int) -> None:
         self._most, self._known = most, set[str]()
@@ -59,8 +59,8 @@ class BoundedLabel:
 
 
 class Metrics:
-    """`heard` listens to the store, `called` is the sender's meter, `acked` is told of each answer to Slack,
-    `task_…` of background tasks."""
+    """`heard` listens to the store, `called` measures calls to Slack, `acked` our answers to Slack, and `task_…`
+    background tasks."""
 
     def __init__(self, database: Database, clock: Callable[[], float] = time.monotonic) -> None:
         self._database, self._clock = database, clock
@@ -162,7 +162,7 @@ class Metrics:
         self._restarts.labels(task).inc()
 
     async def page(self, accept: str) -> tuple[bytes, str]:
-        """The metrics in the format that is wanted, and which that is."""
+        """The metrics in the requested format, and its content type."""
         async with self._reading:
             began = self._clock()
             if began >= self._read_again:
@@ -187,7 +187,7 @@ class Metrics:
 
 
 class _Facts(Collector):
-    """What the store said last; while it does not answer there are no numbers, rather than old ones."""
+    """The numbers of the last look at the store. While it does not answer there are none, rather than old ones."""
 
     facts: Gauges | None = None
 

@@ -24,7 +24,7 @@ STOPPING = "is being stopped"
 
 
 class Readiness:
-    """Not ready before everything runs, and not any more from the moment it is told to stop."""
+    """Ready once everything runs, and no longer when the stop begins."""
 
     def __init__(self) -> None:
         self._parts: dict[str, Probe] = {}
@@ -40,7 +40,7 @@ class Readiness:
         self._not_yet = STOPPING
 
     async def look(self) -> Mapping[str, str | None]:
-        """By part, what is wrong with it; all are asked at once."""
+        """What is wrong, by part. All parts are asked at once."""
         if self._not_yet is not None:
             return {"adk-confirm": self._not_yet}
         found = await asyncio.gather(*(_asked(probe) for probe in self._parts.values()))
@@ -61,7 +61,7 @@ async def _asked(probe: Probe) -> str | None:
 
 
 def store_probe(database: Database) -> Probe:
-    """It answers, and its tables are those that this version knows."""
+    """Checks that the store answers and that its tables are those of this version."""
 
     async def probe() -> str | None:
         for history in (RUNTIME_HISTORY, HISTORY):

@@ -64,7 +64,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
 
 
 async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:
-    """Does a command's work; what it decides is left for whoever is scraped."""
+    """Does a command's work, and leaves its decisions in the store for the next replica that is scraped."""
     decided: list[Tally] = []
 
     def heard(fact: object) -> None:
@@ -94,7 +94,8 @@ def some_left(tx: Tx) -> bool:
 
 
 def take(tx: Tx) -> None:
-    """Whoever takes them counts them: they are reported once it is committed that nobody else will."""
+    """Takes the decisions out of the store. They are reported when that is committed, so that only one replica counts
+    them."""
     found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(_LEFT, autoescape=True))
     rows = tx.execute(for_update(found.order_by(switches.c.name).limit(_AT_ONCE), skip_locked=True)).all()
     tx.execute(delete(switches).where(switches.c.name.in_([row.name for row in rows])))

@@ -28,11 +28,11 @@ from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, for_update
 
 AT_ONCE = 1000
-"""The most chains that one checkpoint is made over. When a store is sealed for the first time, or much has happened,
-more checkpoints follow, and people's clicks come in between."""
+"""The most chains in one checkpoint. If there are more, at the first checkpoint of a store for example, further
+checkpoints follow, and clicks get their turn in between."""
 
 LOOK_AGAIN = timedelta(hours=1)
-"""How often what the database says of its checkpoints is held against them."""
+"""How often the index in the database is compared with the checkpoints."""
 
 _AGAIN = timedelta(minutes=1)
 _POSTING = 5.0
@@ -44,7 +44,7 @@ Post = Callable[[str], Awaitable[None]]
 
 
 class Checkpointing:
-    """Seals every so often until it is stopped, and once more then. `post` puts a line into the audit's channel."""
+    """Makes checkpoints until it is stopped, and a last one then. `post` writes a line to the audit's channel."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class Checkpointing:
         self._stopping.set()
 
     async def _seal_moved(self, *, at_once: bool) -> timedelta:
-        """In how long to look again. Of several checkpoints in a row the last is told: it is sealed over the others."""
+        """Returns in how long to look again. Of several checkpoints in a row only the last is published."""
         made: Checkpoint | None = None
         try:
             while True:
@@ -150,7 +150,7 @@ class SealingResult:
 def seal_moved(
     tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
 ) -> SealingResult:
-    """A checkpoint over the chains that moved, if it is time and there are any."""
+    """Makes a checkpoint over the chains that grew, if one is due and there are any."""
     take_turn(tx)
     at, before = now(tx), last_checkpoint(tx)
     gone = None

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class StopDeadline(float, Enum):
-    """Until when, in seconds from the beginning of the stop, a part may take."""
+    """The deadline of each part, in seconds from the beginning of the stop."""
 
     WORK = 4.5
     CANCELLED = 5.25
@@ -36,7 +36,7 @@ class StopDeadline(float, Enum):
 MOST_NAMED = 20
 
 LAST_REQUESTS = 0.25
-"""So long an HTTP request that is being answered when the doors close may take."""
+"""How long an HTTP request that is being answered when the server closes may still take."""
 
 
 class AtWork(Protocol):
@@ -65,7 +65,7 @@ class Stop:
     async def ended(
         self, *tasks: asyncio.Task[None], by: StopDeadline, cancelled_by: StopDeadline, left: AtWork | None = None
     ) -> None:
-        """What was begun may end; what takes longer is cancelled, and may still put down what it holds."""
+        """Lets tasks end until `by`, then cancels them and lets them clean up until `cancelled_by`."""
         await asyncio.wait(tasks, timeout=self._until(by))
         late = [task for task in tasks if not task.done()]
         if left is not None:
@@ -79,7 +79,7 @@ class Stop:
                 log.error("%s had failed", task.get_name(), exc_info=error)
 
     async def closed(self, what: str, close: Callable[[], Awaitable[object]], by: StopDeadline) -> None:
-        """Closes a part, or gives it up at its mark."""
+        """Closes a part, or gives it up at its deadline."""
         closing = asyncio.ensure_future(close())
         await asyncio.wait({closing}, timeout=self._until(by))
         if not closing.done():

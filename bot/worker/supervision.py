@@ -20,7 +20,7 @@ Run = Callable[[], Awaitable[None]]
 
 LONGEST_PAUSE = 60.0
 STEADY = 10.0
-"""A task that has run for so many seconds works again: its next failure is a first one."""
+"""A task that has run for so many seconds counts as working again, and its next failure as a first one."""
 
 
 class TaskMeter(Protocol):
@@ -30,7 +30,7 @@ class TaskMeter(Protocol):
 
 
 class Supervisor:
-    """Once told to stop it restarts nothing. The tasks themselves are told to end by whoever began them."""
+    """Starts and restarts tasks. After `stop` it restarts nothing; whoever began a task must also end it."""
 
     def __init__(self, readiness: Readiness, meter: TaskMeter) -> None:
         self._readiness, self._meter = readiness, meter
@@ -38,7 +38,7 @@ class Supervisor:
         self._names: set[str] = set()
 
     def begin(self, name: str, run: Run) -> asyncio.Task[None]:
-        """`run` goes on until it is told to end, and can be called again after it failed."""
+        """`run` must go on until it is stopped, and must allow another call after a failure."""
         if name in self._names:
             raise ValueError(f"there are two background tasks called {name}")
         self._names.add(name)

@@ -61,7 +61,7 @@ RowOwed = tuple[Confirmation, tuple[Owed, ...]]
 """A confirmation, and what needs attention now."""
 
 HELD_FOR = 300.0
-"""So long a vote waits for our turn to ask Slack about it. Then it is refused, and whoever cast it hears why."""
+"""How long a vote waits until Slack can be asked about it. Then it is refused, and its voter is told why."""
 
 
 class PeopleLookup(Protocol):
@@ -82,7 +82,7 @@ class CardDrawer(Protocol):
     async def reply(
         self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
     ) -> None:
-        """Tells a voter what became of their vote, and of those that they gave together with it."""
+        """Shows a voter the result of their vote, and of the votes that they gave together with it."""
         ...
 
 
@@ -257,7 +257,7 @@ def until_drawn(tx: Tx, row: Confirmation) -> float:
 
 
 def then_owed(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowOwed]:
-    """The same transaction, which also says what is owed to the row after it."""
+    """The same transaction, which also returns what is owed to the row afterwards."""
 
     @wraps(change)
     def changed(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> RowOwed:

@@ -40,7 +40,7 @@ class _Ended(Exception):
 
 
 class McpSession:
-    """Made by `open`; of no use once `alive` says so."""
+    """Made by `open`. It can be used until `alive` says otherwise."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -193,7 +193,7 @@ def _forgot_us(error: Exception) -> bool:
 
 
 def _broke_its_promise(error: Exception) -> bool:
-    """The SDK compares an answer that came with what the tool promised."""
+    """Whether the SDK rejected an answer that arrived, because it does not fit the tool's schema."""
     return isinstance(error, RuntimeError) and "structured content" in str(error)
 
 

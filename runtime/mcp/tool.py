@@ -28,7 +28,7 @@ class McpTool:
     idempotent = False  # a server's own word for it is not enough
 
     checks_elsewhere = True
-    """Its schema is the server's, so `check` asks another process and blocks until that has answered."""
+    """The schema comes from the server, so `check` uses another process and blocks until that has answered."""
 
     def __init__(self, described: JsonObject, *, prefix: str, held: bool, call: Caller) -> None:
         self.server_name = str(described["name"])

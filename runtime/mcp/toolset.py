@@ -28,8 +28,8 @@ class McpToolset:
 
     `confirmation` says which of them people are asked about; it is settled before the tools are listed for the first
     time, and names tools as the server does. `tool_name_prefix` keeps the tools of two servers apart.
-    A server that went away is connected anew for the next call. A call itself is sent at most once: when its answer
-    does not come, its outcome is unknown.
+    A server that went away is connected again for the next call. A call itself is sent at most once: without an
+    answer, its outcome is unknown.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class McpToolset:
             return self._tools
 
     async def close(self) -> None:
-        """Lets go of the server; a process that was started for it ends. A later use connects anew."""
+        """Disconnects from the server, and ends a process that was started for it. A later use connects again."""
         async with self._connecting:
             session, self._session = self._session, None
             if session is not None:
@@ -120,7 +120,7 @@ class McpToolset:
         return self._filter(name) if callable(self._filter) else name in self._filter
 
     def _warn_of_strangers(self, offered: set[str]) -> None:
-        """A name that the server does not know may be a mistyped one, and its tool then runs unasked."""
+        """Refuses names that the server does not know: one may be mistyped, and its tool would run without asking."""
         known = offered | {self._prefix + name for name in offered}
         listed = set() if self._filter is None or callable(self._filter) else set(self._filter)
         for what, names in (("confirmation policy", self._confirmation.names), ("tool_filter", listed)):

@@ -99,7 +99,7 @@ class Api:
         ]
 
     def runner(self, app: str) -> Runner:
-        """The app's; `NotFound` if there is none, and `Busy` once the server is about to stop."""
+        """The app's runner. Raises `NotFound` if there is none, and `Busy` once the server is about to stop."""
         if self._stopping:
             raise Busy("The server is stopping; nothing was stored. Try again with the next one.")
         if app not in self._runners:
@@ -173,7 +173,7 @@ class Api:
         return as_json([_told(call) for call in await runner.calls(user_id=user, session_id=session_id)])
 
     async def settle_call(self, request: web.Request) -> web.Response:
-        """People's word on a call that ran when its process died; answered like `/run`."""
+        """What people say about a call that ran when its process died. The response is like that of `/run`."""
         runner, user, session_id = self._of_session(request)
         call_id = check_id(request.match_info["call"], "path", "call_id")
         body = await read_body(request, SettleCallRequest)
@@ -238,7 +238,7 @@ class Api:
     # From start to stop
 
     async def start(self, _: web.Application) -> None:
-        """From here on what processes that died have left is taken up."""
+        """Starts to take up what processes that died have left."""
         for runner in self._runners.values():
             await runner.open()
         self._attending = [asyncio.create_task(_attend(runner)) for runner in self._runners.values()]

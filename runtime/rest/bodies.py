@@ -103,7 +103,7 @@ async def read_object(request: web.Request) -> JsonObject:
 
 
 def check_id(value: str, *where: str | int) -> str:
-    """An id that a client chose: short enough to be a key, and nothing in it that cannot be seen."""
+    """Checks an id that a client chose: short enough to be a key, without invisible characters."""
     if not value or len(value) > LONGEST_ID:
         message = f"String should have 1 to {LONGEST_ID} characters, not {len(value)}"
         raise BadBody(detail("string_length", where, message, value))

@@ -25,7 +25,7 @@ _ORIGIN = re.compile(r"https?://[^/\s@?#*]+")
 
 
 class Unauthorized(ConfirmError):
-    """The request does not bear the token."""
+    """The request does not carry the token."""
 
 
 class BadGuard(ConfirmError):
@@ -95,7 +95,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _without_port(host: str) -> str:
-    """An address that is not well-formed comes back whole, and so is nobody's."""
+    """The host of an address. A malformed address is returned whole, and matches nothing."""
     found = re.fullmatch(r"(\[[^\]]*\]|[^:\[\]]*)(:\d{1,5})?", host)
     return found[1].lower() if found else host
 
@@ -104,7 +104,7 @@ def _without_port(host: str) -> str:
 
 
 def cors_headers(guard: Guard, request: web.Request) -> dict[str, str]:
-    """What lets the page of an allowed origin read the answer."""
+    """The headers that let a page of an allowed origin read the answer."""
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is None or not guard.allows(origin):
         return {}

@@ -21,19 +21,19 @@ NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
 
 
 def server_for(site: web.Application, *, shutdown_timeout: float) -> web.AppRunner:
-    """What serves it. Nothing is decompressed on the way in, also where nobody looks at the body."""
+    """A runner for the site that never decompresses request bodies."""
     return web.AppRunner(site, access_log=None, shutdown_timeout=shutdown_timeout, auto_decompress=False)
 
 
 def is_encoded(request: web.Request) -> bool:
-    """Whether its body is something else before it is decoded."""
+    """Whether the body is encoded (compressed, for example)."""
     return any(
         value.strip().lower() not in ("", "identity") for value in request.headers.getall(hdrs.CONTENT_ENCODING, ())
     )
 
 
 def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:
-    """Each name with all of its values."""
+    """All headers, each name with all of its values."""
     return {name: request.headers.getall(name) for name in set(request.headers)}
 
 

@@ -32,7 +32,7 @@ _NOT_SEALED = (
 
 @dataclass(frozen=True)
 class Serving:
-    """What shall be served, and where."""
+    """What to serve, and where."""
 
     agents: Sequence[Agent]
     guard: Guard

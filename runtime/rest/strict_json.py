@@ -67,7 +67,7 @@ def _finite(literal: str) -> float:
 
 
 def _check_values(value: Json) -> None:
-    """Not too deep, not too many, and nothing in it that cannot be written again."""
+    """Checks depth, number of values, and that every text can be written again."""
     level: list[Json] = [value]
     count = 0
     for _ in range(DEEPEST):
@@ -94,7 +94,7 @@ def _too_deep() -> JsonObject:
 
 
 def _echo(value: object) -> Json:
-    """What was sent, as far as it helps to find it."""
+    """The value that was sent, shortened."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):

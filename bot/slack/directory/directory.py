@@ -67,7 +67,7 @@ class Directory:
     # Accounts and members
 
     async def account(self, person: Person, at: Workspace | None = None, *, anew: bool = False) -> Account | Unresolved:
-        """What Slack says of an account, asked in the workspace `at`, its own one if none is given."""
+        """What Slack says about an account, asked in the workspace `at` (by default its own)."""
         at = at or Workspace(person.team)
         key = at, person.user
         found = await self._questions.answer(
@@ -76,7 +76,7 @@ class Directory:
         return found if isinstance(found, Unresolved) else _as_asked(found, person)
 
     async def members(self, entry: Approver, at: Workspace, call: CallFacts, *, anew: bool = False) -> Members:
-        """Who is behind an entry of a policy now."""
+        """The people behind an entry of a policy now."""
         if entry.kind is ApproverKind.USER:
             return frozenset({Person(at.team, entry.value)})
         key = _key(entry, at, call)
@@ -93,7 +93,7 @@ class Directory:
         *,
         anew: bool = False,
     ) -> Facts:
-        """All that `authorise` has to know of this vote, asked at once; `anew`, whatever was known before."""
+        """Everything that `authorise` has to know about this vote, asked at once. `anew`: without the cache."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
         # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
@@ -109,7 +109,7 @@ class Directory:
     def fresh_facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
     ) -> Facts | None:
-        """The same without asking anybody; None when something is not known."""
+        """The same from the cache alone. None if something is missing there."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         people = [vote.voter, *(other.voter for other in completes(row, vote))]
         peeked = [self._accounts.peek((at, person.user)) for person in people]
@@ -125,7 +125,7 @@ class Directory:
         return Facts(account=account, others=others, members=members, barred=barred, speakers=speakers)
 
     def forget(self, user: str) -> None:
-        """Slack told that something about a person has changed."""
+        """Drops what is cached about a person, after Slack reported a change."""
         self.names.forget(user)
         self._accounts.forget(lambda key: key[1] == user)
         self._members.forget(lambda key: key[0].kind is ApproverKind.EMAIL)
@@ -137,11 +137,11 @@ class Directory:
         return await self._channels.shared(at, channel)
 
     async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
-        """Whether a full member can read a channel. When Slack does not tell, the answer is no: better twice told."""
+        """Whether a full member can read a channel. False if Slack does not say: better to notify them twice."""
         return await self._channels.can_see(at, channel, user)
 
     async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
-        """Whether somebody can read one of these channels. When Slack does not tell, the answer is no. Only a full
+        """Whether somebody can read one of these channels. False if Slack does not say. Only a full
         member of the workspace can read a public channel without being in it."""
         account = await self.account(person, at)
         if isinstance(account, Unresolved) or account.guest or account.stranger or account.deleted:
@@ -207,7 +207,7 @@ class Directory:
         return _people(at, texts(answer.get("users")))
 
     async def _disabled(self, entry: Approver, at: Workspace) -> Members:
-        """A group that is switched off has nobody in it; one that never was is a mistake, and is said."""
+        """A disabled group has no members. A group that never existed is a mistake, and is reported."""
         answer = await self._questions.ask(
             at, GROUPS, lambda client: client.usergroups_list(include_disabled=True, team_id=_team(at))
         )
@@ -226,7 +226,7 @@ class Directory:
 
 
 def _team(at: Workspace) -> str | None:
-    """An organisation's token is good in many workspaces, and has to say in which one the group is."""
+    """An organisation's token works in many workspaces, so the call must name the workspace of the group."""
     return at.team if at.enterprise else None
 
 
@@ -253,7 +253,7 @@ def _account(person: Person, answer: JsonObject) -> Account:
 
 
 def _as_asked(account: Account, person: Person) -> Account:
-    """The cache knows users by id; whose word it is stands as it came with the click."""
+    """The cached account, under the person as the click named them: the cache knows users by id."""
     if account.person.user != person.user:
         return account
     return Account(

@@ -24,7 +24,7 @@ from runtime.jsontypes import JsonObject
 
 PATIENCE = 30.0
 AGAIN = (1.0, 2.0, 4.0, 8.0)
-"""The pauses before a question that failed is asked again; the last one repeats."""
+"""The pauses before a failed question is asked again. The last one repeats."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -49,7 +49,7 @@ class Questions:
     async def ask(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
-        """Slack's answer, however often it takes: `answer` ends it once nobody waits any more."""
+        """Asks until Slack answers. `answer` ends it once nobody waits any more."""
         spell = self._spells.setdefault((at.team, method.name), _Spell(self._again, self._clock, self._pause))
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
