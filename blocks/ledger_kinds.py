@@ -41,6 +41,7 @@ class LineKind(StrEnum):
     GRANT_REVOKED = "grant revoked"
     INSTALLED = "installed"
     UNINSTALLED = "uninstalled"
+    STOPPED = "stopped"  # somebody stopped the agent's run
     PAUSED = "paused"
     RESUMED = "resumed"
     RETRIED = "retried"  # an operator lets work go on that had failed too often

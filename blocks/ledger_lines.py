@@ -7,6 +7,7 @@ forgotten.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -115,6 +116,20 @@ def _grant_revoked(step: StepView) -> str:
     return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
 
 
+def _stopped(step: StepView) -> str:
+    """Who stopped the agent, and which calls go on."""
+    told = json.loads(step.text or "{}")
+    runs, waits = (", ".join(map(str, told.get(part, ()))) for part in ("runs", "waits"))
+    said = words.TOLD_STOPPED
+    said += words.TOLD_STOPPED_RUNS.format(tools=_plain(runs)) if runs else ""
+    return said + (words.TOLD_STOPPED_WAITS.format(tools=_plain(waits)) if waits else "")
+
+
+def _plain(names: str) -> str:
+    """Names of tools are a server's words: braces in them are no fields."""
+    return names.replace("{", "{{").replace("}", "}}")
+
+
 _APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY
 _RAN = _if_again(words.THREAD_RAN_AGAIN, words.THREAD_RAN)
 _DENIED = _if_nobody(words.THREAD_DENIED_BY_POLICY, words.THREAD_DENIED)
@@ -211,6 +226,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.GRANTED: LineEntry(sentence=words.TOLD_GRANTED),
     LineKind.GRANT_USED: LineEntry(sentence=words.TOLD_GRANT_USED, arguments=True),
     LineKind.GRANT_REVOKED: LineEntry(sentence=_grant_revoked, text=True, counted=Counted.REVOKED),
+    LineKind.STOPPED: LineEntry(sentence=_stopped),
     LineKind.PAUSED: LineEntry(sentence=_if_nobody(words.TOLD_PAUSED, words.TOLD_PAUSED_BY), text=True),
     LineKind.RESUMED: LineEntry(sentence=_if_nobody(words.TOLD_RESUMED, words.TOLD_RESUMED_BY), text=True),
     LineKind.INSTALLED: LineEntry(),

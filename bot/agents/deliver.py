@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Sequence
@@ -46,18 +47,23 @@ class Deliveries:
         self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
 
     async def exchange(
-        self, session: Session, letters: Sequence[Letter], attachments: tuple[Attachment, ...]
+        self,
+        session: Session,
+        letters: Sequence[Letter],
+        attachments: tuple[Attachment, ...],
+        stop: asyncio.Event | None = None,
     ) -> Exchange | None:
-        """What these letters are to the host, which are one, or the answers of one turn; None: nothing, any more."""
+        """What these letters are to the host, which are one, or the answers of one turn; None: nothing, any more.
+        `stop` is set when somebody stops the run."""
         letter = letters[0]
         if letter.kind == "words":
             since = await self._begun_before(session, letter)
             told = UserWords(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
-            return self._host.say(session.session, told)
+            return self._host.say(session.session, told, stop=stop)
         if letter.kind not in ANSWERS:
-            return await self._settlement(session, letter)
+            return await self._settlement(session, letter, stop)
         answers = [answer for one in letters if (answer := await self._answer(session, one)) is not None]
-        return self._host.answer(session.session, answers) if answers else None
+        return self._host.answer(session.session, answers, stop=stop) if answers else None
 
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """The host did not get them: what was approved may be given to it again, or lapse."""
@@ -120,7 +126,7 @@ class Deliveries:
             approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
         )
 
-    async def _settlement(self, session: Session, letter: Letter) -> Exchange | None:
+    async def _settlement(self, session: Session, letter: Letter, stop: asyncio.Event | None) -> Exchange | None:
         row, delivery = await self._decision(letter)
         assert isinstance(delivery, SettlementDelivery)
         again = delivery.word is VoteKind.RUN_AGAIN
@@ -132,7 +138,8 @@ class Deliveries:
         attempt = delivery.attempt - 1 if again else delivery.attempt
         asked = row.asked
         approval = _run_again(row, delivery, letter) if again else None
-        return self._host.settle(session.session, asked.request_id, asked.call_id, delivery.word, attempt, approval)
+        where = (session.session, asked.request_id, asked.call_id)
+        return self._host.settle(*where, delivery.word, attempt, approval, stop)
 
     async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
         assert letter.confirmation is not None

@@ -50,8 +50,10 @@ from bot.store.mailbox import (
 from bot.store.outbox import has_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
+from bot.store.stops import STOPS, is_stopped
 from bot.store.transactions import answered_elsewhere, asked_again, out_of_reach, see
 from bot.telemetry.tracing import following
+from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
@@ -63,6 +65,9 @@ T = TypeVar("T")
 
 GLANCE = 1.0
 """While an agent runs, its session is looked at this often for calls that began."""
+
+LOOK_FOR_STOPS = 3.0
+"""A stop is told at once. Should that get lost, it is found within so many seconds."""
 
 LOOK_AGAIN = 10.0
 """So often a session is looked at in which a call's outcome is open."""
@@ -175,7 +180,10 @@ class _Stretch:
         attachments: tuple[Attachment, ...] = ()
         if letters[0].files:
             attachments = await self._decisions_first(session, self._thread.fetch(session, letters[0].files))
-        exchange = await self._deliveries.exchange(session, letters, attachments)
+        stop = asyncio.Event()
+        if await self._lease.read(is_stopped, session.key, letters[0].id):
+            stop.set()
+        exchange = await self._deliveries.exchange(session, letters, attachments, stop)
         if exchange is None:
             return
         await self._lease.sure()
@@ -183,7 +191,7 @@ class _Stretch:
         hides = self._hides(mail.rows)
         try:
             listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
-            await self._meanwhile(session, letters[0], listening)
+            await self._meanwhile(session, letters[0], listening, stop)
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
@@ -235,9 +243,12 @@ class _Stretch:
         policies = (*self._rules.now.policies.entries, *(row.policy for row in rows))
         return any(policy.redact for policy in policies)
 
-    async def _meanwhile(self, session: Session, letter: Letter, exchange: Awaitable[None]) -> None:
-        """Looks at what becomes of the session's calls while the agent runs."""
+    async def _meanwhile(
+        self, session: Session, letter: Letter, exchange: Awaitable[None], stop: asyncio.Event
+    ) -> None:
+        """Looks at what becomes of the session's calls while the agent runs, and whether somebody stops it."""
         running = asyncio.ensure_future(exchange)
+        watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
             while True:
                 ended, _ = await asyncio.wait({running}, timeout=GLANCE)
@@ -245,9 +256,21 @@ class _Stretch:
                     break
                 await self._glance(session, letter)
         finally:
+            watching.cancel()
             if not running.done():
                 running.cancel()
         await running
+
+    async def _watch(self, session: Session, letter: Letter, stop: asyncio.Event) -> None:
+        """Sets `stop` when the run is stopped, here or at another replica."""
+        with self._lease.waiter(STOPS) as waiter:
+            while not stop.is_set():
+                try:
+                    if await self._lease.read(is_stopped, session.key, letter.id):
+                        stop.set()
+                except ConfirmError as error:
+                    log.info("not known whether the run is stopped: %s", error)
+                await waiter.wait(LOOK_FOR_STOPS)
 
     async def _glance(self, session: Session, letter: Letter) -> None:
         if letter.confirmation is not None:

@@ -155,7 +155,7 @@ def _said(kind: LineKind, content: JsonObject) -> str | None:
 
 def _text(kind: LineKind, content: JsonObject, row: Confirmation | None) -> str | None:
     said = text(content.get("text"))
-    if kind is LineKind.UNSEALED:
+    if kind in (LineKind.UNSEALED, LineKind.STOPPED):
         return said
     if not LINES[kind].result or not said:
         return None

@@ -6,6 +6,7 @@ the session was read and found without it, and after a cut only once the first s
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ from bot.hosts.host import (
 from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
+from bot.hosts.stopping import read_until_stopped
 from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, NOT_LOADED, broken_off, denied, found_out
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
@@ -55,6 +57,7 @@ class ForeignHost:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
         self._sent: dict[str, float] = {}  # marks of what was cut, and when it was sent last
+        self._stops: dict[SessionKey, asyncio.Event] = {}
         self._running: dict[SessionKey, dict[str, int]] = {}
         self._failures: dict[SessionKey, dict[str, dict[int, str]]] = {}
 
@@ -87,13 +90,16 @@ class ForeignHost:
 
     # Words
 
-    async def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]:
+    async def say(
+        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
         ]
-        async for said in self._tell(session, Content(role="user", parts=parts), words.mark, words.since):
-            yield said
+        with self._stopped_by(session, stop):
+            async for said in self._tell(session, Content(role="user", parts=parts), words.mark, words.since):
+                yield said
 
     async def _tell(
         self, session: SessionKey, message: Content, mark: str, since: float | None
@@ -104,8 +110,10 @@ class ForeignHost:
             await self.server.create(session)
         since = None if since is None else since - SLACK_OF_CLOCKS
         if (heard := before.heard(mark, message.text, since)) is not None:
-            if not heard.replied:
+            if not heard.replied and not self._is_stopped(session):
                 yield broken_off(heard.event)
+            return
+        if self._is_stopped(session):
             return
         self._wait_out(mark, None, min(WORDS_WAIT, self.server.patience))
         began = self._clock()
@@ -119,12 +127,19 @@ class ForeignHost:
             heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
             if heard is None:
                 raise await self._not_arrived(cut, min(WORDS_WAIT, self.server.patience)) from cut
-            if not heard.replied:
+            if not heard.replied and not self._is_stopped(session):
                 yield broken_off(heard.event, str(cut))
 
     # Answers
 
-    async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+    async def answer(
+        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]:
+        with self._stopped_by(session, stop):
+            async for said in self._answer_all(session, answers):
+                yield said
+
+    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
         if Standing.GONE in standing.values():
@@ -176,6 +191,20 @@ class ForeignHost:
         word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
+        stop: asyncio.Event | None = None,
+    ) -> AsyncIterator[Said | Piece]:
+        with self._stopped_by(session, stop):
+            async for said in self._settle(session, request_id, call_id, word, attempt, again):
+                yield said
+
+    async def _settle(
+        self,
+        session: SessionKey,
+        request_id: str,
+        call_id: str,
+        word: Settlement,
+        attempt: int,
+        again: HostAnswer | None,
     ) -> AsyncIterator[Said | Piece]:
         before = await self._read(session)
         asking = before.asking(request_id)
@@ -220,7 +249,8 @@ class ForeignHost:
         signatures = self._signer.signatures(session, [before.asking(one) for one in requests], parts)
         try:
             with self._on_its_way(session, given):
-                async for said in self._run(session, message, marks[0], invocation, signatures):
+                running = [one.call_id for key in requests if (one := before.asking(key)) is not None]
+                async for said in self._run(session, message, marks[0], invocation, signatures, running):
                     yield said
         except Cut as cut:
             self._sent.update(dict.fromkeys(marks, began))
@@ -306,6 +336,7 @@ class ForeignHost:
         mark: str,
         invocation: str | None = None,
         signatures: JsonObject | None = None,
+        running: Sequence[str] = (),
     ) -> AsyncIterator[Said | Piece]:
         about = await self.server.about()
         extra: JsonObject = {}
@@ -313,9 +344,23 @@ class ForeignHost:
             extra["customMetadata"] = {MARK: mark, **({SIGNATURES: signatures} if signatures else {})}
         if about.invocation and invocation:
             extra["invocationId"] = invocation
-        async for raw in self.server.run(session, message, extra):
+        events, stop = self.server.run(session, message, extra), self._stops.get(session)
+        async for raw in events if stop is None else read_until_stopped(events, stop, running):
             for heard in _heard(raw):
                 yield heard
+
+    @contextmanager
+    def _stopped_by(self, session: SessionKey, stop: asyncio.Event | None) -> Iterator[None]:
+        if stop is not None:
+            self._stops[session] = stop
+        try:
+            yield
+        finally:
+            self._stops.pop(session, None)
+
+    def _is_stopped(self, session: SessionKey) -> bool:
+        stop = self._stops.get(session)
+        return stop is not None and stop.is_set()
 
     @contextmanager
     def _on_its_way(self, session: SessionKey, given: dict[str, int]) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from bot.confirmation.effects import Settlement
@@ -49,7 +50,9 @@ class EmbeddedHost:
     def app(self) -> str:
         return self.runner.app_name
 
-    async def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]:
+    async def say(
+        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
@@ -61,11 +64,14 @@ class EmbeddedHost:
             create=True,
             mark=words.mark,
             streaming=True,
+            stop=stop,
         )
         async for said in _heard(run):
             yield said
 
-    async def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+    async def answer(
+        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]:
         schemas = await self._questions(session) if any(a.ask is Ask.INPUT for a in answers) else {}
         contents = [_answer(a, schemas.get(a.request_id)).as_content() for a in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
@@ -76,6 +82,7 @@ class EmbeddedHost:
                 message=message,
                 streaming=True,
                 approved={a.request_id: a.approved for a in answers if a.approved is not None},
+                stop=stop,
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
@@ -99,6 +106,7 @@ class EmbeddedHost:
         word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
+        stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Said | Piece]:
         try:
             run = await self.runner.settle(
@@ -108,10 +116,11 @@ class EmbeddedHost:
                 word=_WORDS[word],
                 attempt=attempt,
                 approved=again.approved if again is not None else None,
+                stop=stop,
             )
         except Conflict:
             # Said before; a process that died then may have left something of it.
-            run = await self.runner.take_up(user_id=session.user, session_id=session.id)
+            run = await self.runner.take_up(user_id=session.user, session_id=session.id, stop=stop)
         async for said in _heard(run):
             yield said
 

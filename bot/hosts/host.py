@@ -12,6 +12,7 @@ may have: then look, and `Lost` when the request is not in the session any more.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -207,8 +208,15 @@ class Capabilities:
 class Host(Protocol):
     @property
     def app(self) -> str: ...
-    def say(self, session: SessionKey, words: UserWords) -> AsyncIterator[Said | Piece]: ...
-    def answer(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]: ...
+    def say(
+        self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]: ...
+    def answer(
+        self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
+    ) -> AsyncIterator[Said | Piece]:
+        """Once `stop` is set the run ends, as far as the host can end it. A decision is delivered all the same."""
+        ...
+
     def settle(
         self,
         session: SessionKey,
@@ -217,6 +225,7 @@ class Host(Protocol):
         word: Settlement,
         attempt: int,
         again: HostAnswer | None = None,
+        stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Said | Piece]:
         """`again`: the approval for the next attempt, when the word is "run again"."""
         ...

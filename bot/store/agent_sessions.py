@@ -145,6 +145,12 @@ def run_ended(tx: Tx, key: str) -> None:
         owe_thread(tx, key)
 
 
+def note_stopped(tx: Tx, key: str) -> None:
+    """Slack shows `processing` until another status is set: whoever attends to the thread sets it."""
+    _note(tx, key, AgentStatus.PROCESSING)
+    owe_thread(tx, key)
+
+
 def close_purged(tx: Tx, key: str) -> None:
     """What people said there is gone, so Slack shows the session as closed."""
     found = shown(tx, key)

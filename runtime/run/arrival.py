@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -64,6 +65,7 @@ class Entry:
     invocation_id: str = field(default_factory=new_invocation_id)
     marked: bool = False  # the same invocation id again is the same message again
     sealer: Sealer | None = None  # for the stored calls
+    stop: asyncio.Event | None = None  # set when somebody stops the run
 
     @property
     def seal(self) -> CallSeal:

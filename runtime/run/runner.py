@@ -152,16 +152,20 @@ class Runner(AppSessions):
         create: bool = False,
         mark: str | None = None,
         approved: Mapping[str, Approved] | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Run:
         """Like `run`, but returns once the message is stored; what is wrong with it is raised here.
 
         Without a message the agent goes on with what it knows; with an `invocation_id`, that invocation goes on where a
         process that died has left it. `custom_metadata` is kept with every event of the run. With a `mark` the same
         words again are not said again: what they began goes on, if a crash had stopped it. `approved`
-        says for each request what its approvers saw: a call that would run with anything else is refused.
+        says for each request what its approvers saw: a call that would run with anything else is refused. Once `stop`
+        is set, the model is not asked any more and the run ends, but no tool is interrupted, calls that wait keep
+        waiting, and what was approved runs.
         """
         check_state(state_delta)
-        entry = replace(self._entry(self._name(user_id, session_id)), metadata=kept_metadata(custom_metadata))
+        name = self._name(user_id, session_id)
+        entry = replace(self._entry(name), metadata=kept_metadata(custom_metadata), stop=stop)
         if message is None and invocation_id is not None:
             entry = replace(entry, resumed=invocation_id, state_delta=state_delta)
             return await self._sequencer.enter(entry, streaming=streaming)
@@ -182,17 +186,19 @@ class Runner(AppSessions):
         word: Word,
         attempt: int | None = None,
         approved: Approved | None = None,
+        stop: asyncio.Event | None = None,
     ) -> Run:
         """People's word on a call whose outcome is unknown; with `attempt`, a `Conflict` if it is at another by now.
         `approved` is what shall run again."""
         decision = CallDecision(call_id, _WORDS[word], attempt=attempt, approved=approved)
-        return await self._sequencer.enter(replace(self._entry(self._name(user_id, session_id)), decisions=(decision,)))
+        entry = replace(self._entry(self._name(user_id, session_id)), decisions=(decision,), stop=stop)
+        return await self._sequencer.enter(entry)
 
-    async def take_up(self, *, user_id: str, session_id: str) -> Run:
+    async def take_up(self, *, user_id: str, session_id: str, stop: asyncio.Event | None = None) -> Run:
         """Goes on with what a process that died has left of the session; if nothing is left, there is nothing to do."""
         name = self._name(user_id, session_id)
         if await (await self.open()).read(active, name):
-            return await self._sequencer.enter(self._entry(name))
+            return await self._sequencer.enter(replace(self._entry(name), stop=stop))
         return _nothing()
 
     async def attend(self, *, every: float = POLL) -> None:
@@ -226,7 +232,7 @@ class Runner(AppSessions):
         asking = [call.invocation_id for _, call in found or ()]
         owed = await database.read(active, name, asking)
         if owed:
-            return await self._sequencer.enter(self._entry(name), streaming=streaming)
+            return await self._sequencer.enter(replace(self._entry(name), stop=entry.stop), streaming=streaming)
         return _nothing()
 
     async def _decide(

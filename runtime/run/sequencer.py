@@ -124,7 +124,7 @@ class Sequencer:
             for event in begun.events:
                 live.add(event)
             journal = Journal(setting.database, live, lease, run.emit, dict(begun.temporary), setting.guard)
-            work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata)
+            work = Work(setting, journal, lease, streaming=streaming, metadata=entry.metadata, stop=entry.stop)
             for invocation, calls in begun.work:
                 await work.drive(invocation, calls, ask=begun.speaking in (None, invocation.id))
             await journal.flush(release=True)

@@ -33,6 +33,7 @@ from runtime.run.execute import (
     was_cancelled,
 )
 from runtime.run.journal import Journal
+from runtime.run.stopping import STOPPED, until_stopped
 from runtime.store.database import Database
 from runtime.store.lease import Lease
 from runtime.store.lookup import known_calls
@@ -71,7 +72,9 @@ class Work:
         *,
         streaming: bool = False,
         metadata: JsonObject | None = None,
+        stop: asyncio.Event | None = None,
     ) -> None:
+        self._stop = stop or asyncio.Event()
         self._setting, self._journal, self._lease = setting, journal, lease
         self._streaming = streaming
         self._metadata = metadata  # of whoever began this, for every event
@@ -116,11 +119,20 @@ class Work:
                         self._repeated |= {call.id} if isinstance(event, Retry) else set()
                         self._took(turn, step(call, event, self._setting.clock()))
                 case Run(ready):
-                    await self._run(turn, ready)
+                    await self._run(turn, self._not_stopped(turn, ready))
                 case Tell(untold):
                     invocation = self._tell(invocation, turn, await self._with_denials_heard(untold))
                 case "wait" | "ask the model":
                     return invocation, list(turn.values())
+
+    def _not_stopped(self, turn: dict[str, Call], ready: Sequence[Call]) -> list[Call]:
+        """After a stop only what people approved still begins."""
+        if not self._stop.is_set():
+            return list(ready)
+        for call in ready:
+            if call.gate is GateKind.NONE:
+                self._took(turn, step(call, Refuse(STOPPED), self._setting.clock()))
+        return [call for call in ready if call.gate is not GateKind.NONE]
 
     async def _with_denials_heard(self, untold: Sequence[Call]) -> list[Call]:
         """Before a denial is told, its function may have something to say about it."""
@@ -219,12 +231,14 @@ class Work:
     # The model
 
     async def _ask_model(self, invocation: Invocation) -> Event | None:
-        """The model's answer as an event; None when it failed, which is told."""
+        """The model's answer as an event; None when it failed, which is told, and when the run was stopped."""
         await self._journal.flush()
         agent = self._agent(invocation.agent)
         event_id = new_event_id()  # one for the answer and the pieces it comes in
         try:
-            whole = await self._generate(agent, invocation, event_id)
+            whole = await until_stopped(self._generate(agent, invocation, event_id), self._stop)
+            if whole is None:
+                return None
             given = [call.id for call in whole.content.calls() if call.id] if whole.content else []
             taken = await self._setting.database.read(known_calls, self._journal.stored.key, given) if given else ()
             event = self._answer(invocation, event_id, whole, taken)

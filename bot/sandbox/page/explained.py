@@ -158,6 +158,7 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     LineKind.DONE: lambda it: f"{it.tool} ran{it.took}. The agent has the result.",
     LineKind.FAILED: lambda it: f"{it.tool} ran and failed{it.took}: {it.text or 'with an error'}",
     LineKind.REFUSED: lambda it: f"The agent did not run {it.tool}: {it.text or 'the call can not run any more'}",
+    LineKind.STOPPED: lambda it: f"{it.who} stopped the agent. What waits keeps waiting; what runs ends by itself.",
     LineKind.UNSEALED: "Something was written to the database without this app. It does not count.",
     LineKind.ALTERED: lambda it: (
         f"The stored {it.tool} call is not the one that was approved. It does not run. An alarm."

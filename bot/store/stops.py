@@ -1,0 +1,73 @@
+"""Somebody stops the run that is under way in a thread. The stop is stored with the letter that the run is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from blocks.ledger_kinds import LineKind
+from bot.confirmation.effects import Step
+from bot.confirmation.model import SLACK, Confirmation, OutcomeKind, State
+from bot.policy.approvers import Person
+from bot.store.agent_sessions import note_stopped
+from bot.store.attempts import begin, earlier
+from bot.store.ledger_lines import write_step
+from bot.store.repository import lock_session, now, session_confirmations
+from bot.store.tables import mail, sessions
+from runtime.jsontypes import canonical
+from runtime.store.database import Tx
+
+STOPS = "bot:stops"
+"""The topic of stops."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """The stop button of a thread, pressed. `event` names the press: Slack may tell of it twice."""
+
+    app: str
+    team: str
+    channel: str
+    thread_ts: str
+    person: Person
+    event: str
+
+
+def stop_run(tx: Tx, stop: Stop) -> bool:
+    """Whether a run was under way that had not been stopped before. The thread's line says what goes on."""
+    session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
+    found = select(sessions.c.key).where(sessions.c.app == stop.app, sessions.c.id == session)
+    key = tx.execute(found).scalar_one_or_none()
+    if key is None:
+        return False
+    lock_session(tx, key)
+    if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
+        return False
+    note_stopped(tx, key)  # Slack waits for another status, whether anything was under way or not
+    letter = tx.execute(
+        select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id).limit(1)
+    ).scalar_one_or_none()
+    if letter is None or begin(tx, key, _mark(letter)) is not None:
+        return False
+    rows = session_confirmations(tx, key)
+    goes_on = [row.asked.tool for row in rows if _runs(row)]
+    waits = [row.asked.tool for row in rows if row.state is State.WAITING]
+    text = canonical({"runs": [*goes_on], "waits": [*waits]})
+    write_step(tx, key, Step(kind=LineKind.STOPPED, at=now(tx), who=stop.person, text=text))
+    tx.notify(STOPS)
+    return True
+
+
+def is_stopped(tx: Tx, key: str, letter: int) -> bool:
+    """Whether somebody stopped the run about this letter."""
+    return earlier(tx, key, _mark(letter)) is not None
+
+
+def _runs(row: Confirmation) -> bool:
+    """Approved, and not ended yet: it begins, or runs, in spite of the stop."""
+    return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
+
+
+def _mark(letter: int) -> str:
+    return f"stopped:{letter}"

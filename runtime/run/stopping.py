@@ -1,0 +1,27 @@
+"""A run that somebody stops: what may be broken off, and what a call is told that did not begin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+STOPPED = "Somebody stopped the agent before this tool ran. Nothing ran."
+
+
+async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T | None:
+    """What it returns; None if the stop came first. Then it is cancelled."""
+    if stop.is_set():
+        work.close()
+        return None
+    working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return None if stop.is_set() else await working
+    finally:
+        stopped.cancel()
+        if not working.done():
+            working.cancel()
+        await asyncio.wait({working})

@@ -1,0 +1,124 @@
+"""Somebody presses Slack's stop button: the run ends, and what people decide keeps its course."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from bot.policy.approvers import Person
+from bot.sandbox.people.seen import Seen
+from bot.store.open import open_store
+from bot.store.stops import Stop, stop_run
+from bot.store.tables import sessions
+from runtime.store.database import Tx
+from tests.support.office import Office, Opens
+from tests.support.talking import Mouth
+from tests.support.talking import mouth as the_mouth
+
+TALKER, LAB = "tests.support.talking:agent", "tests.support.lab:agent"
+ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+ANN = Person("T0ACME", "U0ANN")
+SECRET = "not a secret, but long enough"
+SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+
+
+@pytest.fixture(autouse=True)
+def mouth() -> Mouth:
+    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
+    return the_mouth
+
+
+async def works(at: Office, said: Seen) -> None:
+    """Waits until Slack shows the stop button."""
+
+    def look() -> bool | None:
+        session = at.deploys.sessions.get(said.thread)
+        return (session is not None and session.status == "processing") or None
+
+    await at.slack.until(look, what="the stop button")
+
+
+async def is_turned_over(at: Office, said: Seen, status: str) -> None:
+    await at.later(seconds=2, meanwhile=True)
+    await at.slack.until(lambda: at.deploys.sessions[said.thread].status == status or None, what=f"it to be {status}")
+
+
+@SOCKET
+async def test_a_reply_that_is_stopped_ends_and_the_next_words_are_answered(
+    open_office: Opens, mouth: Mouth, socket: bool
+) -> None:
+    async with open_office(target=TALKER, socket=socket) as at:
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await works(at, said)
+        mouth.say("It is ")
+        await mouth.words.join()
+        at.ann.stops(at.deploys, said)
+
+        await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        await is_turned_over(at, said, "active")
+        mouth.words = asyncio.Queue()
+        await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
+        mouth.say("Now it works.", None)
+        await at.ann.finds("Now it works.", at.deploys, thread=said)
+        await at.rests()
+        assert mouth.heard == ["hello", "and now?"]
+        assert "It is" not in at.ann.sees(at.deploys, thread=said)
+        pressed = [one for one in at.slack.deliveries if one.what == "agent_session_stopped"]
+        assert (await at.slack.repeats(pressed[0])).acked
+        await at.rests()
+        assert at.ann.sees(at.deploys, thread=said).count("stopped the agent") == 1
+
+
+async def test_what_waits_keeps_waiting_and_a_tool_that_runs_is_not_torn(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    async with open_office(ONE, target=LAB) as at:
+        said = await at.ann.says('@adk-confirm work {"on": "x"}\npay {"to": "Ada", "amount": 20}', at.deploys)
+        work = await at.ann.finds("Work", at.deploys, thread=said)
+        pay = await at.ann.finds("to Ada", at.deploys, thread=said)
+        await at.bob.clicks(work, "Approve")
+        await works(at, said)
+        at.ann.stops(at.deploys, said)
+        told = await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        assert "work was approved and still runs" in told
+        assert "pay still waits for a decision" in told
+
+        gate.touch()
+        await at.ann.finds("Done: Work", at.deploys, thread=said)
+        await is_turned_over(at, said, "suspended")
+        assert "Approve" in at.bob.now(pay).buttons
+        await at.bob.clicks(pay, "Approve")
+        await at.ann.finds("Done: Pay", at.deploys, thread=said)
+        assert [one["tool"] for one in at.ran()] == ["begins", "work", "pay"]
+
+
+async def test_a_stop_that_was_stored_holds_for_whoever_goes_on_with_the_run(
+    open_office: Opens, database_url: str, mouth: Mouth
+) -> None:
+    async with open_office(target=TALKER) as at:
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await works(at, said)
+        await at.stops()
+        database = await open_store(database_url, SECRET, at.slack.clock.now)
+        app = await database.read(the_app)
+        stop = Stop(app=app, team=at.slack.team.id, channel=said.channel, thread_ts=said.thread, person=ANN, event="1")
+        assert await database.run(stop_run, stop)
+        assert not await database.run(stop_run, stop)
+        await database.close()
+
+        mouth.words = asyncio.Queue()
+        at.slack.clock.advance(60)  # the lease of the first process is over
+        await at.starts(at.policies)
+        await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+        await is_turned_over(at, said, "active")
+        await at.rests()
+        assert mouth.heard == ["hello"]
+
+
+def the_app(tx: Tx) -> str:
+    return str(tx.execute(select(sessions.c.app)).scalar_one())
