@@ -199,7 +199,7 @@ def _heard(settings: Settings, parts: _Parts) -> AsyncApp:
     for each in parts.listeners:
         each.register(app)
     Lifecycle(parts.directory, parts.workspaces).register(app)
-    AgentEvents(parts.database, parts.host.app).register(app)
+    AgentEvents(parts.database, parts.host).register(app)
     return app
 
 

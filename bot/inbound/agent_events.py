@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
+from bot.hosts.host import Host, Unreachable
 from bot.inbound.payloads import Body, told_at
 from bot.policy.approvers import Person
 from bot.store.stops import Stop, stop_run
 from runtime.store.database import Database
 
+_PATIENCE = 1.0
+
 
 class AgentEvents:
-    def __init__(self, database: Database, app_name: str) -> None:
-        self._database, self._app_name = database, app_name
+    def __init__(self, database: Database, host: Host) -> None:
+        self._database, self._host = database, host
 
     def register(self, app: AsyncApp) -> None:
         app.event("agent_session_stopped")(self.stopped)
@@ -24,15 +29,23 @@ class AgentEvents:
         channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
         if at.team and channel and thread_ts and user:
             stop = Stop(
-                app=self._app_name,
+                app=self._host.app,
                 team=at.team,
                 channel=channel,
                 thread_ts=thread_ts,
                 person=Person(at.team, user),
                 event=str(event.get("event_ts") or body.get("event_id") or ""),
             )
-            await self._database.run(stop_run, stop)
+            await self._database.run(stop_run, stop, together=await self._together())
         await ack()
+
+    async def _together(self) -> bool:
+        """Whether answers to siblings wait for each other. Slack waits three seconds for its ack."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                return (await self._host.capabilities()).siblings_together
+        except (Unreachable, TimeoutError):
+            return True
 
     async def ignored(self, ack: AsyncAck) -> None:
         """Nothing of it is kept."""

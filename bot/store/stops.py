@@ -13,8 +13,9 @@ from bot.policy.approvers import Person
 from bot.store.agent_sessions import note_stopped
 from bot.store.attempts import begin, earlier
 from bot.store.ledger_lines import write_step
+from bot.store.mailbox import next_letters
 from bot.store.repository import lock_session, now, session_confirmations
-from bot.store.tables import mail, sessions
+from bot.store.tables import sessions
 from runtime.jsontypes import canonical
 from runtime.store.database import Tx
 
@@ -34,8 +35,9 @@ class Stop:
     event: str
 
 
-def stop_run(tx: Tx, stop: Stop) -> bool:
-    """Whether a run was under way that had not been stopped before. The thread's line says what goes on."""
+def stop_run(tx: Tx, stop: Stop, *, together: bool = False) -> bool:
+    """Whether a run was under way that had not been stopped before. The thread's line says what goes on. `together`:
+    answers wait for each other, as in `next_letters`."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"
     found = select(sessions.c.key).where(sessions.c.app == stop.app, sessions.c.id == session)
     key = tx.execute(found).scalar_one_or_none()
@@ -45,10 +47,8 @@ def stop_run(tx: Tx, stop: Stop) -> bool:
     if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
     note_stopped(tx, key)  # Slack waits for another status, whether anything was under way or not
-    letter = tx.execute(
-        select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id).limit(1)
-    ).scalar_one_or_none()
-    if letter is None or begin(tx, key, _mark(letter)) is not None:
+    letters = next_letters(tx, key, together=together)
+    if not letters or begin(tx, key, _mark(letters[0].id)) is not None:
         return False
     rows = session_confirmations(tx, key)
     goes_on = [row.asked.tool for row in rows if _runs(row)]
