@@ -5,12 +5,12 @@ from __future__ import annotations
 from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
 
 from blocks import words
-from blocks.card_text import heading, notices, outcome, small_facts, standing, title
+from blocks.card_text import confirm_withdraw, heading, notices, outcome, small_facts, standing, title
 from blocks.content import CARD, Content, asked, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
-from blocks.kit import Message, actions, button, confirm, drawn, header, menu, small_print
+from blocks.kit import Message, actions, button, confirm, drawn, header, link_button, menu, small_print
 from blocks.rich import Line, rich, say, text
-from blocks.text import MESSAGE_TEXT
+from blocks.text import LINK, MESSAGE_TEXT
 from blocks.view import CardView, Face
 
 
@@ -79,7 +79,9 @@ def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
     """The buttons of whoever may decide. Those that open a form say so with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []
-    if view.face is Face.WAITING and view.question:
+    if view.face is Face.WAITING and view.sign_in:
+        row.append(_sign_in(view, value))
+    elif view.face is Face.WAITING and view.question:
         row += [button(Action.APPROVE_OPEN, words.ANSWER_OPEN, value, about=view.agent, style="primary")]
     elif view.face is Face.WAITING:
         row += [_approve(view, value, blind=blind)]
@@ -91,6 +93,13 @@ def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
     return row
 
 
+def _sign_in(view: CardView, value: str) -> ButtonElement:
+    """A link, where one is enough; else a form that has it."""
+    if view.sign_in_url is not None and len(view.sign_in_url) <= LINK:
+        return link_button(words.SIGN_IN, view.sign_in_url, style="primary")
+    return button(Action.APPROVE_OPEN, words.SIGN_IN_OPENS, value, about=view.agent, style="primary")
+
+
 def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
     if approve_opens(view, blind=blind):
         return button(Action.APPROVE_OPEN, words.APPROVE_OPENS, value, about=view.tool, style="primary")
@@ -99,8 +108,7 @@ def _approve(view: CardView, value: str, *, blind: bool) -> ButtonElement:
 
 
 def withdraw_button(view: CardView) -> ButtonElement:
-    asked = words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
-    sure = confirm(asked, words.WITHDRAW, "danger")
+    sure = confirm(confirm_withdraw(view), words.WITHDRAW, "danger")
     value = Ref(view.id, view.revision).encode()
     return button(Action.WITHDRAW, words.WITHDRAW, value, about=view.tool, sure=sure)
 

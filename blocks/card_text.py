@@ -47,6 +47,8 @@ def heading(view: CardView) -> str:
 
 
 def _title(view: CardView) -> str:
+    if view.sign_in:
+        return words.TITLES_SIGN_IN.get(view.face, words.TITLES[view.face])
     if view.question:
         return words.TITLES_QUESTION.get(view.face, words.TITLES[view.face])
     if view.operation and view.face in words.TITLES_OPERATION:
@@ -61,6 +63,13 @@ def _title(view: CardView) -> str:
 
 
 # -- what became of it
+
+
+def confirm_withdraw(view: CardView) -> tuple[str, str]:
+    """The question before something is withdrawn, and what follows."""
+    if view.sign_in:
+        return words.CONFIRM_WITHDRAW_SIGN_IN
+    return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
 
 
 def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
@@ -120,6 +129,8 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
         return say(words.ASKED_ANEW)
     if view.operation and view.face in words.OPERATION_ENDS:
         return say(words.OPERATION_ENDS[view.face], people=by(view.decided_by))
+    if view.sign_in and view.face in words.SIGN_IN_ENDS:
+        return say(words.SIGN_IN_ENDS[view.face], people=by(view.decided_by))
     if view.question and view.face in words.TITLES_QUESTION:
         return _about_question(view)
     people = by(view.decided_by)
@@ -204,7 +215,8 @@ def _voting(view: CardView, most: int) -> tuple[Span, ...]:
     voted = _users(view, VoteSide.APPROVE)
     parts = [say(words.APPROVED_SO_FAR, people=by(voted))] if voted else []
     needed = (Say(words.needed(len(voted), view.quorum), bold=True),)
-    parts.append(_who(view, words.MAY_ANSWER if view.question else words.NEEDED_FROM, most, needed=needed))
+    template = words.MAY_ANSWER if view.question else words.MAY_SIGN_IN if view.sign_in else words.NEEDED_FROM
+    parts.append(_who(view, template, most, needed=needed))
     if view.expires_at:
         parts.append(say(words.UNTIL, when=When(view.expires_at)))
     return _dotted(parts)
@@ -270,7 +282,10 @@ def _dotted(parts: Sequence[Sequence[Span]]) -> tuple[Span, ...]:
 
 def _around(view: CardView) -> tuple[Span, ...]:
     parts: list[Sequence[Span]] = []
-    if view.wants_payload:
+    if view.sign_in:
+        if view.face is Face.WAITING and view.revision > 1:
+            parts.append(say(words.SIGN_IN_AGAIN))
+    elif view.wants_payload:
         pass  # an answer is no edit
     elif view.edited_by:
         parts.append(say(words.EDITED_BY, who=User(view.edited_by)))

@@ -113,6 +113,8 @@ def headline(view: CardView) -> str:
 
     It may hold what an agent chose: draw it as plain text, or as `Prose`.
     """
+    if view.sign_in:
+        return words.SIGN_IN_FOR.format(agent=seen(view.agent, 80).text)
     if view.question:
         return words.QUESTION_FROM.format(agent=seen(view.agent, 80).text)
     return _titled(view) or _named(view)

@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from slack_sdk.models.blocks import Block, CheckboxesElement, InputBlock, Option, PlainTextInputElement
 
 from blocks import words
-from blocks.card_text import calls_like, heading
+from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION
 from blocks.fieldset import Fieldset, Reading, fieldset
@@ -179,7 +179,7 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 
 def withdraw_form(view: CardView) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu's entry can't ask "are you sure?" by itself."""
-    _, consequence = words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
+    _, consequence = confirm_withdraw(view)
     blocks = [_heading(view), rich([line(consequence)], "consequence")]
     return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
 

@@ -157,7 +157,7 @@ def _summary(view: CardView) -> list[Piece]:
 
 
 def _tickable(view: CardView) -> bool:
-    return view.face is Face.WAITING and not view.wants_payload
+    return view.face is Face.WAITING and not view.wants_payload and not view.sign_in
 
 
 def _tick(view: CardView) -> CheckboxesElement:

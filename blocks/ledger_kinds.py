@@ -22,6 +22,7 @@ class LineKind(StrEnum):
     DENIED = "denied"
     EXPIRED = "expired"
     WITHDRAWN = "withdrawn"
+    SIGN_IN_LOST = "sign-in lost"  # the process that had the credential ended: its person is asked again
     ASKED_ANEW = "asked anew"  # its workflow asked again under the same id: the newer request counts
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"  # approved, but the call could not start in time

@@ -39,6 +39,8 @@ class LineEntry:
     """What a history and an audit say. None for what concerns the installation: no thread and no history shows it."""
     question: Words | None = None
     """In place of `sentence`, if the agent asks a question."""
+    sign_in: str | None = None
+    """In place of `sentence`, if the agent needs somebody to sign in."""
     operation: str | None = None
     """In place of `sentence`, if a long-running operation needs a decision to go on."""
     end: End | None = None
@@ -57,7 +59,8 @@ class LineEntry:
     """`reason` is what a person gave as their reason."""
     of_question: bool = True
     of_operation: bool = True
-    """False if it says nothing of its own about a question that was answered, or an operation that goes on."""
+    """False if it says nothing of its own about a question that was answered or a sign-in, or an operation that goes
+    on."""
     counted: Counted | None = None
     """What somebody's vote did, if their vote made this line."""
     alarm: str | None = None
@@ -67,6 +70,8 @@ class LineEntry:
 def line_words(step: StepView) -> str:
     """What a history says of a step: a text with fields."""
     entry = LINES[step.kind]
+    if entry.sign_in is not None and step.sign_in:
+        return entry.sign_in
     if entry.operation is not None and step.operation and not step.channel:
         return entry.operation
     chosen = entry.question if step.question and entry.question is not None else entry.sentence
@@ -139,15 +144,21 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.ASKED: LineEntry(
         sentence=_if_elsewhere(words.TOLD_ASKED_IN, words.TOLD_ASKED),
         question=_if_elsewhere(words.TOLD_QUESTION_IN, words.TOLD_QUESTION),
+        sign_in=words.TOLD_SIGN_IN_ASKED,
         operation=words.TOLD_OPERATION_ASKED,
         card=True,
     ),
     LineKind.CALL_REFUSED: LineEntry(
-        sentence=words.TOLD_CALL_REFUSED, question=words.TOLD_QUESTION_REFUSED, arguments=True, text=True
+        sentence=words.TOLD_CALL_REFUSED,
+        question=words.TOLD_QUESTION_REFUSED,
+        sign_in=words.TOLD_SIGN_IN_NOT_ASKED,
+        arguments=True,
+        text=True,
     ),
     LineKind.REMINDED: LineEntry(
         sentence=_if_named(words.TOLD_REMINDED_WHO, words.TOLD_REMINDED),
         question=_if_named(words.TOLD_QUESTION_REMINDED_WHO, words.TOLD_QUESTION_REMINDED),
+        sign_in=words.TOLD_SIGN_IN_REMINDED,
         approvers=True,
     ),
     LineKind.ESCALATED: LineEntry(
@@ -156,7 +167,10 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.APPROVAL: LineEntry(sentence=words.TOLD_APPROVAL, card=True, of_question=False, counted=Counted.APPROVED),
     LineKind.EDITED: LineEntry(sentence=_edited, card=True, of_question=False, counted=Counted.EDITED),
     LineKind.VOTE_REFUSED: LineEntry(
-        sentence=words.TOLD_VOTE_REFUSED, question=words.TOLD_ANSWER_REFUSED_VOTE, counted=Counted.REFUSED
+        sentence=words.TOLD_VOTE_REFUSED,
+        question=words.TOLD_ANSWER_REFUSED_VOTE,
+        sign_in=words.TOLD_SIGN_IN_REFUSED_VOTE,
+        counted=Counted.REFUSED,
     ),
     LineKind.VOTE_FELL: LineEntry(
         sentence=lambda step: words.TOLD_VOTE_FELL if step.why is None else words.TOLD_VOTE_FELL_WHY
@@ -164,7 +178,12 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.REAPPLIED: LineEntry(
         sentence=_if_nobody(words.TOLD_REAPPLIED, words.TOLD_REAPPLIED_BY), text=True, reason=True
     ),
-    LineKind.APPROVED: LineEntry(sentence=words.TOLD_APPROVED, question=words.TOLD_ANSWERED, end=End("👍 ", _APPROVED)),
+    LineKind.APPROVED: LineEntry(
+        sentence=words.TOLD_APPROVED,
+        question=words.TOLD_ANSWERED,
+        sign_in=words.TOLD_SIGNED_IN,
+        end=End("👍 ", _APPROVED),
+    ),
     LineKind.DENIED: LineEntry(
         sentence=words.TOLD_DENIED,
         operation=words.TOLD_OPERATION_DENIED,
@@ -175,24 +194,30 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.EXPIRED: LineEntry(
         sentence=words.TOLD_EXPIRED,
         question=words.TOLD_NOT_ANSWERED,
+        sign_in=words.TOLD_SIGN_IN_EXPIRED,
         operation=words.TOLD_OPERATION_EXPIRED,
         end=End("⌛ ", (words.THREAD_EXPIRED,)),
     ),
     LineKind.WITHDRAWN: LineEntry(
         sentence=_if_nobody(words.TOLD_REMOVED, words.TOLD_WITHDRAWN),
         question=_if_nobody(words.TOLD_QUESTION_REMOVED, words.TOLD_QUESTION_WITHDRAWN),
+        sign_in=words.TOLD_SIGN_IN_WITHDRAWN,
         operation=words.TOLD_OPERATION_WITHDRAWN,
         end=End("↩️ ", (_WITHDRAWN,)),
         text=True,
         counted=Counted.WITHDRAWN,
     ),
+    LineKind.SIGN_IN_LOST: LineEntry(sentence=words.TOLD_SIGN_IN_LOST),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.TOLD_ASKED_ANEW),
     LineKind.ELSEWHERE: LineEntry(
-        sentence=lambda step: words.TOLD_ELSEWHERE[step.yes], question=words.TOLD_QUESTION_ELSEWHERE
+        sentence=lambda step: words.TOLD_ELSEWHERE[step.yes],
+        question=words.TOLD_QUESTION_ELSEWHERE,
+        sign_in=words.TOLD_SIGN_IN_ELSEWHERE,
     ),
     LineKind.LAPSED: LineEntry(
         sentence=words.TOLD_LAPSED,
         question=words.TOLD_ANSWER_LAPSED,
+        sign_in=words.TOLD_SIGN_IN_LAPSED,
         operation=words.TOLD_OPERATION_LAPSED,
         end=End("⌛ ", (words.THREAD_APPROVED_BY, words.THREAD_LATE)),
     ),
@@ -208,6 +233,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     LineKind.REFUSED: LineEntry(
         sentence=words.TOLD_REFUSED,
         question=words.TOLD_ANSWER_REFUSED,
+        sign_in=words.TOLD_SIGN_IN_REFUSED,
         end=End("⛔ ", (*_APPROVED, words.THREAD_DID_NOT_RUN)),
         result=True,
     ),

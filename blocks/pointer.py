@@ -24,7 +24,8 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
         told = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
     else:
-        told = line(words.POINTER_PEOPLE, tool=tool, people=by(people))
+        template = words.POINTER_SIGN_IN if view.sign_in else words.POINTER_PEOPLE
+        told = line(template, tool=tool, people=by(people))
     blocks: list[Block] = [rich([told], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")

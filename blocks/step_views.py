@@ -40,6 +40,7 @@ class StepView:
     channel: str | None = None
     link: str | None = None
     grant: str | None = None
+    sign_in: bool = False
     operation: bool = False
     """A long-running operation that has begun."""
     question: bool = False

@@ -105,7 +105,7 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 
 def in_thread(step: StepView) -> tuple[Piece, ...]:
     """One line, and what somebody said with it."""
-    if step.question:
+    if step.question or step.sign_in:
         return in_history(step)
     if (end := LINES[step.kind].end) is not None:
         return (Line(_end(step, end)), *_said(replace(step, text=None) if step.carded else step))

@@ -17,6 +17,7 @@ from slack_bolt.async_app import AsyncApp
 from blocks.verdict import notice_message
 from bot.agents.intake import Openings
 from bot.agents.session_worker import Mailroom
+from bot.agents.sign_ins import SignIns
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
@@ -28,6 +29,7 @@ from bot.cards.thread_worker import Teller
 from bot.config.reload import Reloading, ended
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
+from bot.confirmation.sign_in import Addresses
 from bot.home.approvals_list import Lists
 from bot.home.query import Inbox
 from bot.home.tab import Homes, Tabs
@@ -40,6 +42,7 @@ from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.home_events import HomeEvents
 from bot.inbound.http import make_site
 from bot.inbound.lifecycle import Lifecycle
+from bot.inbound.sign_in_page import SignInDoor
 from bot.leasing.backpressure import Precedence
 from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
@@ -91,6 +94,7 @@ class _Parts:
     replicas: Replicas
     worker: Worker
     listeners: tuple[Listeners, HomeEvents, Commands]
+    door: SignInDoor
     checkpointing: Checkpointing
     reloading: Reloading | None
 
@@ -155,10 +159,13 @@ async def _made(
     )
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     agent_sessions = AgentSessions(sender, rules)
-    cards = Cards(sender, directory)
+    addresses = Addresses(seal, settings.slack.public_url)
+    sign_ins = SignIns(replicas.name, monotonic)
+    door = SignInDoor(database, directory, rules, sign_ins, addresses)
+    cards = Cards(sender, directory, addresses)
     thread = Thread(sender, directory.names, Voice(sender, monotonic, agent_sessions))
     reactions = Reactions(sender) if settings.slack.reactions else None
-    mailroom = Mailroom(host, thread, Openings(directory, rules, workspaces.unfit), rules)
+    mailroom = Mailroom(host, thread, Openings(directory, rules, workspaces.unfit), rules, sign_ins)
     inbox = Inbox(database, sender, directory, rules)
     homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
     term, others = settings.lease.total_seconds(), [Tabs(sender, inbox).kind]
@@ -184,10 +191,11 @@ async def _made(
             clicks=clicks,
         ),
         listeners=(
-            Listeners(database, sender, directory, rules, lists, clicks, host.app),
+            Listeners(database, sender, directory, rules, lists, clicks, host.app, door),
             HomeEvents(database, sender, rules, homes, lists),
             Commands(database, sender, directory, lists),
         ),
+        door=door,
         checkpointing=_checkpointing(settings, database, sender, workspaces, clicks),
         reloading=reloading,
     )
@@ -212,6 +220,7 @@ async def _doors_opened(
     secret = settings.environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)
     add_probes(site, readiness, parts.metrics)
+    parts.door.register(site)
     if isinstance(parts.workspaces, SeveralWorkspaces):
         from bot.slack.workspaces.oauth import Installing  # a service for one workspace need not load it
 

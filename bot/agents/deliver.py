@@ -8,12 +8,14 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 
+from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation import words
 from bot.confirmation.edits import amended
 from bot.confirmation.effects import AnswerDelivery, Delivery, SettlementDelivery
 from bot.confirmation.model import Ask, Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import HostReport
+from bot.confirmation.sign_in import HOLDER, Credential
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import (
@@ -32,19 +34,24 @@ from bot.hosts.host import (
 from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
 from bot.store.mailbox import ANSWERS, Letter
+from bot.store.replicas import is_alive
 from bot.store.repository import Session, now, read_confirmation, seconds
-from bot.store.transactions import hand_over, never_arrived, out_of_reach, see
+from bot.store.transactions import hand_over, never_arrived, out_of_reach, see, sign_in_again
 from runtime.calls.call import Approved
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
+ELSEWHERE = 0.3
+"""So soon it is looked again whether the replica that has a credential has taken the session."""
+
 Exchange = AsyncIterator[Said | Piece]
 
 
 class Deliveries:
-    def __init__(self, lease: Lease, host: Host, rules: RulesInForce) -> None:
+    def __init__(self, lease: Lease, host: Host, rules: RulesInForce, sign_ins: SignIns) -> None:
         self._lease, self._host, self._rules, self._attempts = lease, host, rules, Attempts(lease)
+        self._sign_ins = sign_ins
 
     async def exchange(
         self,
@@ -105,12 +112,16 @@ class Deliveries:
             )
         row, delivery = await self._decision(letter)
         assert isinstance(delivery, AnswerDelivery)
-        handed = seconds(row.handed_at)
+        handed, credential = seconds(row.handed_at), None
         if delivery.confirmed:
+            if row.asked.sign_in and row.handed_at is None and await self._credential(row) is None:
+                return None
             looked_at = await self._may_begin(row, delivery)
             if looked_at is None:
                 return None
             row = looked_at
+            if row.asked.sign_in and (credential := await self._credential(row)) is None:
+                return None
         return HostAnswer(
             request_id=row.asked.request_id,
             call_id=row.asked.call_id,
@@ -124,7 +135,31 @@ class Deliveries:
             arguments=row.asked.arguments,
             ask=row.asked.ask,
             approved=Approved(row.asked.call_id, row.asked.tool, delivery.arguments),
+            credential=credential,
         )
+
+    async def _credential(self, row: Confirmation) -> Credential | None:
+        """What its person gave. None: it is lost with the process that had it, or was never asked for any more; then
+        they are asked again. Raises `NotNow` while another replica has it."""
+        if row.state is not State.APPROVED or row.outcome is not None:
+            return None
+        found = next((one for vote in row.approvals if (one := self._sign_ins.of(vote.id)) is not None), None)
+        if found is not None:
+            return found
+        for holder in {str((vote.target or {}).get(HOLDER) or "") for vote in row.approvals} - {self._sign_ins.holder}:
+            if await self._lease.read(is_alive, holder):
+                raise NotNow(ELSEWHERE, "Another replica has what somebody gave to sign in.")
+        log.warning("what somebody gave to sign in is lost with the process that had it: they are asked again")
+        with suppress(Illegal):
+            await self._lease.run(sign_in_again, row.id, self._rules.now.seal)
+        return None
+
+    async def done(self, letters: Sequence[Letter]) -> None:
+        """The agent has them."""
+        for letter in letters if self._sign_ins.holds_any else ():
+            row = await self._lease.read(read_confirmation, letter.confirmation) if letter.confirmation else None
+            for vote in row.approvals if row is not None and row.asked.sign_in else ():
+                self._sign_ins.forget(vote.id)
 
     async def _settlement(self, session: Session, letter: Letter, stop: asyncio.Event | None) -> Exchange | None:
         row, delivery = await self._decision(letter)

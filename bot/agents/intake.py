@@ -47,7 +47,9 @@ class Openings:
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
         """All that the desk needs to put a request to people, or to refuse it at once."""
-        asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
+        asked_by = session.starter  # whoever else speaks in the thread: it is their session that signs in
+        if request.ask is not Ask.CREDENTIAL:
+            asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: Governs | Ungoverned | None = _not_to_be_shown(request)
         if found is None:  # a `when` may take up to 0.1 s over these arguments
@@ -58,7 +60,10 @@ class Openings:
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
         if isinstance(found, Ungoverned):
             return opening
-        places = await self._places(session, found, call)
+        if call.sign_in:
+            places = await self._dm_to(session, found, [asked_by])
+        else:
+            places = await self._places(session, found, call)
         if isinstance(places, Ungoverned):
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
@@ -99,6 +104,11 @@ class Openings:
                 else f"{people.what} could not be looked up: {people.why}."
             )
             return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
+        return await self._dm_to(session, found, people)
+
+    async def _dm_to(
+        self, session: Session, found: Governs, people: Sequence[Person]
+    ) -> tuple[Place, ...] | Ungoverned:
         places, gone = await self._written_to(session, people)
         return places or Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, str(gone))
 
@@ -138,6 +148,7 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
         app=session.session.app,
         enterprise=session.enterprise,
         question=request.ask is Ask.INPUT,
+        sign_in=request.ask is Ask.CREDENTIAL,
     )
 
 
@@ -153,7 +164,7 @@ def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
     """The turn's author: whoever its earlier calls were for, or else whoever spoke just now."""
     for row in session_confirmations(tx, session.key):
-        if row.asked.invocation_id == invocation_id:
+        if row.asked.invocation_id == invocation_id and not row.asked.sign_in:
             return row.asked.asked_by
     if speaker is not None:
         return _of_those_who_spoke(tx, session, speaker)

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
 from bot.agents.intake import Openings, request_facts
 from bot.agents.progress import Showing, Stage
+from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation import words
 from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
@@ -82,21 +83,24 @@ class Thread(Stage, Protocol):
 
 
 class Mailroom:
-    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: RulesInForce) -> None:
+    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: RulesInForce, sign_ins: SignIns) -> None:
         self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
+        self._sign_ins = sign_ins
 
     async def attend(self, key: str, lease: Lease) -> None:
         """All that is owed to a session."""
-        await _Stretch(lease, self._host, self._thread, self._openings, self._rules).attend(key)
+        await _Stretch(lease, self._host, self._thread, self._openings, self._rules, self._sign_ins).attend(key)
 
 
 class _Stretch:
     """One stretch of work on a session, under its lease."""
 
-    def __init__(self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: RulesInForce) -> None:
+    def __init__(
+        self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: RulesInForce, sign_ins: SignIns
+    ) -> None:
         self._lease, self._host, self._thread = lease, host, thread
-        self._openings, self._rules = openings, rules
-        self._deliveries = Deliveries(lease, host, rules)
+        self._openings, self._rules, self._sign_ins = openings, rules, sign_ins
+        self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str) -> None:
@@ -122,9 +126,11 @@ class _Stretch:
                 several = False
                 continue
             except Unreachable as error:
+                self._sign_ins.hide_in(error)
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
             await self._lease.run(letters_done, letters)
+            await self._deliveries.done(letters)
             told = True
         again = await self._look_again(session, told)
         if together:
@@ -198,6 +204,7 @@ class _Stretch:
         except Lost as lost:
             await self._deliveries.lost(letters, lost)
         except Cut as error:
+            self._sign_ins.hide_in(error)
             if error.again_after is not None:
                 await self._say(session, on_its_way(letters[0]))
                 raise NotNow(error.again_after, str(error)) from error
@@ -233,7 +240,7 @@ class _Stretch:
             if held is not None:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
-                showing.piece(heard)
+                showing.piece(replace(heard, text=self._sign_ins.hide(heard.text)))
             else:
                 showing.whole()
                 await self._say(session, heard, letter)
@@ -351,8 +358,9 @@ class _Stretch:
             return  # our own denial, come true
         begun = moment(outcome.begun_at) if outcome.begun_at is not None else None
         try:
+            text = None if outcome.text is None else self._sign_ins.hide(outcome.text)
             await self._lease.run(
-                see, row.id, HostReport(kind=kind, text=outcome.text, begun_at=begun, altered=outcome.altered)
+                see, row.id, HostReport(kind=kind, text=text, begun_at=begun, altered=outcome.altered)
             )
         except Illegal as error:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
@@ -362,6 +370,7 @@ class _Stretch:
         else that failed is tried again by itself."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
+        said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry)
 
 

@@ -30,6 +30,7 @@ class Links:
     session: str | None = None
     card: str | None = None
     file: str | None = None
+    sign_in: str | None = None
     accounts: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -84,6 +85,8 @@ def card_view(
         asked_anew=bool(row.decision and row.decision.by is None and row.decision.reason == words.ASKED_ANEW),
         operation=row.asked.ask is Ask.OPERATION,
         question=row.asked.question,
+        sign_in=row.asked.sign_in,
+        sign_in_url=links.sign_in,
         wants_payload=row.asked.wants_payload,
         payload=payload,
         answered=row.answered,
@@ -256,7 +259,7 @@ def _named(people: Iterable[Person]) -> tuple[str, ...]:
 
 def _diff(row: Confirmation, redactor: Redactor) -> tuple[FieldDiff, ...]:
     """From what was asked to what would run."""
-    if row.asked.wants_payload:
+    if row.asked.wants_payload or row.asked.sign_in:
         return ()  # an answer is no edit
     return _differences(row.revisions[0].arguments, row.revision.arguments, redactor)
 

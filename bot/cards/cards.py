@@ -17,6 +17,7 @@ from bot.cards.draw import PLAIN, Around, Drawing
 from bot.cards.ledger_presenter import verdict_view
 from bot.cards.places import Whereabouts
 from bot.confirmation.model import Confirmation, Place
+from bot.confirmation.sign_in import Addresses
 from bot.slack.answers import text, texts
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
@@ -34,8 +35,8 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 
 
 class Cards:
-    def __init__(self, sender: Sender, directory: Directory) -> None:
-        self._sender, self._names = sender, directory.names
+    def __init__(self, sender: Sender, directory: Directory, addresses: Addresses) -> None:
+        self._sender, self._names, self._addresses = sender, directory.names, addresses
         self._whereabouts = Whereabouts(sender, directory)
 
     async def draw(
@@ -47,7 +48,8 @@ class Cards:
         came of it, the trouble is raised.
         """
         places, unknown = await self._whereabouts.of(row, session)
-        drawing = Drawing(self._sender.under(lease.sure), Attempts(lease), row, session, around, self._names)
+        sender, attempts = self._sender.under(lease.sure), Attempts(lease)
+        drawing = Drawing(sender, attempts, row, session, around, self._names, self._addresses)
         facts = await drawing.draw(places, await self._whereabouts.accounts(row, session))
         if set(facts) == set(row.places):
             raise drawing.trouble or unknown or Later("drawing", _AGAIN, "nothing could be drawn")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from blocks import form, full_view, verdict
+from blocks import form, full_view, verdict, words
 from blocks.content import headline
 from blocks.history import history
 from blocks.ids import Ref, parse_ref
+from blocks.sign_in_form import Entry, read_entered, sign_in_form
 from blocks.step_views import HistoryView
 from blocks.view import CardView
 from bot.audit.ledger import LedgerLine
@@ -17,6 +19,7 @@ from bot.cards.card_presenter import Links, card_view
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State
+from bot.confirmation.sign_in import Addresses, Credential, SignIn, Way, query_of
 from bot.confirmation.words import FIELD_REFUSALS
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject
@@ -53,6 +56,47 @@ def _view(row: Confirmation) -> CardView:
 
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
     return _while_waiting(row, ref) or form.approve_form(_view(row), row.asked.payload_schema)
+
+
+_ENTRIES = {
+    Way.KEY: (Entry.KEY,),
+    Way.TOKEN: (Entry.TOKEN,),
+    Way.PASSWORD: (Entry.USERNAME, Entry.PASSWORD),
+}
+
+
+def _entries(row: Confirmation, addresses: Addresses) -> tuple[Entry, ...]:
+    if addresses.comes_back(row):
+        return ()
+    return _ENTRIES.get(SignIn.of(row).way, (Entry.ADDRESS,))
+
+
+def sign_in_view(row: Confirmation, ref: Ref, addresses: Addresses) -> JsonObject:
+    url, redirect = addresses.of(row), addresses.redirect(row)
+    return _while_waiting(row, ref) or sign_in_form(_view(row), _entries(row, addresses), url, redirect)
+
+
+def read_sign_in(row: Confirmation, values: Mapping[str, object], addresses: Addresses) -> Credential | FormErrors:
+    """What somebody typed. Nothing of it is quoted."""
+    entries = _entries(row, addresses)
+    entered = read_entered(values, entries)
+    if entered.errors or not entries:
+        return FormErrors(entered.errors)
+    if Entry.ADDRESS in entries:
+        return _read_address(row, entered.values[Entry.ADDRESS], addresses)
+    value = entered.values[entries[-1]]
+    return Credential(way=SignIn.of(row).way, value=value, username=entered.values.get(Entry.USERNAME, ""))
+
+
+def _read_address(row: Confirmation, url: str, addresses: Addresses) -> Credential | FormErrors:
+    query, where = query_of(url), Entry.ADDRESS.value
+    if not addresses.is_redirect(row, url):
+        return FormErrors({where: words.SIGN_IN_ELSEWHERE.format(where=addresses.redirect(row))})
+    if not addresses.is_for(row, query.get("state", "")):
+        return FormErrors({where: words.SIGN_IN_OTHER})
+    if not query.get("code"):
+        return FormErrors({where: words.SIGN_IN_NO_CODE})
+    return addresses.credential(row, urlsplit(url).query)
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:

@@ -48,7 +48,7 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
     match step.kind:
         case LineKind.VOTE_REFUSED if step.seq not in tries:
             return None
-        case LineKind.APPROVED if step.question:
+        case LineKind.APPROVED if step.question or step.sign_in:
             return step
         case LineKind.APPROVED if carded or (row.outcome.kind if row.outcome else None) not in _STILL_RUNS:
             return None  # the card shows it, or the line about its end says it
@@ -83,8 +83,9 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
     """
     kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
+    sign_in = row is not None and row.asked.sign_in
     operation = row is not None and row.asked.ask is Ask.OPERATION
-    shown = entry.of_question if question else entry.of_operation if operation else True
+    shown = entry.of_question if question or sign_in else entry.of_operation if operation else True
     if entry.sentence is None or content is None or not shown:
         return None
     elsewhere = _card_channel(row) if kind is LineKind.ASKED else None
@@ -114,6 +115,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
         call=masked_arguments(row.redactor, row.asked.arguments)[0] if row is not None else (),
         question=question,
+        sign_in=sign_in,
         operation=operation,
     )
 

@@ -120,6 +120,15 @@ class Store(_Table):
 class Slack(_Table):
     listen: StrictStr = "127.0.0.1:3000"
     reactions: StrictBool = False
+    public_url: StrictStr | None = None  # where people's browsers reach this app, for sign-ins
+
+    @field_validator("public_url")
+    @classmethod
+    def _public_url(cls, url: str | None) -> str | None:
+        local = r"http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?(/[^\s?#]*)?"
+        if url is not None and not re.fullmatch(rf"https://[^\s/?#]+(/[^\s?#]*)?|{local}", url):
+            raise ValueError(f'must be an https address such as "https://confirm.example.com", not "{url}"')
+        return url.rstrip("/") if url else url
 
     @field_validator("listen")
     @classmethod

@@ -1,6 +1,6 @@
 """The decision on a confirmation: opened, approved, denied, withdrawn, answered elsewhere. Pure.
 
-    waiting → approved | denied | expired | withdrawn | elsewhere        approved → lapsed
+    waiting → approved | denied | expired | withdrawn | elsewhere        approved → lapsed | waiting (a sign-in)
     (none) → running → done | failed | refused | unknown
     unknown → it happened | it did not | nobody knows | done | failed | (none), as attempt n + 1
 
@@ -188,9 +188,24 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
     """`said`: why, in the operator's own words. They go to the agent and, apart from ours, into the ledger."""
     reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
     reason = words.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
+    reason = words.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.WITHDRAWN, now, by, reason)
     told_why = said and row.redactor.mask_text(said)
     return replace(change, steps=tuple(replace(step, text=told_why) for step in change.steps))
+
+
+def sign_in_lost(row: Confirmation, now: datetime, seal: Seal) -> Transition:
+    """The process that had the credential ended before the agent got it. Its person is asked again: a new revision, so
+    that what they used to sign in before is not good a second time."""
+    if row.outcome is not None or not row.asked.sign_in:
+        raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
+    row = replace(decided(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
+    before = row.revision
+    fingerprint = row.asked.sealed(seal, before.arguments, before.payload, before.number + 1)
+    fresh = replace(before, number=before.number + 1, fingerprint=fingerprint, at=now)
+    row = replace(row, unreached=False, revisions=(*row.revisions, fresh), deadline=now + row.policy.expires_after)
+    step = replace(step_of(row, LineKind.SIGN_IN_LOST, now), who=row.asked.asked_by, until=row.deadline)
+    return Transition(row=with_terms(row, seal), steps=(step,))
 
 
 def asked_anew(row: Confirmation, now: datetime) -> Transition:

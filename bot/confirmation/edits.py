@@ -48,9 +48,9 @@ def editable(row: Confirmation) -> tuple[str, ...]:
 
     What the policy redacts is never among them, nor is a value that holds something redacted: a form can't show it.
     """
-    fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION)
+    fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION, Ask.CREDENTIAL)
     if fixed and not row.asked.wants_payload:
-        return ()  # a node takes its arguments from the workflow, and an operation has begun with them
+        return ()  # they come from the workflow, an operation has begun with them, or there are none
     redactor = Redactor(row.policy.redact)
     shown = _fields(row)
     named = [*shown, *(name for name in _properties(row) if name not in shown)]

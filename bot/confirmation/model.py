@@ -41,6 +41,7 @@ class Ask(StrEnum):
     NODE = "node"  # whether a workflow's node may run
     INPUT = "input"  # an answer to a question
     OPERATION = "operation"  # how a long-running operation, which has begun, is to end
+    CREDENTIAL = "credential"  # that the person whose session it is signs in somewhere
 
 
 class OutcomeKind(StrEnum):
@@ -138,12 +139,18 @@ class AskedCall:
             app=self.session.app,
             enterprise=self.enterprise,
             question=self.question,
+            sign_in=self.sign_in,
         )
 
     @property
     def question(self) -> bool:
         """It wants an answer, not an approval."""
         return self.ask is Ask.INPUT
+
+    @property
+    def sign_in(self) -> bool:
+        """It wants the person whose session it is to sign in."""
+        return self.ask is Ask.CREDENTIAL
 
     @property
     def turn(self) -> str:

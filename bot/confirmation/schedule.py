@@ -72,7 +72,8 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     """
     due = owed(row, now)
     if Owed.EXPIRE in due:
-        reason = words.expired_to_model(row.policy.expires_after, question=row.asked.question)
+        asked = row.asked
+        reason = words.expired_to_model(row.policy.expires_after, question=asked.question, sign_in=asked.sign_in)
         return refuse(row, ConfirmationEvent.EXPIRE, LineKind.EXPIRED, now, None, reason)
     if Owed.LAPSE in due:
         if row.attempt > 1:

@@ -26,6 +26,7 @@ class ConfirmationEvent(StrEnum):
     WITHDRAW = "withdraw"
     ANSWERED_ELSEWHERE = "answered elsewhere"
     LAPSE = "lapse"
+    ASK_AGAIN = "ask again"
     BEGIN = "begin"
     TAKE_BACK = "take back"
     RUN_AGAIN = "run again"
@@ -43,7 +44,7 @@ DECISIONS: Mapping[State, Mapping[ConfirmationEvent, State]] = MappingProxyType(
             ConfirmationEvent.WITHDRAW: State.WITHDRAWN,
             ConfirmationEvent.ANSWERED_ELSEWHERE: State.ELSEWHERE,
         },
-        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED},
+        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED, ConfirmationEvent.ASK_AGAIN: State.WAITING},
         State.DENIED: {},
         State.EXPIRED: {},
         State.WITHDRAWN: {},

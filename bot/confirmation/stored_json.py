@@ -17,7 +17,7 @@ from bot.policy.versioned import Reader, UnreadableRecord, tagged, untagged
 from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
-VERSION = 3
+VERSION = 4
 
 
 def _from_version_1(row: JsonObject) -> JsonObject:
@@ -35,7 +35,12 @@ def _from_version_2(row: JsonObject) -> JsonObject:
     return row
 
 
-READERS: dict[int, Reader] = {1: _from_version_1, 2: _from_version_2}
+def _from_version_3(row: JsonObject) -> JsonObject:
+    """It knew no sign-ins. A replica of that version may not read them."""
+    return row
+
+
+READERS: dict[int, Reader] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
 TOLD_VERSION = 1
 """Of what goes into the mailbox and into ledger lines."""
 

@@ -19,6 +19,7 @@ WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
 APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"
+SIGN_IN_WITHDRAWN_TO_MODEL = "the person who was asked to sign in withdrew it"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 
 
@@ -31,7 +32,9 @@ def withdrawn_by_operator_to_model(reason: str | None) -> str:
     return f"withdrawn by whoever runs this app{why}; it did not run"
 
 
-def expired_to_model(after: timedelta, *, question: bool = False) -> str:
+def expired_to_model(after: timedelta, *, question: bool = False, sign_in: bool = False) -> str:
+    if sign_in:
+        return f"they did not sign in within {spell_duration(after)}"
     if question:
         return f"nobody answered within {spell_duration(after)}"
     return f"nobody decided within {spell_duration(after)}; it did not run"

@@ -34,7 +34,7 @@ from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
-from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, NOT_LOADED, broken_off, denied, found_out
+from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, NOT_LOADED, broken_off, denied, found_out, not_signed_in
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
@@ -174,7 +174,10 @@ class ForeignHost:
 
     async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
         before = await self._read(session)
-        made = [(one, self._signer.part(session, before.asking(one.request_id), _word(one, before))) for one in answers]
+        made = [
+            (one, self._signer.part(session, before.asking(one.request_id), _word(one, before), one.credential))
+            for one in answers
+        ]
         parts = [part for _, part in made if part is not None]
         sent = [answer for answer, part in made if part is not None]
         if sent:
@@ -281,11 +284,14 @@ class ForeignHost:
         self, session: SessionKey, asking: ForeignRequest | None, answer: HostAnswer
     ) -> AsyncIterator[Said | Piece]:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
-        if asking is None or asking.announcement is not None or answer.confirmed or not answer.reason:
+        if asking is None or answer.confirmed or not answer.reason:
             return
-        if asking.ask is not Ask.CONFIRMATION:
-            return  # words would start its workflow anew
-        text = Content.of_text(denied(asking, answer.reason))
+        if asking.ask is Ask.CREDENTIAL and asking.asked is not None and not asking.asked.by_node:
+            text = Content.of_text(not_signed_in(asking, answer.reason))
+        elif asking.announcement is not None or asking.ask is not Ask.CONFIRMATION:
+            return  # the plugin says it, or words would start its workflow anew
+        else:
+            text = Content.of_text(denied(asking, answer.reason))
         async for said in self._tell(session, text, f"{answer.mark}:reason", 0.0):
             yield said
 

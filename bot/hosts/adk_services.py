@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import make_url
 
+from runtime.adk.signing import NOT_STORED, REQUEST_CREDENTIAL
 from runtime.errors import Invalid
 from runtime.target import BadTarget, load_object
 
 if TYPE_CHECKING:
     from google.adk.artifacts.base_artifact_service import BaseArtifactService
     from google.adk.auth.credential_service.base_credential_service import BaseCredentialService
+    from google.adk.events.event import Event
     from google.adk.memory.base_memory_service import BaseMemoryService
     from google.adk.sessions.base_session_service import BaseSessionService
+    from google.adk.sessions.session import Session
 
 ARTIFACTS_IN_MEMORY = (
     "The agent's artifacts are kept in memory, and are gone when this process ends. Set artifact_service in [agent]."
@@ -36,7 +39,10 @@ def session_service(store_url: str) -> BaseSessionService:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
         try:
-            return SqliteSessionService(str(path.with_name(f"{path.stem}-adk{path.suffix}")))
+            sqlite: BaseSessionService = without_credentials(SqliteSessionService)(
+                str(path.with_name(f"{path.stem}-adk{path.suffix}"))
+            )
+            return sqlite
         except RuntimeError as error:
             raise Invalid(f"The agent's sessions can't be opened: {error}") from error
     url = make_url("sqlite://" if store_url == ":memory:" else store_url)
@@ -46,12 +52,64 @@ def session_service(store_url: str) -> BaseSessionService:
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
         url = url.set(drivername="postgresql+asyncpg")
-        return DatabaseSessionService(url.render_as_string(hide_password=False))
+        postgresql: BaseSessionService = without_credentials(DatabaseSessionService)(
+            url.render_as_string(hide_password=False)
+        )
+        return postgresql
     except ImportError as error:
         raise Invalid(
             "An agent of google-adk keeps its sessions on PostgreSQL with google-adk's own database extra: "
             "pip install 'google-adk[db]' asyncpg."
         ) from error
+
+
+MOST_CREDENTIALS = 1000
+
+
+def without_credentials(kind: type[Any]) -> type[Any]:
+    """The same session service, which stores no credential that somebody gave: the answer to `adk_request_credential`
+    is stored without it. In this process's memory the session has it, for as long as the process lives."""
+
+    class Sessions(kind):  # type: ignore[misc]  # whichever it is
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self._given: dict[str, Any] = {}  # the contents of events, by their ids
+
+        async def append_event(self, session: Session, event: Event) -> Event:
+            stored = _without_credential(event)
+            if stored is None:
+                appended: Event = await super().append_event(session, event)
+                return appended
+            self._given[event.id] = event.content
+            while len(self._given) > MOST_CREDENTIALS:
+                del self._given[next(iter(self._given))]
+            await super().append_event(session, stored)
+            self._restore(session)
+            stored.content = event.content
+            return stored
+
+        async def get_session(self, **given: Any) -> Session | None:
+            found: Session | None = await super().get_session(**given)
+            if found is not None:
+                self._restore(found)
+            return found
+
+        def _restore(self, session: Session) -> None:
+            for event in session.events:
+                event.content = self._given.get(event.id, event.content)
+
+    return Sessions
+
+
+def _without_credential(event: Event) -> Event | None:
+    """None: there is none in it."""
+    if not any(one.name == REQUEST_CREDENTIAL for one in event.get_function_responses()):
+        return None
+    stored = event.model_copy(deep=True)
+    for one in stored.get_function_responses():
+        if one.name == REQUEST_CREDENTIAL:
+            one.response = dict(NOT_STORED)
+    return stored
 
 
 def artifact_service(given: Mapping[str, str], store_url: str) -> BaseArtifactService:

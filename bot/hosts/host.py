@@ -19,6 +19,7 @@ from typing import Protocol
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import Ask, OutcomeKind, SessionKey
+from bot.confirmation.sign_in import Credential
 from runtime.calls.call import Approved
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
@@ -104,6 +105,7 @@ class HostAnswer:
     arguments: JsonObject | None = None  # of the call as it was asked; the tool's, for an approval
     ask: Ask = Ask.CONFIRMATION
     approved: Approved | None = None  # the call as it shall run, edits included: a host runs no other
+    credential: Credential | None = None  # what somebody gave to sign in
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """What an agent can wait for beside `adk_request_confirmation`, read from the calls in its events. Pure.
 
 google-adk 2 has questions (`adk_request_input`), confirmations of a workflow's nodes (the same call, under an id of its
-own), sign-ins (`adk_request_credential`) and long-running tools. A later version may add a kind: that one is named to
-people, and nothing is answered.
+own), sign-ins (`adk_request_credential`, see `credentials.py`) and long-running tools. A later version may add a kind:
+that one is named to people, and nothing is answered.
 
 A workflow's node asks under one id each time it asks. So here a request is the question of one event
 (`bound_to_event`), and `part_id` is the id that stands on the wire.
@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from bot.confirmation.model import Ask
+from bot.confirmation.sign_in import Credential
+from bot.hosts.credentials import NODE, answer_to, read_request
 from bot.hosts.host import HostRequest, Said, Waits
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
@@ -39,7 +41,7 @@ MOST_NAME = 200
 
 @dataclass(frozen=True)
 class Asked:
-    """A question, or a node's confirmation, as one event asks it."""
+    """A question, a node's confirmation or a sign-in, as one event asks it."""
 
     request: Request
     part_id: str
@@ -47,6 +49,7 @@ class Asked:
     signed_name: str
     schema: JsonObject | None = None
     by_node: bool = True  # else a model asks, with a tool
+    call: FunctionCall | None = None  # of a sign-in: the part that asks
 
     @property
     def node(self) -> str | None:
@@ -55,9 +58,14 @@ class Asked:
         return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
 
 
-def asked_in(event: Event, node: str = "") -> Iterator[Asked]:
-    """The questions and nodes' confirmations in an event. `node` is the path of the node that it comes from."""
+def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[Asked]:
+    """The questions, nodes' confirmations and sign-ins in an event. `node` is the path of the node that it comes from;
+    `tools` are the names of the session's calls, by their ids."""
     for call in event.calls():
+        if call.name == REQUEST_CREDENTIAL and call.id:
+            if (asked := _sign_in(event, call, tools or {})) is not None:
+                yield asked
+            continue
         if call.name == REQUEST_INPUT and call.id:
             named = bound_to_event(call.id, event.id)
             made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
@@ -73,7 +81,10 @@ def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
         name = call.name or ""
         if not call.id or name in (REQUEST_CONFIRMATION, REQUEST_INPUT):
             continue
-        if name == REQUEST_CREDENTIAL or (name.startswith(OF_THE_FRAMEWORK) and call.id in long_running):
+        if name == REQUEST_CREDENTIAL:
+            if read_request(call, {}) is None:
+                yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
+        elif name.startswith(OF_THE_FRAMEWORK) and call.id in long_running:
             yield call.id, _waits(event, call.id, name, UNKNOWN.format(name=name), failed=True)
 
 
@@ -128,6 +139,18 @@ def _operation(event: Event, call: FunctionCall) -> Asked:
     named = bound_to_event(call.id or "", event.id)
     about = FunctionCall(id=_short(named), name=call.name, args=call.args)
     return Asked(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
+
+
+def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Asked | None:
+    """Nothing of the request's configuration is kept here but what its person reads."""
+    found = read_request(call, tools)
+    if found is None:
+        return None
+    named = bound_to_event(call.id or "", event.id)
+    about = FunctionCall(id=_short(named), name=found.tool, args=found.shown)
+    request = _request(event, named, about, found.message, found.sign_in.to_json())
+    by_node = (call.id or "").startswith(NODE)
+    return Asked(request, call.id or "", Ask.CREDENTIAL, named, by_node=by_node, call=call)
 
 
 def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> Asked:  # noqa: ARG001  (as `_question`)
@@ -204,9 +227,15 @@ def has_fields(schema: JsonObject | None) -> bool:
     return bool(_object((schema or {}).get("properties")))
 
 
-def answer_part(asked: Asked, answer: Answer, announced: JsonObject | None = None) -> FunctionResponse | None:
-    """The answer as it goes to the agent. None: nobody answered, and a node takes nothing but an answer. `announced`:
-    what a long-running tool said first; its final response says the same, with how it ended."""
+def answer_part(
+    asked: Asked, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
+) -> FunctionResponse | None:
+    """The answer as it goes to the agent. None: nobody answered, and a node or a request to sign in takes nothing but
+    an answer. `announced`: what a long-running tool said first; its final response says the same, with how it ended."""
+    if asked.ask is Ask.CREDENTIAL:
+        if credential is None or asked.call is None or not answer.confirmed:
+            return None
+        return FunctionResponse(id=asked.part_id, name=REQUEST_CREDENTIAL, response=answer_to(asked.call, credential))
     if asked.ask is Ask.OPERATION:
         ended: JsonObject = {**(announced or {}), _STATUS: APPROVED if answer.confirmed else REJECTED}
         ended |= {"reason": answer.reason} if answer.reason and not answer.confirmed else {}
@@ -252,6 +281,8 @@ def read_given(asked: Asked, response: FunctionResponse) -> Answer:
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED
         return Answer(asked.request.id, confirmed=confirmed, payload=response.response)
+    if asked.ask is Ask.CREDENTIAL:
+        return Answer(asked.request.id, confirmed=True)
     if asked.ask is Ask.INPUT:
         answered = asked.by_node or list(response.response or {}) != ["error"]
         return Answer(asked.request.id, confirmed=answered, payload=response.response)

@@ -32,6 +32,10 @@ WAITS = "requires confirmation, please approve or reject"
 """Part of what every ADK answers a call with that its gate holds."""
 
 
+ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
+"""What these ask for is the answer itself: no call waits behind it."""
+
+
 class Standing(StrEnum):
     """What the session says of a request."""
 
@@ -84,7 +88,7 @@ class ForeignRequest:
     def standing(self) -> Standing:
         if not self.given:
             return Standing.GONE if self.asked_anew else Standing.ABSENT
-        if self.after is not None or self.ended_empty or self.ask in (Ask.INPUT, Ask.OPERATION):
+        if self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER:
             return Standing.SETTLED
         return Standing.BEGUN if self.not_begun is None else Standing.PASSED_OVER
 
@@ -177,6 +181,7 @@ class _Gathered:
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
     given: dict[str, list[tuple[int, Given]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
+    tools: dict[str, str] = field(default_factory=dict)  # the names of calls, by their ids
     latest: dict[str, str] = field(default_factory=dict)  # the last question, or node's confirmation, of each part's id
     answered: Counter[str] = field(default_factory=Counter)  # by the part's id
     ended_empty: set[str] = field(default_factory=set)
@@ -261,7 +266,8 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
             gathered.by_call[call_id] = request.id
         elif not first.is_about(asking):
             gathered.askings[request.id] = replace(first, twice=True)
-    for asked in asked_in(event, node):
+    gathered.tools.update((call.id, call.name or "") for call in own_calls(event) if call.id)
+    for asked in asked_in(event, node, gathered.tools):
         gathered.askings[asked.request.id] = ForeignRequest(
             asked.request,
             asked.request.id,
@@ -348,6 +354,8 @@ def _began_run(gathered: _Gathered, asking: ForeignRequest) -> None:
 def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
     request, announcement, asked = asking.request, asking.announcement, asking.asked
     tool = request.call.name or ""
+    if asked is not None and asked.ask is Ask.CREDENTIAL:
+        return replace(_plain_request(asking), payload=request.payload, can_edit=False)
     if asked is not None and asked.ask is Ask.INPUT:
         schema, payload = form_of(asked.schema)
         return replace(_plain_request(asking), wants_payload=True, payload=payload, payload_schema=schema)
@@ -382,7 +390,7 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
         return HostOutcome(request_id=asking.request.id, became=None, asked_anew=asking.asked_anew)
     first = asking.given[0]
     confirmed: bool | None = first.answer.confirmed
-    if asking.ask in (Ask.INPUT, Ask.OPERATION):
+    if asking.ask in ENDED_BY_THEIR_ANSWER:
         became = OutcomeKind.DONE if confirmed else OutcomeKind.REFUSED
         return HostOutcome(request_id=asking.request.id, became=became, confirmed=confirmed)
     if asking.after is None and asking.ended_empty and asking.request.id not in running:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from bot.confirmation.model import Ask, SessionKey
+from bot.confirmation.sign_in import Credential
 from bot.hosts.host import Cut, Failed
 from bot.hosts.pauses import answer_part
 from bot.hosts.reading import ForeignRequest
@@ -27,6 +28,8 @@ NOT_WANTED = (
     "secret. Whoever reaches the server can answer in place of the people in Slack."
 )
 MENDED_BY_PEOPLE = 60.0
+SIGNED_BESIDE = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
+"""Answers to these have no room for a signature: it goes beside them."""
 
 log = logging.getLogger(__name__)
 
@@ -38,19 +41,25 @@ class Signer:
     def lacks_secret(self, asking: ForeignRequest | None) -> bool:
         return self._secret is None and _wants(asking)
 
-    def part(self, session: SessionKey, asking: ForeignRequest | None, answer: Answer) -> Part | None:
+    def part(
+        self,
+        session: SessionKey,
+        asking: ForeignRequest | None,
+        answer: Answer,
+        credential: Credential | None = None,
+    ) -> Part | None:
         """The answer as every ADK takes it; where the plugin wants it, signed in its hint. None: there is nothing to
         send."""
         asked = None if asking is None else asking.asked
         response = (
             answer.as_part().function_response
             if asked is None
-            else answer_part(asked, answer, asking.before if asking is not None else None)
+            else answer_part(asked, answer, asking.before if asking is not None else None, credential)
         )
         if response is None:
             return None
         part = Part(function_response=response)
-        if asking is None or self._secret is None or asking.ask in (Ask.INPUT, Ask.OPERATION):
+        if asking is None or self._secret is None or asking.ask in SIGNED_BESIDE:
             return part
         if not _wants(asking):
             log.warning(NOT_WANTED)
@@ -79,7 +88,7 @@ class Signer:
             asked, response = asking.asked if asking is not None else None, part.function_response
             if self._secret is None or asking is None or asked is None or response is None or not _wants(asking):
                 continue
-            if asked.ask in (Ask.INPUT, Ask.OPERATION):
+            if asked.ask in SIGNED_BESIDE:
                 verdict = SignedResponse(
                     app=self._app,
                     user=session.user,

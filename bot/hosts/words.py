@@ -26,6 +26,13 @@ def denied(asking: ForeignRequest, reason: str) -> str:
     return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
 
 
+def not_signed_in(asking: ForeignRequest, reason: str) -> str:
+    return (
+        f"Nobody signed in for {asking.request.call.name}: {reason}. Go on without it, and don't call it again before "
+        "you are asked to."
+    )
+
+
 def broken_off(event: str, why: str = "") -> Said:
     text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
     return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)

@@ -34,6 +34,7 @@ from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
+from bot.inbound.sign_in_page import SignInDoor
 from bot.inbound.signs import Signs
 from bot.leasing.backpressure import Precedence
 from bot.policy.approvers import Person, Unresolved
@@ -75,7 +76,7 @@ OPENS_FOR: dict[str, VoteKind] = {
     Action.WITHDRAW_OPEN: VoteKind.WITHDRAW,
 }
 
-FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW)
+FORMS = (Callback.APPROVE, Callback.DENY, Callback.EDIT, Callback.RUN_AGAIN, Callback.WITHDRAW, Callback.SIGN_IN)
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,9 @@ class Listeners:
         lists: Lists,
         clicks: Precedence,
         app_name: str,
+        sign_ins: SignInDoor,
     ) -> None:
-        self._clicks, self._turns = clicks, FairTurns()
+        self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
         self._errands, self._signs = Errands(sender), Signs(database, sender, directory)
@@ -194,6 +196,8 @@ class Listeners:
             refused = self._refused(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
                 return verdict.verdict_message(refused_view(row, refused))
+        if row.asked.sign_in and click.action == Action.APPROVE_OPEN:
+            return forms.sign_in_view(row, ref, self._sign_ins.addresses)
         return OPENS[click.action](row, ref)
 
     def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
@@ -220,6 +224,9 @@ class Listeners:
             await ack(response_action="update", view=verdict.notice_modal(forms.GONE))
             return
         callback, values = Callback(view["callback_id"]), view["state"]["values"]
+        if callback is Callback.SIGN_IN:
+            await self._signed_in(body, ack, row, ref, target)
+            return
         submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
         if isinstance(submitted, FormErrors):
             await ack(response_action="errors", errors=submitted.errors)
@@ -248,6 +255,34 @@ class Listeners:
             await ack(response_action="update", view=shown)
         else:
             await ack()  # the form closes, and the card shows what became of it
+
+    async def _signed_in(self, body: Body, ack: AsyncAck, row: Confirmation, ref: Ref, target: JsonObject) -> None:
+        """A credential was typed in: it stays in memory."""
+        view = body["view"]
+        late = row.state is not State.WAITING or ref.revision != row.revision.number or not row.asked.sign_in
+        if late or row.pending or row.approvals:
+            await ack(response_action="update", view=verdict.notice_modal(forms.OVER))
+            return
+        read = forms.read_sign_in(row, view["state"]["values"], self._sign_ins.addresses)
+        if isinstance(read, FormErrors):
+            await ack(response_action="errors", errors=read.errors)
+            return
+        voter, at = person_of(body), at_of(body)
+        form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
+        where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
+        vote = once(voter, view["id"], view.get("hash", ""), ref.encode())
+        try:
+            done = await self._sign_ins.give(row, voter, read, {**target, **where}, vote)
+        except StoreError:
+            raise
+        except ConfirmError as error:
+            await ack(response_action="update", view=verdict.notice_modal(str(error)))
+            return
+        if done.refusal is not None:
+            shown = verdict.verdict_modal(refused_view(done.row, done.refusal))
+            await ack(response_action="update", view=shown)
+        else:
+            await ack()
 
 
 def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine], frozenset[Person], datetime] | None:

@@ -163,6 +163,7 @@ class CallFacts:
     app: str = ""
     enterprise: str | None = None  # the organisation that the workspace belongs to; a policy's `team` may name it
     question: bool = False  # an agent wants an answer, not an approval; `tool` is the node or tool that asks
+    sign_in: bool = False  # an agent wants its person to sign in; `asker` is that person, and `tool` needs it
 
     def names(self) -> dict[str, Json]:
         """The names that a `when` can use. A `python:` approver gets the first four."""
@@ -234,6 +235,8 @@ class Policies:
 
     def resolve(self, call: CallFacts) -> Governs | Ungoverned:
         """The first match wins. If a policy can't be evaluated, the call is refused; the next policy is not tried."""
+        if call.sign_in:
+            return Governs(self._for_sign_in(call), None) if call.asker else Ungoverned(Unfit.NO_APPROVERS)
         for index, policy in enumerate(self.entries):
             try:
                 matched = policy.governs(call)
@@ -246,6 +249,22 @@ class Policies:
                 return Governs(policy, index)
         own = _own_question(call)
         return Ungoverned(Unfit.NO_POLICY) if own is None else Governs(own, None)
+
+    def _for_sign_in(self, call: CallFacts) -> Policy:
+        """Only the person whose session it is can sign in. How long they have is said by the first policy for the tool
+        that needs it."""
+        named = next(self._about(call), Policy())
+        return Policy(
+            tools=("*",),
+            team=call.team or None,
+            approvers=(Approver(ApproverKind.USER, call.asker),),
+            allow_requester=True,
+            edit=False,
+            remind_after=named.remind_after,
+            expires_after=named.expires_after,
+            start_within=named.start_within,
+            redact=named.redact,
+        )
 
     def decides_operation(self, call: CallFacts) -> bool:
         """Whether people decide how this tool's long-running operation ends. A policy whose `when` looks at who asked
@@ -285,7 +304,8 @@ def _own_question(call: CallFacts) -> Policy | None:
     """A question that no policy is about is for whoever asked the agent, and for nobody else."""
     if not call.question or not call.asker:
         return None
-    return Policy(inputs=("*",), approvers=(Approver(ApproverKind.USER, call.asker),), allow_requester=True)
+    asker = Approver(ApproverKind.USER, call.asker)
+    return Policy(inputs=("*",), team=call.team or None, approvers=(asker,), allow_requester=True)
 
 
 def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetime) -> bool:

@@ -29,6 +29,11 @@ class Replicas:
         self._alive = 1
         self._stopping = asyncio.Event()
 
+    @property
+    def name(self) -> str:
+        """This process's own, for as long as it lives."""
+        return self._name
+
     def alive(self) -> int:
         """This one included. While the store does not answer it is what was known last."""
         return self._alive
@@ -80,6 +85,13 @@ def heard_of(tx: Tx, name: str) -> int:
         tx.notify(REPLICAS)
     alive: int = tx.execute(select(func.count()).where(replicas.c.alive_until > now)).scalar_one()
     return alive
+
+
+def is_alive(tx: Tx, name: str) -> bool:
+    """Whether another replica of this name is. On SQLite there is no other."""
+    here = select(replicas.c.alive_until).where(replicas.c.name == name)
+    until = tx.execute(here).scalar_one_or_none()
+    return until is not None and until > tx.now()
 
 
 def leave(tx: Tx, name: str) -> None:

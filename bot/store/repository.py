@@ -295,16 +295,17 @@ def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
 
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
-    """Into the session's mailbox: once for each attempt and word, whoever runs this again."""
+    """Into the session's mailbox: once for each attempt, revision and word, whoever runs this again."""
     if isinstance(delivery, AnswerDelivery):
         kind, word = "answer", "approved" if delivery.confirmed else "denied"
+        revision = f":{delivery.revision}" if delivery.revision > 1 else ""
     else:
-        kind, word = "settlement", str(delivery.word)
+        kind, word, revision = "settlement", str(delivery.word), ""
     put_mail(
         tx,
         session.key,
         kind=kind,
-        mark=f"{confirmation}:{delivery.attempt}:{word}",
+        mark=f"{confirmation}:{delivery.attempt}:{word}{revision}",
         body=delivery_to_json(delivery),
         confirmation=confirmation,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import select
 
 from bot.audit.fingerprint import Seal
-from bot.confirmation.decision import asked_anew, elsewhere, grant_looked_at
+from bot.confirmation.decision import asked_anew, elsewhere, grant_looked_at, sign_in_lost
 from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import Withheld
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
@@ -99,6 +99,12 @@ def asked_again(tx: Tx, confirmation_id: str) -> Confirmation:
     session, row = lock_confirmation(tx, confirmation_id)
     change = asked_anew(row, now(tx))
     return row if change.row is row else save(tx, session, change)
+
+
+def sign_in_again(tx: Tx, confirmation_id: str, seal: Seal) -> Confirmation:
+    """What somebody gave to sign in is lost: they are asked again."""
+    session, row = lock_confirmation(tx, confirmation_id)
+    return save(tx, session, sign_in_lost(row, now(tx), seal))
 
 
 @dataclass(frozen=True)

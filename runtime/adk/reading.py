@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from runtime.adk.amending import refuse_unfit
 from runtime.adk.signing import (
+    NOT_STORED,
     REQUEST_CREDENTIAL,
     REQUEST_INPUT,
     WORKFLOW_CONFIRMATION,
@@ -200,12 +201,13 @@ def responses_to_pauses(content: types.Content | None) -> Iterator[types.Functio
 
 
 def given_to_pauses(session: Session) -> Iterator[tuple[Pause, types.FunctionResponse, JsonObject]]:
-    """The answers that stand in the session to what waited, each with what waited for it and the signatures with it."""
+    """The answers that stand in the session to what waited, each with what waited for it and the signatures with it.
+    Those that the bot stored without their credential are left out: they give an agent nothing."""
     pauses = Pauses()
     for event in session.events:
         for given in event.get_function_responses() if event.author == USER else ():  # under whatever name
             about = pauses.about(given.id)
-            if about is not None:
+            if about is not None and not (about.name == REQUEST_CREDENTIAL and given.response == NOT_STORED):
                 yield about, given, signatures_in(event.custom_metadata)
         pauses.hear(event)
 

@@ -72,6 +72,8 @@ def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
 
 
 REQUEST_CREDENTIAL = "adk_request_credential"
+NOT_STORED: JsonObject = {"notStored": True}
+"""Stands in a stored session in place of a credential that somebody gave."""
 WORKFLOW_CONFIRMATION = "wf_tool_confirmation:"
 """With this the id begins of a request for a workflow node's confirmation. A node uses its id again and again."""
 

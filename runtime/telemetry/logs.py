@@ -29,8 +29,8 @@ Level = Literal["debug", "info", "warning", "error"]
 OURS = ("adk_confirm", "blocks", "bot", "examples", "runtime")
 CARRIERS = frozenset(
     {
-        "aiohttp", "alembic", "asyncio", "asyncpg", "google", "google_adk", "google_genai", "httpcore", "httpx", "mcp",
-        "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
+        "aiohttp", "aiosqlite", "alembic", "asyncio", "asyncpg", "authlib", "google", "google_adk", "google_genai",
+        "httpcore", "httpx", "mcp", "opentelemetry", "slack_bolt", "slack_sdk", "sqlalchemy", "urllib3", "websockets",
     }
 )  # fmt: skip
 """Libraries through whose hands goes what no log may hold."""

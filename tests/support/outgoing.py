@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.audit.fingerprint import Seal
 from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
 from bot.cards.draw import PLAIN, Around
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
+from bot.confirmation.sign_in import Addresses
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
 from bot.policy.model import Policy
 from bot.sandbox.people.people import Person
@@ -150,7 +152,8 @@ async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgo
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     session = a_session(deploys.id, thread.ts)
-    cards, writer, lease = Cards(sender, directory), Thread(sender, directory.names), await a_lease(database)
+    addresses = Addresses(Seal("not a real secret", "call"), None)
+    cards, writer, lease = Cards(sender, directory, addresses), Thread(sender, directory.names), await a_lease(database)
     return Outgoing(
         slack,
         database,

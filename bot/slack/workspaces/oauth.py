@@ -10,7 +10,6 @@ unclear whose the policies are.
 
 from __future__ import annotations
 
-import html
 import logging
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +32,7 @@ from bot.config.environment import Environment
 from bot.config.rules import RulesInForce
 from bot.slack.outbound.errors import trouble_from
 from bot.slack.scopes import SCOPES
+from bot.slack.web_page import HEADERS, page
 from bot.slack.workspaces import oauth_pages as words
 from bot.slack.workspaces.installations import STATE_LIVES, States
 from bot.slack.workspaces.installed import installed
@@ -46,13 +46,6 @@ _quiet = logging.getLogger("bot.slack.workspaces.oauth.sdk")
 _quiet.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
 
 INSTALL, REDIRECT = "/slack/install", "/slack/oauth_redirect"
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
-    "Referrer-Policy": "no-referrer",  # the address of the page has Slack's code in it
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 class Declined(ConfirmError, BoltError):
@@ -196,10 +189,4 @@ async def _explain(args: AsyncFailureArgs) -> BoltResponse:
 
 
 def _page(title: str, text: str, status: HTTPStatus) -> BoltResponse:
-    heading, sentence = html.escape(title), html.escape(text)
-    body = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{heading}</title>'
-        "<style>body{font:18px/1.5 system-ui;max-width:34em;margin:15vh auto;padding:0 1em}</style>"
-        f"<h1>{heading}</h1><p>{sentence}</p></html>"
-    )
-    return BoltResponse(status=status, body=body, headers={"Content-Type": "text/html; charset=utf-8", **_HEADERS})
+    return BoltResponse(status=status, body=page(title, text), headers={**HEADERS})

@@ -11,6 +11,7 @@ from sqlalchemy import select, update
 from bot.agents.deliver import Deliveries
 from bot.agents.intake import Openings
 from bot.agents.session_worker import Mailroom
+from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.stored_json import delivery_from_json
@@ -64,7 +65,7 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     letter = await at.database.run(answer_of, at.key)
     body = delivery_from_json(canonical(letter.body))
     await at.database.run(hand_over, name, body, at.rules.seal)
-    deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules))
+    deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this"))
     await deliveries.lost([letter], Lost("The session is gone.", may_have_run=may_have_run))
     outcome = (await at.row(name)).outcome
     assert outcome is not None
@@ -80,7 +81,9 @@ async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffi
     assert (await at.row(name)).handed_at is not None
     session = await at.database.read(read_session, at.key)
 
-    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules)).not_reached(session, [letter])
+    await Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this")).not_reached(
+        session, [letter]
+    )
 
     assert (await at.row(name)).handed_at is None
 
@@ -120,7 +123,7 @@ async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
         openings = Openings(out.directory, RulesInForce(at.rules), unfit)
-        mailroom = Mailroom(host, out.writer, openings, RulesInForce(at.rules))
+        mailroom = Mailroom(host, out.writer, openings, RulesInForce(at.rules), SignIns("this"))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):

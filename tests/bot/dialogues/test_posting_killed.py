@@ -7,11 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 from slack_sdk.web.async_client import AsyncWebClient
 
+from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.cards.cards import Cards
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
+from bot.confirmation.sign_in import Addresses
 from bot.confirmation.stored_json import row_from_json, row_to_json
 from bot.hosts.host import Said
 from bot.slack.directory.directory import Directory
@@ -40,7 +42,8 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
     directory = Directory(sender)
     thread = Thread(sender, directory.names)
     if what == "draw":
-        await Cards(sender, directory).draw(lease, row, session)
+        addresses = Addresses(Seal("not a real secret", "call"), None)
+        await Cards(sender, directory, addresses).draw(lease, row, session)
     elif what == "tell":
         await thread.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
     else:

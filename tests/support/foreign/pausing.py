@@ -107,6 +107,8 @@ class Calls(BaseLlm):
         last = (llm_request.contents[-1].parts or [types.Part(text="")])[-1]
         if last.function_response is not None:
             part = types.Part(text=f"I got {last.function_response.response}")
+        elif (last.text or "").startswith("Nobody "):
+            part = types.Part(text=f"I heard: {last.text}")
         else:
             part = types.Part.from_function_call(name=self.tool, args={self.key: last.text or ""})
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
@@ -145,6 +147,10 @@ def function_node(function: Callable[..., Any] = pay) -> Any:
     return workflow.FunctionNode(
         func=function, rerun_on_resume=True, require_confirmation=True, parameter_binding="node_input"
     )
+
+
+def function_node_with(function: Callable[..., Any], **more: Any) -> Any:
+    return workflow.FunctionNode(func=function, rerun_on_resume=True, **more)
 
 
 def tool_node() -> Any:

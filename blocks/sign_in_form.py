@@ -1,0 +1,84 @@
+"""What "Sign in…" opens: where a person signs in, and what they give. Nothing that they type is ever drawn again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from slack_sdk.models.blocks import Block, InputBlock, PlainTextInputElement
+
+from blocks import words
+from blocks.card_text import heading
+from blocks.content import WHOLE, content
+from blocks.fields import ACTION
+from blocks.ids import Callback, Ref
+from blocks.kit import JsonObject, actions, header, link_button, modal, plain_text
+from blocks.rich import Piece, code, line, rich
+from blocks.text import INPUT, LINK
+from blocks.view import CardView
+
+
+class Entry(Enum):
+    """What is asked for, by the name of its field."""
+
+    ADDRESS = "address"
+    KEY = "key"
+    TOKEN = "token"  # noqa: S105  (a field's name)
+    USERNAME = "username"
+    PASSWORD = "password"  # noqa: S105  (a field's name)
+
+
+_LABELS = {
+    Entry.ADDRESS: words.SIGN_IN_ADDRESS,
+    Entry.KEY: words.SIGN_IN_KEY,
+    Entry.TOKEN: words.SIGN_IN_TOKEN,
+    Entry.USERNAME: words.SIGN_IN_USER,
+    Entry.PASSWORD: words.SIGN_IN_PASSWORD,
+}
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What was typed, by field. No `repr` shows it."""
+
+    values: dict[Entry, str] = field(default_factory=dict, repr=False)
+    errors: dict[str, str] = field(default_factory=dict)
+
+
+def sign_in_form(view: CardView, entries: tuple[Entry, ...], url: str | None, redirect: str) -> JsonObject:
+    """`url`: where to sign in, if that is at an address. `redirect`: where one ends up then."""
+    shown = content(view, WHOLE)
+    blocks: list[Block] = [header(heading(view), "title"), rich([*shown.intro, *shown.arguments], "what")]
+    told: list[Piece] = []
+    if url is not None:
+        pasted = Entry.ADDRESS in entries
+        told.append(line(words.SIGN_IN_PASTE, where=code(redirect, INPUT)) if pasted else line(words.SIGN_IN_HERE))
+        fits = len(url) <= LINK
+        told += [] if fits else [line(words.SIGN_IN_LONG)]
+        blocks.append(rich(told, "how"))
+        blocks += actions([link_button(words.SIGN_IN, url, style="primary")], "link") if fits else []
+    blocks += [_input(entry) for entry in entries]
+    blocks.append(rich([line(words.SIGN_IN_KEPT)], "kept"))
+    submit = words.SUBMIT_SIGN_IN if entries else None
+    close = words.CANCEL if entries else words.CLOSE
+    ref = Ref(view.id, view.revision)
+    return modal(Callback.SIGN_IN, words.TITLE_SIGN_IN, blocks, metadata=ref.encode(), submit=submit, close=close)
+
+
+def read_entered(values: Mapping[str, object], entries: tuple[Entry, ...]) -> Entered:
+    found = {entry: _typed(values, entry) for entry in entries}
+    errors = {entry.value: words.FIELD_REQUIRED for entry, text in found.items() if not text}
+    return Entered(errors=errors) if errors else Entered(found)
+
+
+def _input(entry: Entry) -> InputBlock:
+    element = PlainTextInputElement(action_id=ACTION, max_length=INPUT, focus_on_load=False)
+    return InputBlock(label=plain_text(_LABELS[entry]), element=element, block_id=entry.value)
+
+
+def _typed(values: Mapping[str, object], entry: Entry) -> str:
+    block = values.get(entry.value)
+    element = block.get(ACTION) if isinstance(block, Mapping) else None
+    text = element.get("value") if isinstance(element, Mapping) else None
+    return text.strip() if isinstance(text, str) else ""

@@ -1,0 +1,149 @@
+"""Signing in: what a request for a credential asks of its person, and the address that they sign in at. Pure.
+
+The `state` of an OAuth request is the agent's own. The address that somebody gets has ours instead. It names the
+confirmation and its revision, and only this app can make it. When they come back it is checked, and the agent's own is
+put back. A credential itself is never part of a row: see `Credential`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+
+from blocks.ids import Ref, parse_ref
+from bot.audit.fingerprint import Seal, same_seal
+from bot.confirmation.model import Confirmation
+from runtime.jsontypes import Json, JsonObject
+
+CALLBACK = "/adk/oauth/callback"
+LOCAL = f"http://localhost{CALLBACK}"
+"""Where a browser is sent if there is no public address. No page is there: people copy the address that they see."""
+
+BY_SIGNING_IN = "sign-in"
+"""The `way` of a vote that brought a credential."""
+HOLDER = "holder"
+"""In a vote's target: the process that has the credential."""
+
+
+class Way(StrEnum):
+    """How somebody proves who they are to the service that an agent uses."""
+
+    OAUTH = "oauth"
+    KEY = "api key"
+    TOKEN = "token"  # noqa: S105  (a kind, no token)
+    PASSWORD = "password"  # noqa: S105  (a kind, no password)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignIn:
+    """What a request asks for. `redirect_uri`: where the agent has the browser sent, if it says so."""
+
+    way: Way
+    auth_uri: str = ""
+    redirect_uri: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"way": str(self.way), "authUri": self.auth_uri, "redirectUri": self.redirect_uri}
+
+    @classmethod
+    def of(cls, row: Confirmation) -> SignIn:
+        stored: Json = row.asked.payload
+        told = stored if isinstance(stored, dict) else {}
+        return cls(
+            way=Way(str(told.get("way"))),
+            auth_uri=str(told.get("authUri") or ""),
+            redirect_uri=str(told.get("redirectUri") or ""),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Credential:
+    """What somebody gave: the address that they came back to, a key, a token, or a password. It stays in the memory of
+    the process that got it, and goes to the agent. No `repr` shows it."""
+
+    way: Way
+    value: str = field(repr=False)
+    username: str = field(default="", repr=False)
+    redirect_uri: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """All that nothing may show."""
+        parts = {self.value}
+        if self.way is Way.OAUTH:
+            query = urlsplit(self.value).query
+            codes = (piece.partition("=")[2] for piece in query.split("&") if piece.startswith("code="))
+            parts |= {spelled for code in codes for spelled in (code, unquote(code))}
+        return tuple(sorted((part for part in parts if part), key=len, reverse=True))
+
+
+def callback_at(public_url: str | None) -> str | None:
+    return f"{public_url.rstrip('/')}{CALLBACK}" if public_url else None
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The addresses that people sign in at. `public_url`: where their browsers reach this app, if they do."""
+
+    seal: Seal
+    public_url: str | None
+
+    def of(self, row: Confirmation) -> str | None:
+        """Where its person signs in; None for what is typed into a form."""
+        sign_in = SignIn.of(row)
+        if sign_in.way is not Way.OAUTH:
+            return None
+        parts = urlsplit(sign_in.auth_uri)
+        query = [(name, value) for name, value in _query(parts.query) if name not in ("state", "redirect_uri")]
+        query += [("redirect_uri", self._redirect(sign_in)), ("state", self._state_of(row))]
+        return urlunsplit(parts._replace(query=urlencode(query)))
+
+    def comes_back(self, row: Confirmation) -> bool:
+        """Whether the browser is sent to this app. If not, its person copies the address into a form."""
+        sign_in = SignIn.of(row)
+        return sign_in.way is Way.OAUTH and self._redirect(sign_in) == callback_at(self.public_url)
+
+    def is_for(self, row: Confirmation, state: str) -> bool:
+        """Whether this app made this state, for this confirmation, its person and its revision."""
+        return same_seal(self._state_of(row), state)
+
+    def is_redirect(self, row: Confirmation, url: str) -> bool:
+        """Whether an address is the one to which the browser was sent."""
+        there, wanted = urlsplit(url), urlsplit(self._redirect(SignIn.of(row)))
+        return (there.scheme, there.netloc, there.path or "/") == (wanted.scheme, wanted.netloc, wanted.path or "/")
+
+    def credential(self, row: Confirmation, query: str) -> Credential:
+        """What its person came back with. The agent's own state stands in it again."""
+        sign_in = SignIn.of(row)
+        own = dict(_query(urlsplit(sign_in.auth_uri).query)).get("state")
+        given = [(name, value) for name, value in _query(query) if name != "state"]
+        given += [("state", own)] if own is not None else []
+        redirect = self._redirect(sign_in)
+        came_to = urlunsplit(urlsplit(redirect)._replace(query=urlencode(given)))
+        return Credential(way=Way.OAUTH, value=came_to, redirect_uri=redirect)
+
+    def redirect(self, row: Confirmation) -> str:
+        """Where the browser is sent at the end."""
+        return self._redirect(SignIn.of(row))
+
+    def _redirect(self, sign_in: SignIn) -> str:
+        return sign_in.redirect_uri or callback_at(self.public_url) or LOCAL
+
+    def _state_of(self, row: Confirmation) -> str:
+        person = row.asked.asked_by
+        about: Json = [row.id, row.revision.number, row.revision.fingerprint, person.team, person.user]
+        return f"{Ref(row.id, row.revision.number).encode()}.{self.seal.within('sign-in').of(about)}"
+
+
+def ref_in(state: str) -> Ref | None:
+    """Which confirmation a state says that it is for. `Addresses.is_for` tells whether that is true."""
+    return parse_ref(state.rpartition(".")[0])
+
+
+def query_of(url: str) -> dict[str, str]:
+    return dict(_query(urlsplit(url).query))
+
+
+def _query(query: str) -> list[tuple[str, str]]:
+    return parse_qsl(query, keep_blank_values=True)

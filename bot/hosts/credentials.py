@@ -1,0 +1,118 @@
+"""google-adk's requests for credentials: what they ask for, and their answers. Pure.
+
+A request carries an `AuthConfig`, which may hold an OAuth client's secret. Of that, only what its person has to know is
+taken out. The answer is the same `AuthConfig` with what they gave, made from the session when it is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit
+
+from bot.confirmation.sign_in import Credential, SignIn, Way
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import FunctionCall
+
+NODE = "wf_auth:"
+"""With this the id begins of a workflow node's request."""
+SAYS_NOTHING = "Please complete the authentication flow."
+"""What google-adk's workflows say by default."""
+TOOLSET = "_adk_toolset_auth_"
+"""With this the id begins of the call for which a whole toolset asks."""
+
+
+@dataclass(frozen=True)
+class AskedCredential:
+    """`tool`: who needs it. `shown`: what people read of it."""
+
+    tool: str
+    sign_in: SignIn
+    shown: JsonObject
+    message: str
+
+
+def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredential | None:
+    """None for a kind that a person can't give. `tools`: the names of the session's calls, by their ids."""
+    args = call.args or {}
+    config = _object(_named(args, "authConfig"))
+    scheme, oauth2 = _object(_named(config, "authScheme")), _oauth2(config)
+    about = _text(_named(args, "functionCallId"))
+    tool = tools.get(about) or _short_name(about) or "sign_in"
+    kind = _text(scheme.get("type") or _named(scheme, "type_")).lower()
+    message = _text(args.get("message"))
+    message = "" if message == SAYS_NOTHING else message
+    if auth_uri := _text(_named(oauth2, "authUri")):
+        return _by_oauth(tool, auth_uri, _text(_named(oauth2, "redirectUri")), message)
+    if kind == "apikey":
+        shown: JsonObject = {"key": _text(scheme.get("name")) or "API key"}
+        return AskedCredential(tool, SignIn(way=Way.KEY), shown, message)
+    if kind == "http":
+        name = _text(scheme.get("scheme")).lower()
+        way = Way.PASSWORD if name == "basic" else Way.TOKEN
+        return AskedCredential(tool, SignIn(way=way), {"scheme": name or "bearer"}, message)
+    return None
+
+
+def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> AskedCredential | None:
+    parts = urlsplit(auth_uri)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        return None
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    scopes: list[Json] = list(query.get("scope", "").split())
+    shown: JsonObject = {"service": parts.netloc.rpartition("@")[2], **({"access": scopes} if scopes else {})}
+    redirect = query.get("redirect_uri") or redirect_uri
+    return AskedCredential(tool, SignIn(way=Way.OAUTH, auth_uri=auth_uri, redirect_uri=redirect), shown, message)
+
+
+def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
+    """The request's own configuration with what its person gave."""
+    config = deepcopy(_object(_named(call.args or {}, "authConfig")))
+    exchanged = _object(_named(config, "exchangedAuthCredential")) or _object(_named(config, "rawAuthCredential"))
+    config.pop("exchanged_auth_credential", None)
+    config["exchangedAuthCredential"] = _filled(deepcopy(exchanged), config, given)
+    return config
+
+
+def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> JsonObject:
+    scheme = _object(_named(config, "authScheme"))
+    match given.way:
+        case Way.OAUTH:
+            oauth2 = _object(_named(credential, "oauth2"))
+            kept = {name: value for name, value in oauth2.items() if name not in ("auth_response_uri", "redirect_uri")}
+            kept |= {"authResponseUri": given.value, "redirectUri": given.redirect_uri}
+            return {"authType": "oauth2", **credential, "oauth2": kept}
+        case Way.KEY:
+            return {"authType": "apiKey", "apiKey": given.value}
+        case Way.TOKEN:
+            name = _text(scheme.get("scheme")) or "bearer"
+            return {"authType": "http", "http": {"scheme": name, "credentials": {"token": given.value}}}
+        case Way.PASSWORD:
+            both: JsonObject = {"username": given.username, "password": given.value}
+            return {"authType": "http", "http": {"scheme": "basic", "credentials": both}}
+
+
+def _oauth2(config: JsonObject) -> JsonObject:
+    return _object(_object(_named(config, "exchangedAuthCredential")).get("oauth2"))
+
+
+def _short_name(about: str) -> str:
+    """Of a workflow's node, `flow@1/ask@2` being the second run of the node `ask`; or of a toolset."""
+    if about.startswith(NODE):
+        return about.removeprefix(NODE).rpartition("/")[2].partition("@")[0]
+    return about.removeprefix(TOOLSET) if about.startswith(TOOLSET) else ""
+
+
+def _named(values: JsonObject, camel: str) -> Json:
+    """Early versions of google-adk write names in snake case."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in camel)
+    return values.get(camel, values.get(snake))
+
+
+def _object(value: Json) -> JsonObject:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
