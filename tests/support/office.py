@@ -48,6 +48,9 @@ IMPATIENT = replace(AT_ONCE, lookups=0.5)
 """Nor for half a minute until the bot gives up asking who somebody is."""
 
 
+SERVICE_SECRET = "not a secret, but long enough"
+
+
 @dataclass
 class Staff:
     """ann asks, bob and cyd are on call, lead leads, oscar is nobody in particular."""
@@ -207,7 +210,7 @@ def environment(
         "SLACK_SIGNING_SECRET": slack.signing_secret,
         "SLACK_API_URL": slack.url,
         "DATABASE_URL": database_url,
-        "ADK_CONFIRM_SECRET": "not a secret, but long enough",
+        "ADK_CONFIRM_SECRET": SERVICE_SECRET,
         **({"SLACK_APP_TOKEN": slack.app_token} if socket else {}),
         **(env or {}),
     }

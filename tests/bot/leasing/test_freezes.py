@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bot.audit.ledger import LedgerKeys
 from bot.sandbox.server.server import FakeSlack
+from bot.store.audit_verify import verify_ledger
 from runtime.jsontypes import JsonObject
+from runtime.store.database import Database
 from tests.bot.dialogues.test_kills import (
     ANSWER,
     DEAD_LETTERS,
@@ -25,7 +28,7 @@ from tests.bot.dialogues.test_kills import (
     somebody,
     words,
 )
-from tests.support.office import POLICY, Staff
+from tests.support.office import POLICY, SERVICE_SECRET, Staff
 from tests.support.serving import Serving, serving
 
 pytestmark = pytest.mark.slow
@@ -39,6 +42,8 @@ approvers = ["group:S0ONCALL"]
 expires_after = "3s"
 [store]
 lease = "1s"
+[audit]
+checkpoint_every = "1s"
 """
 ORDER = {"order.txt": b"Twenty for Ada."}
 TRANSACTIONS = (
@@ -128,9 +133,11 @@ async def test_a_line_that_waited_for_slack_is_not_told_again(at: Staff, postgre
             await taken_over(at, first, others)
 
 
-async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("stored", "nth"), [("keep_time", 1), ("seal_moved", 4)])
+async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path: Path, stored: str, nth: int) -> None:
+    """A card expires, or a checkpoint is made. The first checkpoints are made over nothing."""
     async with replicas(at, postgres_url, tmp_path, policies=SOON) as (first, *others):
-        await first.starts("keep_time")
+        await first.starts(stored, nth)
         await at.ann.says(PAY, at.deploys)
         await first.reached()
         first.freezes()
@@ -142,6 +149,15 @@ async def test_what_was_due_happens_once(at: Staff, postgres_url: str, tmp_path:
         await at.slack.settled()
         assert at.ann.sees(at.deploys).count("⌛ Expired with 0 of 1") == 1
         assert at.ran() == []
+        for other in others:
+            await other.stops()
+    database = await Database.open(postgres_url, read_only=True)
+    try:
+        report = await database.read(verify_ledger, LedgerKeys(SERVICE_SECRET))
+    finally:
+        await database.close()
+    assert (report.broken, report.loose) == (None, 0)
+    assert report.checkpoints > 0
 
 
 async def test_a_home_tab_that_was_being_published_is_up_to_date(at: Staff, postgres_url: str, tmp_path: Path) -> None:
