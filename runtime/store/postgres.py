@@ -103,7 +103,9 @@ class PostgresEngine:
             raise StoreError("The store was opened for reading only.")
         alone = await self._connect()
         try:
-            if await alone.fetchval("SELECT pg_try_advisory_lock($1)", PRESENCE):
+            # In a transaction, which PostgreSQL ends if this process freezes: then the others can start.
+            await alone.execute("BEGIN")
+            if await alone.fetchval("SELECT pg_try_advisory_xact_lock($1)", PRESENCE):
                 await self.write(work)
         finally:
             await alone.close()  # and with it, the lock goes
@@ -169,6 +171,7 @@ class PostgresEngine:
                 if _state(error.orig) == _LOCKED:
                     await self._end_frozen()
             except TimeoutError as error:
+                await self._end_frozen()  # a migration waits for a lock without a time-out
                 raise StoreError(
                     f"PostgreSQL did not answer within {COMMAND_SECONDS:g} seconds. Nothing was stored; "
                     "try again later."

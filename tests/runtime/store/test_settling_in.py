@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
 from sqlalchemy import func, select, text
 
 from runtime.store.database import Database, Tx
@@ -47,6 +50,21 @@ async def test_what_a_living_process_works_on_is_its_own(postgres_url: str) -> N
         assert await third.run(claim, NAME, 30.0) is None
         await second.close()
         await third.close()
+
+
+async def settles_in(url: str) -> None:
+    """In the child."""
+    database = await Database.open(url)
+    await database.settle_in(lambda _: here("alone"))
+
+
+@pytest.mark.slow
+async def test_who_freezes_while_it_settles_in_keeps_nobody_from_starting(postgres_url: str) -> None:
+    async with child(settles_in, postgres_url) as process:
+        await process.reached("alone")
+        async with asyncio.timeout(20):
+            second = await open_store(postgres_url)
+        await second.close()
 
 
 def others_there(tx: Tx) -> int:
