@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from bot.config.rules import RulesInForce
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
+from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
 from bot.slack.outbound.taken import Feature
 from bot.store.agent_sessions import (
     Change,
@@ -24,8 +25,6 @@ from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-SET_STATUS = Method("agents.sessions.setStatus", 50)
-RENAME = Method("agents.sessions.rename", 50)
 _NO_STOP = "missing_agent_session_stopped_event_subscription"
 _DONT_WAIT = 0.0
 
@@ -68,7 +67,7 @@ class AgentSessions:
             args |= {"title": title} if title else {}
             args |= {"initiator_user_id": session.starter.user}
         try:
-            answer = await self._ask(lease, session, SET_STATUS, args, patience)
+            answer = await self._ask(lease, session, SET_SESSION_STATUS, args, patience)
         except SlackTrouble as trouble:
             if not isinstance(trouble, Later) or trouble.limited:  # otherwise it may have been done
                 await lease.run(not_changed, session.key, change)
@@ -86,7 +85,7 @@ class AgentSessions:
             return
         args: JsonObject = {"channel_id": session.channel, "thread_ts": session.thread_ts, "title": title}
         try:
-            await self._ask(lease, session, RENAME, args, _DONT_WAIT)
+            await self._ask(lease, session, RENAME_SESSION, args, _DONT_WAIT)
         except Later:
             return  # with the next status
         except SlackTrouble as trouble:

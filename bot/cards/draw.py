@@ -18,9 +18,10 @@ from bot.confirmation.model import Confirmation, Place, State
 from bot.confirmation.sign_in import Addresses
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
-from bot.slack.outbound.client import UPLOAD, Sender
+from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, Later, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, identity
+from bot.slack.outbound.methods import UPLOAD
 from bot.store.attempts import Attempts
 from bot.store.repository import Session
 

@@ -9,17 +9,16 @@ import logging
 from collections.abc import Sequence
 
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
+from bot.slack.outbound.methods import ADD_REACTION, REMOVE_REACTION, Method
 from bot.store.attempts import Attempts
 from bot.store.repository import Session
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-ADD = Method("reactions.add", 50)
-REMOVE = Method("reactions.remove", 50)
 
 WAITS, DONE, NOT_DONE, TOO_LATE = SIGNS = ("hourglass_flowing_sand", "white_check_mark", "no_entry", "hourglass")
 _AS_WANTED = ("already_reacted", "no_reaction")
@@ -37,7 +36,7 @@ class Reactions:
             if shown == (name == wanted):
                 continue
             try:
-                await self._call(lease, session, name, ADD if name == wanted else REMOVE)
+                await self._call(lease, session, name, ADD_REACTION if name == wanted else REMOVE_REACTION)
             except Later:
                 raise
             except SlackTrouble as trouble:

@@ -22,10 +22,11 @@ from blocks.words import INTERRUPTED, THINKING
 from bot.cards import markdown
 from bot.cards.agent_sessions import AgentSessions
 from bot.hosts.host import Piece
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
+from bot.slack.outbound.methods import APPEND_STREAM, SET_THREAD_STATUS, START_STREAM, STOP_STREAM
 from bot.slack.outbound.taken import Feature
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
@@ -36,10 +37,6 @@ from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-STATUS = Method("assistant.threads.setStatus", 600)
-START = Method("chat.startStream", 20, repeatable=False)
-APPEND = Method("chat.appendStream", 100, repeatable=False)
-STOP = Method("chat.stopStream", 20, repeatable=False)
 
 SOON = 0.5
 """What is said within so many seconds is posted whole: a stream would cost three calls for it."""
@@ -97,7 +94,7 @@ class Voice:
         try:
             await sender.ask(
                 _at(session),
-                STATUS,
+                SET_THREAD_STATUS,
                 lambda client: client.assistant_threads_setStatus(
                     channel_id=session.channel, thread_ts=session.thread_ts, status=status
                 ),
@@ -176,7 +173,7 @@ class Voice:
             await self._begin(lease, session, live, fresh, end)
         elif live.stream is not None and live.shown:
             stream = live.stream
-            await sender.ask(_at(session), APPEND, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
+            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
         elif live.stream is None:
             await sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
         live.shown = end
@@ -210,14 +207,14 @@ class Voice:
             buffer_size=1,
         )
         await self._sender.under(lease.sure).ask(
-            _at(session), START, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
+            _at(session), START_STREAM, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
         )
         live.stream, live.ts = stream, stream.ts
 
     async def _stop_at(self, lease: Lease, session: Session, ts: str) -> None:
         try:
             await self._sender.under(lease.sure).ask(
-                _at(session), STOP, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
+                _at(session), STOP_STREAM, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
             )
         except (Gone, RefusedBySlack) as trouble:
             log.info("a stream had ended: %s", trouble)

@@ -9,10 +9,8 @@ from bot.policy.approvers import Unresolved
 from bot.slack.answers import obj, text, texts
 from bot.slack.cache import Lookups
 from bot.slack.directory.questions import Questions
-from bot.slack.outbound.calls import Method, Workspace
-
-INFO = Method("conversations.info", 50, lookup=True)
-MEMBERS = Method("conversations.members", 50, lookup=True)
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.methods import CHANNEL_INFO, CHANNEL_MEMBERS
 
 _PAGE, _PAGES = 1000, 20
 
@@ -49,7 +47,7 @@ class Channels:
         return await self._questions.answer(channel, self._info, key, lambda: self._ask_info(at, channel))
 
     async def _ask_info(self, at: Workspace, channel: str) -> ChannelFacts:
-        answer = await self._questions.ask(at, INFO, lambda client: client.conversations_info(channel=channel))
+        answer = await self._questions.ask(at, CHANNEL_INFO, lambda client: client.conversations_info(channel=channel))
         found = obj(answer.get("channel"))
         private = any(found.get(flag) for flag in ("is_private", "is_im", "is_mpim", "is_group"))
         return ChannelFacts(shared=bool(found.get("is_ext_shared")), public=not private)
@@ -60,7 +58,7 @@ class Channels:
         for _ in range(_PAGES):
             answer = await self._questions.ask(
                 at,
-                MEMBERS,
+                CHANNEL_MEMBERS,
                 lambda client, cursor=cursor: client.conversations_members(  # type: ignore[misc]  # a default binds it
                     channel=channel, cursor=cursor, limit=_PAGE
                 ),

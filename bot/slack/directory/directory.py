@@ -23,15 +23,11 @@ from bot.slack.cache import Lookups
 from bot.slack.directory.channels import Channels
 from bot.slack.directory.names import NameLookup
 from bot.slack.directory.questions import PATIENCE, Pause, Questions
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
+from bot.slack.outbound.methods import BY_EMAIL, GROUP_USERS, GROUPS, USERS_INFO
 from runtime.jsontypes import JsonObject, canonical
-
-USERS_INFO = Method("users.info", 100, lookup=True)
-BY_EMAIL = Method("users.lookupByEmail", 50, lookup=True)
-GROUP_USERS = Method("usergroups.users.list", 20, lookup=True)
-GROUPS = Method("usergroups.list", 20, lookup=True)
 
 KNOWN_FOR = 30.0
 MOST_DMS = 10

@@ -11,14 +11,13 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from bot.slack.answers import obj, objects, text
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
+from bot.slack.outbound.methods import GROUPS, USERS_INFO
 from bot.slack.outbound.rates import MINUTE, Rates
 from runtime.jsontypes import Json, JsonObject
 
-ASKED = Method("users.info", 100, lookup=True)
-GROUPS = Method("usergroups.list", 20, lookup=True)
 OF_THESE = 30
 """How many calls a minute may ask for names. The rest is for questions that decisions wait for."""
 KNOWN_FOR = 3600.0
@@ -67,7 +66,7 @@ class NameLookup:
         self._rates.take(at.team, OF_THESE, MINUTE)
         try:
             async with asyncio.timeout(PATIENCE):
-                answer = await self._sender.ask(at, ASKED, lambda client: client.users_info(user=user), patience=0)
+                answer = await self._sender.ask(at, USERS_INFO, lambda client: client.users_info(user=user), patience=0)
         except (SlackTrouble, TimeoutError):
             answer = {}
         self.note(at, user, answer)

@@ -16,9 +16,10 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.policy.approvers import Unresolved
 from bot.slack.cache import Lookups
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
+from bot.slack.outbound.methods import Method
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.slack.outbound.errors import Later, Revoked, SlackTrouble, trouble_from
+from bot.slack.outbound.methods import Method
 from bot.slack.outbound.rates import MINUTE, Rates, share
 from runtime.jsontypes import JsonObject
 
@@ -56,19 +56,6 @@ class CallMeter(Protocol):
 class NoMeter:
     def called(self, method: str, outcome: str, seconds: float) -> None:
         """Nobody counts."""
-
-
-@dataclass(frozen=True)
-class Method:
-    """`repeatable`: doing it twice is as good as once. `per_minute` is Slack's limit in one workspace. `lookup`: it is
-    not repeated at once when it fails, since `Questions` repeats it. `within`: the answer is of no use after so many
-    seconds."""
-
-    name: str
-    per_minute: int
-    repeatable: bool = True
-    lookup: bool = False
-    within: float = math.inf
 
 
 @dataclass(frozen=True)

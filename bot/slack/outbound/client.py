@@ -23,10 +23,22 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
-from bot.slack.outbound.calls import QUIET, CallMeter, Calls, ClientFor, Limits, Method, OnRevoked, Sure, Workspace
+from bot.slack.outbound.calls import QUIET, CallMeter, Calls, ClientFor, Limits, OnRevoked, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
+from bot.slack.outbound.methods import (
+    EPHEMERAL,
+    OPEN_DM,
+    OPEN_VIEW,
+    PERMALINK,
+    POST,
+    PUBLISH,
+    UPDATE,
+    UPDATE_VIEW,
+    UPLOAD,
+    Method,
+)
 from bot.slack.outbound.rates import MINUTE, Rates
 from bot.slack.outbound.taken import Taken
 from runtime.jsontypes import JsonObject
@@ -34,20 +46,10 @@ from runtime.jsontypes import JsonObject
 log = logging.getLogger(__name__)
 
 _FOR_A_TRIGGER = 1.0
-_TRIGGER_LIVES = 3.0
 _TO_RESPOND = 5
 
-POST = Method("chat.postMessage", 600, repeatable=False)
-UPDATE = Method("chat.update", 50)
-EPHEMERAL = Method("chat.postEphemeral", 100)
 WHISPERS = 20
-"""Of these so many a minute for one person: nobody reads more, and whoever clicks on and on uses up nobody else's."""
-PERMALINK = Method("chat.getPermalink", 600)
-OPEN_DM = Method("conversations.open", 50)
-OPEN_VIEW = Method("views.open", 100, repeatable=False, within=_TRIGGER_LIVES)
-UPDATE_VIEW = Method("views.update", 100)
-PUBLISH = Method("views.publish", 100)
-UPLOAD = Method("files.upload", 20, repeatable=False)
+"""How many ephemeral messages one person gets in a minute. Nobody reads more, and others need Slack's limit too."""
 
 
 @dataclass(frozen=True)

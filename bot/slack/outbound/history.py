@@ -12,17 +12,14 @@ from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.message_ids import Identity, identity
+from bot.slack.outbound.methods import DELETE, HISTORY, REPLIES, WHOAMI, Method
 from runtime.jsontypes import Json, JsonObject
 
 log = logging.getLogger(__name__)
 
-HISTORY = Method("conversations.history", 50)
-REPLIES = Method("conversations.replies", 50)
-DELETE = Method("chat.delete", 50)
-WHOAMI = Method("auth.test", 100)
 
 _PAGE, _PAGES = 200, 20
 _EARLIER = 300.0

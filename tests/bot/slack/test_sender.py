@@ -12,9 +12,9 @@ from aiohttp.test_utils import TestServer
 from blocks.kit import Message
 from blocks.verdict import notice_modal, opening
 from bot.slack.outbound.calls import Limits, Workspace
-from bot.slack.outbound.client import UPDATE
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
+from bot.slack.outbound.methods import UPDATE
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import TEAM
 from tests.support.outgoing import AT, Outgoing, outgoing

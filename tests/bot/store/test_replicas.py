@@ -13,8 +13,9 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.kit import Message
 from bot.app import running
 from bot.sandbox.server.server import FakeSlack
-from bot.slack.outbound.client import UPDATE, Sender
+from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
+from bot.slack.outbound.methods import UPDATE
 from bot.slack.outbound.rates import share
 from bot.store.replicas import REPLICAS, TERM, Replicas
 from bot.store.tables import replicas
