@@ -62,12 +62,14 @@ agent = Agent(name="many", model=ScriptedModel(reply=reply), tools=[FunctionTool
 async def serve() -> None:
     """The bot, until it is ended. Its own limits on posts are lifted, so that the cards stand soon."""
     from bot.app import running
+    from bot.commands.serve import tune_the_interpreter
     from bot.config.settings import parse_settings
     from bot.slack.outbound import client, methods
     from bot.slack.outbound.calls import Limits
 
     vars(client)["POST"] = replace(methods.POST, per_minute=100_000)
     async with running(parse_settings(CONFIG, os.environ), limits=Limits(posts=10_000)) as bot:
+        tune_the_interpreter()
         print(bot.url, flush=True)
         await asyncio.Event().wait()
 

@@ -165,9 +165,10 @@ async def _made(
     cards = Cards(sender, directory, addresses)
     thread = Thread(sender, directory.names, Voice(sender, monotonic, agent_sessions))
     reactions = Reactions(sender) if settings.slack.reactions else None
-    mailroom = Mailroom(host, thread, Openings(directory, rules, workspaces.unfit), rules, sign_ins)
     inbox = Inbox(database, sender, directory, rules)
     homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
+    openings = Openings(directory, rules, workspaces.unfit)
+    mailroom = Mailroom(host, thread, openings, rules, sign_ins, clicks)
     term, others = settings.lease.total_seconds(), [Tabs(sender, inbox).kind]
     return _Parts(
         database=database,

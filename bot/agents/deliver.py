@@ -33,7 +33,7 @@ from bot.hosts.host import (
 )
 from bot.leasing.lease_loop import NotNow
 from bot.store.attempts import Attempts
-from bot.store.mailbox import ANSWERS, Letter
+from bot.store.mailbox import ANSWERS, Letter, Mail
 from bot.store.replicas import is_alive
 from bot.store.repository import Session, now, read_confirmation, seconds
 from bot.store.transactions import hand_over, never_arrived, out_of_reach, see, sign_in_again
@@ -56,20 +56,20 @@ class Deliveries:
     async def exchange(
         self,
         session: Session,
-        letters: Sequence[Letter],
+        mail: Mail,
         attachments: tuple[Attachment, ...],
         stop: asyncio.Event | None = None,
     ) -> Exchange | None:
-        """What these letters are to the host, which are one, or the answers of one turn; None: nothing, any more.
+        """What this mail is to the host: one letter, or the answers of one turn. None: it has become pointless.
         `stop` is set when somebody stops the run."""
-        letter = letters[0]
+        letter = mail.letters[0]
         if letter.kind == "words":
             since = await self._begun_before(session, letter)
             told = UserWords(mark=letter.mark, text=str(letter.body["text"]), since=since, attachments=attachments)
             return self._host.say(session.session, told, stop=stop)
         if letter.kind not in ANSWERS:
-            return await self._settlement(session, letter, stop)
-        answers = [answer for one in letters if (answer := await self._answer(session, one)) is not None]
+            return await self._settlement(session, mail, stop)
+        answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop) if answers else None
 
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
@@ -98,7 +98,7 @@ class Deliveries:
         before = await self._attempts.begin(session.key, _mark(letter))
         return None if before is None else before.at
 
-    async def _answer(self, session: Session, letter: Letter) -> HostAnswer | None:
+    async def _answer(self, session: Session, mail: Mail, letter: Letter) -> HostAnswer | None:
         if letter.kind == "refusal":
             return HostAnswer(
                 request_id=str(letter.body["request"]),
@@ -110,7 +110,7 @@ class Deliveries:
                 mark=letter.mark,
                 since=await self._begun_before(session, letter),
             )
-        row, delivery = await self._decision(letter)
+        row, delivery = mail.about(letter), _delivery(letter)
         assert isinstance(delivery, AnswerDelivery)
         handed, credential = seconds(row.handed_at), None
         if delivery.confirmed:
@@ -161,8 +161,9 @@ class Deliveries:
             for vote in row.approvals if row is not None and row.asked.sign_in else ():
                 self._sign_ins.forget(vote.id)
 
-    async def _settlement(self, session: Session, letter: Letter, stop: asyncio.Event | None) -> Exchange | None:
-        row, delivery = await self._decision(letter)
+    async def _settlement(self, session: Session, mail: Mail, stop: asyncio.Event | None) -> Exchange | None:
+        letter = mail.letters[0]
+        row, delivery = mail.about(letter), _delivery(letter)
         assert isinstance(delivery, SettlementDelivery)
         again = delivery.word is VoteKind.RUN_AGAIN
         if again:
@@ -175,12 +176,6 @@ class Deliveries:
         approval = _run_again(row, delivery, letter) if again else None
         where = (session.session, asked.request_id, asked.call_id)
         return self._host.settle(*where, delivery.word, attempt, approval, stop)
-
-    async def _decision(self, letter: Letter) -> tuple[Confirmation, Delivery]:
-        assert letter.confirmation is not None
-        row = await self._lease.read(read_confirmation, letter.confirmation)
-        assert row is not None
-        return row, delivery_from_json(json.dumps(letter.body))
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
         """The row as it was looked at last, or None. An approval goes to the host once. If it was on its way when we
@@ -211,6 +206,10 @@ class Deliveries:
         if handed.handed_at is None:
             return None  # refused just now
         return handed
+
+
+def _delivery(letter: Letter) -> Delivery:
+    return delivery_from_json(json.dumps(letter.body))
 
 
 def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) -> HostAnswer:

@@ -49,10 +49,11 @@ class Stage(Protocol):
 
 
 class Showing:
-    def __init__(self, stage: Stage, lease: Lease, session: Session) -> None:
-        self._stage, self._lease, self._session = stage, lease, session
+    def __init__(self, stage: Stage, lease: Lease, session: Session, *, left: bool) -> None:
+        """`left`: an earlier run was cut while its reply was shown."""
+        self._stage, self._lease, self._session, self._left = stage, lease, session, left
         self._pieces: list[Piece] = []
-        self._news, self._over = asyncio.Event(), False
+        self._news, self._over = asyncio.Event(), asyncio.Event()
         task = asyncio.create_task(self._show(), name="adk-confirm-showing")
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
@@ -68,19 +69,20 @@ class Showing:
         self._stage.whole(self._session)
 
     def end(self) -> None:
-        self._over = True
+        self._over.set()
         self._news.set()
 
     async def _show(self) -> None:
         try:
-            await self._stage.tidy(self._lease, self._session)
+            if self._left:
+                await self._stage.tidy(self._lease, self._session)
             shown = not await self._news_within(SOON) and await self._stage.thinking(self._lease, self._session)
-            if shown and self._over:
+            if shown and self._over.is_set():
                 await self._stage.quiet(self._session)
-            while not self._over:
+            while not self._over.is_set():
                 await self._news.wait()
                 self._news.clear()
-                while self._pieces and not self._over:
+                while self._pieces and not self._over.is_set():
                     await self._stage.piece(self._lease, self._session, self._pieces.pop(0))
         except ConfirmError as error:
             log.info("what the agent does is not shown: %s", error)

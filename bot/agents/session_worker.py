@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Collection, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
@@ -35,20 +35,21 @@ from bot.hosts.host import (
     Said,
     Unreachable,
 )
+from bot.leasing.backpressure import Precedence
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
 from bot.store.mailbox import (
     Letter,
+    Mail,
     Overtaking,
     held_back,
-    letters_done,
-    next_letters,
-    paused,
-    read_session,
+    read_first,
+    read_mail,
     refuse_letter,
     rest,
+    then_next_mail,
 )
-from bot.store.outbox import has_spoken, say_later, say_waits
+from bot.store.outbox import all_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS, is_stopped
@@ -83,35 +84,51 @@ class Thread(Stage, Protocol):
 
 
 class Mailroom:
-    def __init__(self, host: Host, thread: Thread, openings: Openings, rules: RulesInForce, sign_ins: SignIns) -> None:
+    def __init__(
+        self,
+        host: Host,
+        thread: Thread,
+        openings: Openings,
+        rules: RulesInForce,
+        sign_ins: SignIns,
+        clicks: Precedence | None = None,
+    ) -> None:
         self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
-        self._sign_ins = sign_ins
+        self._sign_ins, self._clicks = sign_ins, clicks or Precedence()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """All that is owed to a session."""
-        await _Stretch(lease, self._host, self._thread, self._openings, self._rules, self._sign_ins).attend(key)
+        parts = (self._host, self._thread, self._openings, self._rules, self._sign_ins, self._clicks)
+        await _Stretch(lease, *parts).attend(key)
 
 
 class _Stretch:
     """One stretch of work on a session, under its lease."""
 
     def __init__(
-        self, lease: Lease, host: Host, thread: Thread, openings: Openings, rules: RulesInForce, sign_ins: SignIns
+        self,
+        lease: Lease,
+        host: Host,
+        thread: Thread,
+        openings: Openings,
+        rules: RulesInForce,
+        sign_ins: SignIns,
+        clicks: Precedence,
     ) -> None:
-        self._lease, self._host, self._thread = lease, host, thread
+        self._lease, self._host, self._thread, self._clicks = lease, host, thread, clicks
         self._openings, self._rules, self._sign_ins = openings, rules, sign_ins
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
 
     async def attend(self, key: str) -> None:
-        session = await self._lease.read(read_session, key)
         can = await self._capabilities()
         together, several = can is None or can.siblings_together, can is not None and can.several_answers
+        session, mail = await self._lease.read(read_first, key, together=together, several=several)
         told = False
-        while (mail := await self._lease.read(read_mail, key, together=together, several=several)).letters:
-            letters = mail.letters
+        while letters := mail.letters:
             if (forged := next((letter for letter in letters if not letter.stands), None)) is not None:
                 await self._lease.run(refuse_letter, key, forged)
+                mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
             if mail.paused:
                 raise NotNow(5.0, "Runs are paused.")
@@ -124,18 +141,19 @@ class _Stretch:
             except OneByOne as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
+                mail = await self._lease.read(read_mail, key, together=together, several=several)
                 continue
             except Unreachable as error:
                 self._sign_ins.hide_in(error)
                 await self._say_unreachable(session, letters, error)
                 raise NotNow(error.again_after, str(error)) from error
-            await self._lease.run(letters_done, letters)
+            mail = await self._lease.run(then_next_mail, key, letters, together=together, several=several)
             await self._deliveries.done(letters)
             told = True
         again = await self._look_again(session, told)
         if together:
             await self._say_held_back(session)
-        await self._lease.run(rest, key, together=together, again=again)
+        await self._lease.finish(rest, key, together=together, again=again)
 
     async def _capabilities(self) -> Capabilities | None:
         """None while the host can't be asked."""
@@ -189,11 +207,12 @@ class _Stretch:
         stop = asyncio.Event()
         if await self._lease.read(is_stopped, session.key, letters[0].id):
             stop.set()
-        exchange = await self._deliveries.exchange(session, letters, attachments, stop)
-        if exchange is None:
-            return
-        await self._lease.sure()
-        showing = Showing(self._thread, self._lease, session)
+        with self._clicks.hurrying():
+            exchange = await self._deliveries.exchange(session, mail, attachments, stop)
+            if exchange is None:
+                return
+            await self._lease.sure()
+        showing = Showing(self._thread, self._lease, session, left=mail.left)
         hides = self._hides(mail.rows)
         try:
             listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
@@ -291,8 +310,7 @@ class _Stretch:
     async def _take_in(self, session: Session, letter: Letter, held: Sequence[Said] = ()) -> None:
         look = await self._host.look(session.session)
         said_now = (*look.said, *held)
-        events = [said.event for said in (*said_now, *(waits.said for waits in look.waits))]
-        rows, spoken = await self._lease.read(read_known, session.key, events)
+        rows, spoken = await self._lease.read(read_known, session.key)
         await self._copy_outcomes(rows, look)  # words about a call come after its outcome, and hide what it hides
         for said in said_now:
             if said.event not in spoken:
@@ -380,25 +398,9 @@ def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
     return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
 
 
-@dataclass(frozen=True)
-class Mail:
-    """What the agent is told next, and the session's confirmations at that moment."""
-
-    letters: tuple[Letter, ...]
-    paused: bool
-    rows: tuple[Confirmation, ...]
-
-
-def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Overtaking | None = None) -> Mail:
-    letters = next_letters(tx, key, together=together, several=several, overtaking=overtaking)
-    if not letters:
-        return Mail((), False, ())
-    return Mail(letters, paused(tx) is not None, tuple(session_confirmations(tx, key)))
-
-
-def read_known(tx: Tx, key: str, events: Sequence[str]) -> tuple[list[Confirmation], set[str]]:
-    """The session's confirmations, and which of these events are in the outbox or in the thread already."""
-    return session_confirmations(tx, key), {event for event in events if has_spoken(tx, key, event)}
+def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
+    """The session's confirmations, and the agent's events that are in the outbox or in the thread already."""
+    return session_confirmations(tx, key), all_spoken(tx, key)
 
 
 def in_the_air(tx: Tx, key: str, patience: float) -> bool:

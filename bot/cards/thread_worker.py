@@ -94,7 +94,7 @@ class Teller:
         if self._reactions is not None:
             await self._reactions.show(lease, session, await lease.read(session_confirmations, key))
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
-        await lease.run(all_told, key, again)
+        await lease.finish(all_told, key, again)
 
     async def _tell(self, lease: Lease, session: Session, telling: Telling, rows: Sequence[Confirmation]) -> None:
         if telling.said is None:

@@ -6,7 +6,8 @@ Rows outlive deployments: a change to what is written here comes with a reader f
 from __future__ import annotations
 
 import json
-from functools import lru_cache
+from collections import OrderedDict
+from threading import Lock
 from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -50,21 +51,47 @@ _DELIVERY: TypeAdapter[Delivery] = TypeAdapter(Delivery)
 
 
 def row_to_json(row: Confirmation) -> str:
-    return _text(_ROW.dump_python(row, mode="json"), VERSION)
+    stored = _text(_ROW.dump_python(row, mode="json"), VERSION)
+    if row.doubt is None:
+        _RECENT.put(stored, row)
+    return stored
 
 
 def row_from_json(stored: str) -> Confirmation:
     """Raises `NewerVersion` for a row that a newer program wrote, and `UnreadableRecord` for what is no row at all."""
-    return _recent_row(stored) if len(stored) <= _LONGEST_REMEMBERED else _row(stored)
+    known = _RECENT.get(stored)
+    if known is None:
+        known = _read(_ROW, stored, "confirmation", VERSION, READERS)
+        _RECENT.put(stored, known)
+    return known
 
 
-def _row(stored: str) -> Confirmation:
-    return _read(_ROW, stored, "confirmation", VERSION, READERS)
+class _Recent:
+    """Rows by what is stored of them. A row is read many times between two changes, and to read one takes longer than
+    anything else that is done with it. Used by several threads."""
+
+    def __init__(self, most: int, longest: int) -> None:
+        self._most, self._longest = most, longest
+        self._rows: OrderedDict[str, Confirmation] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, stored: str) -> Confirmation | None:
+        with self._lock:
+            found = self._rows.get(stored)
+            if found is not None:
+                self._rows.move_to_end(stored)
+            return found
+
+    def put(self, stored: str, row: Confirmation) -> None:
+        if len(stored) > self._longest:
+            return
+        with self._lock:
+            self._rows[stored] = row
+            if len(self._rows) > self._most:
+                self._rows.popitem(last=False)
 
 
-_LONGEST_REMEMBERED = 8_000
-_recent_row = lru_cache(maxsize=1_000)(_row)
-"""A row is read many times between two changes, and reading one takes longer than anything else done with it."""
+_RECENT = _Recent(most=1_000, longest=8_000)
 
 
 def delivery_to_json(delivery: Delivery) -> str:

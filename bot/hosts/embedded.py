@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
@@ -24,12 +25,24 @@ from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Run
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
 from runtime.jsontypes import JsonObject, canonical
+from runtime.run.app_sessions import Position
 from runtime.run.runner import Run, Word
 from runtime.store.database import Database
 from runtime.store.lease import TERM
 from runtime.wire import Blob
 
 _LAST_WORDS = 0.5
+
+
+_REMEMBERED = 500
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was said in a session up to a position: events never change, so they are read once."""
+
+    position: Position
+    said: tuple[Said, ...]
 
 
 class EmbeddedHost:
@@ -45,6 +58,7 @@ class EmbeddedHost:
         lease_term: float = TERM,
     ) -> None:
         self.runner = Runner(agent, database, clock=clock, guard=guard, desk=SLACK, lease_term=lease_term)
+        self._read: dict[SessionKey, _Read] = {}  # of those that were looked at last
 
     @property
     def app(self) -> str:
@@ -125,16 +139,26 @@ class EmbeddedHost:
             yield said
 
     async def look(self, session: SessionKey) -> Look:
-        record = await self.runner.get_session(user_id=session.user, session_id=session.id)
-        if record is None:
+        before = self._read.pop(session, None)
+        news = await self.runner.news(
+            user_id=session.user, session_id=session.id, since=None if before is None else before.position
+        )
+        if news is None:
             return Look()
-        calls = await self.runner.calls(user_id=session.user, session_id=session.id)
-        asked = [call for call in calls if call.request is not None]
+        heard = tuple(said for event in news.events if (said := _said(event)) is not None)
+        known = _Read(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
+        self._remember(session, known)
+        asked = [call for call in news.calls if call.request is not None]
         return Look(
             requests=tuple(_request(call) for call in asked if call.state is CallState.HELD),
             outcomes=tuple(outcome for call in asked for outcome in _outcomes(call)),
-            said=tuple(said for event in record.events if (said := _said(event)) is not None),
+            said=known.said,
         )
+
+    def _remember(self, session: SessionKey, read: _Read) -> None:
+        self._read[session] = read
+        while len(self._read) > _REMEMBERED:
+            del self._read[next(iter(self._read))]
 
     async def capabilities(self) -> Capabilities:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)

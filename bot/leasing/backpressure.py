@@ -1,6 +1,7 @@
-"""Clicks first: people wait for an ack, while cards and threads can wait, since Slack limits how often they change.
+"""Who goes first: a click until its ack, then an approved call until its agent has it. Cards and threads can wait, as
+Slack lets them change only so often.
 
-While a click is being stored, nothing new is begun in the background, for a moment at most.
+While one of the first two is under way, nothing of the last is begun: for a moment at a time, not for ever.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MOMENT = 1.0
 """The longest pause of background work at a time, however many people click."""
 
 LULL = 0.005
-"""After so many seconds without a click, background work goes on."""
+"""If nothing is under way for so long, nothing is coming: of many clicks in a row one is always under way."""
 
 MANY = 24
 """From this many clicks at once, each is only stored before its ack and counted afterwards."""
@@ -22,14 +23,25 @@ MANY = 24
 class Precedence:
     def __init__(self, moment: float = MOMENT, lull: float = LULL) -> None:
         self._moment, self._lull = moment, lull
-        self._under_way, self._begun = 0, 0
+        self._clicks, self._under_way, self._begun = 0, 0, 0
         self._none = asyncio.Event()
         self._none.set()
-        self._last = float("-inf")
+        self._last_click = self._last = float("-inf")
 
     @contextmanager
     def given(self) -> Iterator[None]:
-        """Wraps work that somebody waits for."""
+        """Around a click, for whose ack somebody waits."""
+        self._clicks += 1
+        try:
+            with self.hurrying():
+                yield
+        finally:
+            self._clicks -= 1
+            self._last_click = asyncio.get_running_loop().time()
+
+    @contextmanager
+    def hurrying(self) -> Iterator[None]:
+        """Around what decides, or hands an approved call to its agent."""
         self._under_way += 1
         self._begun += 1
         self._none.clear()
@@ -37,8 +49,8 @@ class Precedence:
             yield
         finally:
             self._under_way -= 1
+            self._last = asyncio.get_running_loop().time()
             if not self._under_way:
-                self._last = asyncio.get_running_loop().time()
                 self._none.set()
 
     @property
@@ -47,26 +59,23 @@ class Precedence:
 
     @property
     def many(self) -> bool:
-        return self._under_way >= MANY
+        return self._clicks >= MANY
 
     async def stand_back(self) -> bool:
-        """Before something is begun that can wait; whether nobody has clicked for a moment."""
-        if self._under_way or self._idle < self._lull:
+        """Before something is begun that can wait; whether nothing has gone first for a moment."""
+        loop = asyncio.get_running_loop()
+        if self._under_way or loop.time() - self._last < self._lull:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._moment):
-                    await self._quiet()
-        return self.quiet
+                    await self._lulled()
+        return not self._under_way and loop.time() - self._last >= self._moment
 
     @property
-    def quiet(self) -> bool:
-        """Nobody has clicked for a moment."""
-        return not self._under_way and self._idle >= self._moment
+    def nobody_clicks(self) -> bool:
+        """Nor has for a moment."""
+        return not self._clicks and asyncio.get_running_loop().time() - self._last_click >= self._moment
 
-    @property
-    def _idle(self) -> float:
-        return asyncio.get_running_loop().time() - self._last
-
-    async def _quiet(self) -> None:
+    async def _lulled(self) -> None:
         seen = None
         while seen != self._begun:
             await self._none.wait()

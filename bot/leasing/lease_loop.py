@@ -149,7 +149,7 @@ class Attendant:
 
     async def _begin(self, waiter: Waiter) -> None:
         urgent, loop = self._kind.urgent, asyncio.get_running_loop()
-        quiet = self._clicks.quiet if urgent else await self._clicks.stand_back()
+        quiet = self._clicks.nobody_clicks if urgent else await self._clicks.stand_back()
         most = WHILE_PEOPLE_CLICK * (URGENT if urgent else 1)
         room = self._kind.at_once - len(self._tasks)
         claimed, pause = await self._claim(room if quiet else min(room, most))

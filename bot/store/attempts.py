@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Column, Double, Integer, String, Table, delete, insert, select, update
+from sqlalchemy import Column, Double, Integer, String, Table, bindparam, delete, insert, select, update
 
 from bot.store.tables import metadata
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
+from runtime.store.prepared import Prepared
 
 attempts = Table(
     "bot_attempts",
@@ -25,6 +26,11 @@ attempts = Table(
     sqlite_with_rowid=False,
 )
 
+_EARLIER = Prepared(
+    select(attempts.c.at, attempts.c.tries).where(
+        attempts.c.scope == bindparam("scope_"), attempts.c.mark == bindparam("mark_")
+    )
+)
 KEPT = 30 * 86_400.0
 
 
@@ -49,8 +55,7 @@ def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
 
 
 def earlier(tx: Tx, scope: str, mark: str) -> Earlier | None:
-    here = (attempts.c.scope == scope, attempts.c.mark == mark)
-    row = tx.execute(select(attempts.c.at, attempts.c.tries).where(*here)).one_or_none()
+    row = _EARLIER.first(tx, scope_=scope, mark_=mark)
     return None if row is None else Earlier(row.at, row.tries)
 
 

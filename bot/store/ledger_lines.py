@@ -24,6 +24,11 @@ _HEAD = Prepared(for_update(select(chains.c.seq, chains.c.hash).where(chains.c.c
 _MOVE_HEAD = Prepared(
     update(chains).where(chains.c.chain == bindparam("chain_")).values(seq=bindparam("seq_"), hash=bindparam("hash_"))
 )
+_LINES = Prepared(
+    select(ledger)
+    .where(ledger.c.chain == bindparam("chain_"), ledger.c.seq > bindparam("after_"))
+    .order_by(ledger.c.seq)
+)
 _WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.name}_") for column in ledger.c}))
 
 
@@ -75,8 +80,7 @@ def _lock_head(tx: Tx, chain: str) -> Head:
 
 def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
     """A chain's lines from number `after` + 1 on."""
-    found = select(ledger).where(ledger.c.chain == chain, ledger.c.seq > after).order_by(ledger.c.seq)
-    return [line_of(row) for row in tx.execute(found)]
+    return [line_of(row) for row in _LINES.all(tx, chain_=chain, after_=after)]
 
 
 def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:

@@ -16,6 +16,7 @@ from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
 from bot.store.agent_sessions import run_ended
 from bot.store.ledger_lines import write_step
+from bot.store.outbox import is_left_from_before
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
 from bot.store.sealed_rows import letter_stands
 from bot.store.tables import confirmations, mail, sessions, switches
@@ -100,6 +101,37 @@ def next_letters(
     return next_together(letters, turns, undecided)
 
 
+@dataclass(frozen=True)
+class Mail:
+    """What the agent is told next, and the session's confirmations at that moment."""
+
+    letters: tuple[Letter, ...]
+    paused: bool
+    left: bool  # an earlier run was cut while its reply was shown
+    rows: tuple[Confirmation, ...]
+
+    def about(self, letter: Letter) -> Confirmation:
+        return next(row for row in self.rows if row.id == letter.confirmation)
+
+
+def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Overtaking | None = None) -> Mail:
+    letters = next_letters(tx, key, together=together, several=several, overtaking=overtaking)
+    if not letters:
+        return Mail((), paused=False, left=False, rows=())
+    rows = tuple(session_confirmations(tx, key))
+    return Mail(letters, paused=paused(tx) is not None, left=is_left_from_before(tx, key), rows=rows)
+
+
+def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Session, Mail]:
+    return read_session(tx, key), read_mail(tx, key, together=together, several=several)
+
+
+def then_next_mail(tx: Tx, key: str, told: Sequence[Letter], *, together: bool, several: bool) -> Mail:
+    """The agent was told these; what it is told next."""
+    letters_done(tx, told)
+    return read_mail(tx, key, together=together, several=several)
+
+
 def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
     body, stands = json.loads(row.body), letter_stands(tx, row)
     return Letter(row.id, row.kind, row.mark, body, row.person, row.confirmation, stands)
@@ -164,6 +196,7 @@ def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None
 
 PAUSED = "paused"
 """The name of the switch."""
+_SWITCH = Prepared(select(switches.c.value).where(switches.c.name == bindparam("name_")))
 
 
 @dataclass(frozen=True)
@@ -177,11 +210,11 @@ class PausedRuns:
 
 def paused(tx: Tx) -> PausedRuns | None:
     """Whether `adk-confirm pause` stopped all runs."""
-    value = tx.execute(select(switches.c.value).where(switches.c.name == PAUSED)).scalar_one_or_none()
-    if value is None:
+    found = _SWITCH.first(tx, name_=PAUSED)
+    if found is None:
         return None
     try:
-        stored = json.loads(value)
+        stored = json.loads(found.value)
         return PausedRuns(datetime.fromisoformat(stored["at"]), stored.get("by"), stored.get("reason"))
     except (ValueError, KeyError, TypeError, AttributeError):  # runs are paused, whoever wrote this
         return PausedRuns(now(tx))

@@ -38,6 +38,21 @@ _LONGEST_FREEZE = 86_400.0
 
 _VERSION = 1
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
+_WORDS = Prepared(
+    select(spoken)
+    .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_not(None))
+    .order_by(spoken.c.number)
+    .limit(1)
+)
+_SPOKEN = Prepared(select(spoken.c.event).where(spoken.c.session == bindparam("key_")))
+_HAS_SPOKEN = Prepared(
+    select(spoken.c.ts).where(spoken.c.session == bindparam("key_"), spoken.c.event == bindparam("event_"))
+)
+_TOLD_UP_TO = Prepared(
+    update(sessions)
+    .where(sessions.c.key == bindparam("key_"), sessions.c.told_seq < bindparam("seq_"))
+    .values(told_seq=bindparam("seq_"))
+)
 _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindparam("key_")))
 
 
@@ -85,8 +100,7 @@ def say_waits(tx: Tx, key: str, waits: Waits) -> None:
 
 
 def next_telling(tx: Tx, key: str) -> Telling | None:
-    waiting = select(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).order_by(spoken.c.number)
-    words = tx.execute(waiting.limit(1)).one_or_none()
+    words = _WORDS.first(tx, key_=key)
     lines = lines_to_tell(tx, key, last_told(tx, key))
     if words is None:
         return Telling(lines=lines) if lines else None
@@ -130,8 +144,12 @@ def looked_for_copies(tx: Tx, key: str) -> None:
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
     """Whether it was posted in the thread, or will be."""
-    found = select(spoken.c.ts).where(spoken.c.session == key, spoken.c.event == event)
-    return tx.execute(found).first() is not None
+    return _HAS_SPOKEN.first(tx, key_=key, event_=event) is not None
+
+
+def all_spoken(tx: Tx, key: str) -> set[str]:
+    """The agent's events whose words were posted in the thread, or will be."""
+    return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
 
 def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
@@ -145,7 +163,7 @@ def last_told(tx: Tx, key: str) -> int:
 
 
 def told_up_to(tx: Tx, key: str, seq: int) -> None:
-    tx.execute(update(sessions).where(sessions.c.key == key, sessions.c.told_seq < seq).values(told_seq=seq))
+    _TOLD_UP_TO(tx, key_=key, seq_=seq)
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
@@ -201,6 +219,11 @@ def _telling(event: str, stored: object) -> Telling:
 # A reply that is shown while the agent still writes it
 
 _ON_THEIR_WAY = or_(spoken.c.event == LIVE, spoken.c.event.startswith(f"{LIVE}:"))
+_LEFT = Prepared(
+    select(spoken.c.event, spoken.c.ts)
+    .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_(None), _ON_THEIR_WAY)
+    .limit(1)
+)
 
 
 def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
@@ -215,8 +238,7 @@ def forget_live(tx: Tx, key: str) -> None:
 
 
 def read_left(tx: Tx, key: str) -> Left | None:
-    found = select(spoken.c.event, spoken.c.ts).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY)
-    row = tx.execute(found.limit(1)).one_or_none()
+    row = _LEFT.first(tx, key_=key)
     return None if row is None else Left(row.ts, row.event.partition(":")[2])
 
 
@@ -235,5 +257,4 @@ def is_left_from_before(tx: Tx, key: str) -> bool:
 
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:
-    waiting = select(spoken.c.event).where(spoken.c.session == key, spoken.c.body.is_not(None)).limit(1)
-    return tx.execute(waiting).first() is None
+    return _WORDS.first(tx, key_=key) is None

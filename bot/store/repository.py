@@ -103,7 +103,8 @@ _OWE = Prepared(
 _KNOWN_MAIL = Prepared(
     select(mail.c.id).where(mail.c.session == bindparam("session_"), mail.c.mark == bindparam("mark_"))
 )
-_PUT_MAIL = insert(mail).inline()
+_LETTER = ("session", "kind", "mark", "body", "person", "confirmation", "stored_at", "sealed")
+_PUT_MAIL = Prepared(insert(mail).inline().values({name: bindparam(f"{name}_") for name in _LETTER}))
 _LAST_WORDS = Prepared(
     select(func.coalesce(func.max(mail.c.id), 0).label("id")).where(
         mail.c.session == bindparam("session_"), mail.c.kind == "words"
@@ -113,6 +114,16 @@ _SAVE_PEOPLE = Prepared(
     update(sessions)
     .where(sessions.c.key == bindparam("key_"))
     .values({name: bindparam(f"{name}_") for name in ("speakers", "present", "sealed")})
+)
+_OF_SESSION = Prepared(
+    select(confirmations.c.body)
+    .where(confirmations.c.session == bindparam("session_"))
+    .order_by(confirmations.c.created)
+)
+_SAVE_BODY = Prepared(
+    update(confirmations)
+    .where(confirmations.c.id == bindparam("id_"))
+    .values(body=bindparam("body_"), sealed=bindparam("sealed_"))
 )
 
 
@@ -205,8 +216,7 @@ def _confirmation(tx: Tx, found: Row[*tuple[Any, ...]]) -> Confirmation:
 
 
 def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
-    found = select(confirmations.c.body).where(confirmations.c.session == key).order_by(confirmations.c.created)
-    return [row_from_json(body) for body in tx.execute(found).scalars()]
+    return [row_from_json(found.body) for found in _OF_SESSION.all(tx, session_=key)]
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
@@ -257,7 +267,7 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
 
 def save_places(tx: Tx, row: Confirmation) -> None:
     """Where cards stand and what they show: nothing else changes, and what is owed besides stays due as it is."""
-    tx.execute(update(confirmations).where(confirmations.c.id == row.id).values(_sealed_body(tx, row)))
+    _SAVE_BODY(tx, id_=row.id, **{f"{name}_": value for name, value in _sealed_body(tx, row).items()})
 
 
 def due_again(tx: Tx, confirmation_id: str) -> None:
@@ -331,7 +341,8 @@ def put_mail(
         "confirmation": confirmation,
         "stored_at": tx.now(),
     }
-    tx.execute(_PUT_MAIL, {**letter, "sealed": letter_seal(tx, letter)})
+    letter["sealed"] = letter_seal(tx, letter)
+    _PUT_MAIL(tx, **{f"{name}_": value for name, value in letter.items()})
     owe_session(tx, session)
     return True
 

@@ -28,6 +28,14 @@ _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_
 _OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOW))
 _NEW_CARD: Insert = insert(cards).inline()
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
+_CARDS_OWED = Prepared(
+    select(func.count().label("number")).select_from(cards).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
+)
+_UNDER_WAY = Prepared(
+    select(cards.c.confirmation)
+    .where(cards.c.session == bindparam("key_"), cards.c.due_at <= bindparam("at_"), cards.c.failures == 0)
+    .limit(1)
+)
 _CARD_DONE = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_DONE))
 _THREAD_DONE = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_DONE))
 
@@ -61,13 +69,9 @@ def thread_done(tx: Tx, key: str, due_at: float | None) -> None:
 
 def cards_owed(tx: Tx) -> int:
     """How many confirmations have a card that shows an older row, and nothing has gone wrong with it."""
-    owed = select(func.count()).where(cards.c.due_at.is_not(None), cards.c.failures == 0)
-    return int(tx.execute(owed).scalar_one())
+    return int(_CARDS_OWED.first(tx).number)
 
 
 def cards_under_way(tx: Tx, key: str) -> bool:
     """Whether a card of the session is on its way to Slack, and nothing has gone wrong with it."""
-    found = select(cards.c.confirmation).where(
-        cards.c.session == key, cards.c.due_at <= tx.now(), cards.c.failures == 0
-    )
-    return tx.execute(found.limit(1)).first() is not None
+    return _UNDER_WAY.first(tx, key_=key, at_=tx.now()) is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 
 from bot.audit.fingerprint import Seal
 from bot.confirmation.decision import asked_anew, elsewhere, grant_looked_at, sign_in_lost
@@ -24,7 +24,14 @@ from bot.store.tables import confirmations
 from runtime.calls.call import Call
 from runtime.calls.seal import StartCheck
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 from runtime.store.records import SessionId
+
+_ASKED = Prepared(
+    select(confirmations.c.id).where(
+        confirmations.c.session == bindparam("session_"), confirmations.c.request_id == bindparam("request_")
+    )
+)
 
 
 def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
@@ -55,11 +62,10 @@ def may_start(seal: Seal) -> StartCheck:
         if call.request is None:
             return False
         key = chain_of(SessionKey(name.app, name.user_id, name.id))
-        here = (confirmations.c.session == key, confirmations.c.request_id == call.request.request_id)
-        found = tx.execute(select(confirmations.c.id).where(*here)).scalar_one_or_none()
+        found = _ASKED.first(tx, session_=key, request_=call.request.request_id)
         if found is None:
             return False
-        session, row = lock_confirmation(tx, found)
+        session, row = lock_confirmation(tx, found.id)
         change = start(row, now(tx), seal, begun_at=moment(call.begun or tx.now()), again=again)
         if change.row is not row:
             save(tx, session, change)

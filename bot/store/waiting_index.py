@@ -19,6 +19,7 @@ from bot.policy.model import may_decide
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 
 Position = tuple[float, str]
 """Where a list goes on: when it was asked, and the confirmation's id."""
@@ -42,7 +43,7 @@ _KEPT = frozenset(
 )
 """Steps after which a confirmation waits for the same people as before."""
 
-_GONE = delete(waiting).where(waiting.c.confirmation == bindparam("id_"))
+_GONE = Prepared(delete(waiting).where(waiting.c.confirmation == bindparam("id_")))
 _ENTER = insert(waiting)
 
 
@@ -53,7 +54,7 @@ def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
     """Part of saving a row: after these steps it may wait for others, or for nobody."""
     if all(step.kind in _KEPT for step in steps):
         return
-    tx.execute(_GONE, {"id_": row.id})
+    _GONE(tx, id_=row.id)
     entries = [
         {"team": row.asked.team, "whom": entry, "created": row.asked_at.timestamp(), "confirmation": row.id}
         for entry in sorted(whom(row))

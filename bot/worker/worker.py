@@ -102,6 +102,7 @@ class Worker:
         clicks: Precedence | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = people, drawing, rules
+        self._clicks = clicks = clicks or Precedence()
         kinds = (
             RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
@@ -178,6 +179,7 @@ class Worker:
         """Draws until every card shows the row as it is. Of a call that was approved just now, only its end is drawn,
         if that comes within a second: Slack takes few updates a minute."""
         while to_draw(row := await lease.read(read_known, confirmation_id)):
+            await self._clicks.stand_back()
             wait = await lease.read(until_drawn, row)
             if wait > 0:
                 raise NotNow(wait, "The call was approved just now, and may end in a moment.")
@@ -186,7 +188,7 @@ class Worker:
                 continue
             with following("draw", row=row):
                 await self._draw(lease, row)
-        await lease.run(drawn, confirmation_id)
+        await lease.finish(drawn, confirmation_id)
 
     async def _is_sound(self, row: Confirmation) -> bool:
         rules = self._rules.now
@@ -214,7 +216,8 @@ class Worker:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
         if vote.edit is not None:  # so that the transaction finds what the conditions say of the edited call
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
-        return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
+        with self._clicks.hurrying():
+            return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
 
     async def _look_at_grant(self, lease: Lease, row: Confirmation) -> RowOwed:
         session = await lease.read(read_session, chain_of(row.asked.session))
@@ -232,7 +235,7 @@ class Worker:
     async def _reply(self, vote: str, lease: Lease) -> None:
         target, body, together = await lease.read(read_reply, vote)
         await self._drawing.reply(lease, target, body, together)
-        await lease.run(told, vote)
+        await lease.finish(told, vote)
 
 
 def read_known(tx: Tx, confirmation_id: str) -> Confirmation:

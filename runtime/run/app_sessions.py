@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from runtime.agent import Agent
 from runtime.calls.call import Call
@@ -21,6 +22,25 @@ from runtime.store.shared_state import split_temporary
 from runtime.wire import USER, Event, EventActions, SessionRecord
 
 STATE_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Position:
+    """How far a session was read. A database may give the key of a deleted session to another one."""
+
+    key: int
+    created: float
+    events: int
+
+
+@dataclass(frozen=True)
+class News:
+    """A session's calls as they are now, and its events since a position. Of another session all are new."""
+
+    position: Position
+    continues: bool
+    events: tuple[Event, ...]
+    calls: tuple[Call, ...]
 
 
 class AppSessions(ABC):
@@ -83,6 +103,21 @@ class AppSessions(ABC):
         def read(tx: Tx) -> list[Call]:
             stored = find(tx, self._name(user_id, session_id))
             return [] if stored is None else read_calls(tx, stored.key)
+
+        return await (await self.open()).read(read)
+
+    async def news(self, *, user_id: str, session_id: str, since: Position | None = None) -> News | None:
+        """For who looks at a session again and again: only what was written since then is read."""
+
+        def read(tx: Tx) -> News | None:
+            stored = find(tx, self._name(user_id, session_id))
+            if stored is None:
+                return None
+            continues = since is not None and (since.key, since.created) == (stored.key, stored.created)
+            first = since.events if since is not None and continues else 0
+            events = tuple(read_events(tx, stored.key, first)) if first < stored.events else ()
+            position = Position(stored.key, stored.created, stored.events)
+            return News(position, continues, events, tuple(read_calls(tx, stored.key)))
 
         return await (await self.open()).read(read)
 

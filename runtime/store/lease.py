@@ -198,8 +198,25 @@ class Lease:
                 raise LeaseLost
             return result
 
+        return await self._fenced(fenced)
+
+    async def finish(self, fn: Callable[Concatenate[Tx, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The holder's last transaction, which also releases the row."""
+
+        @wraps(fn)
+        def released(tx: Tx) -> R:
+            result = fn(tx, *args, **kwargs)
+            if not release(tx, self._table, self._where, self.token, topic=self._topic):
+                raise LeaseLost
+            return result
+
+        result = await self._fenced(released)
+        self.stop()
+        return result
+
+    async def _fenced(self, fn: Callable[[Tx], R]) -> R:
         try:
-            return await self._database.run(fenced)
+            return await self._database.run(fn)
         except LeaseLost:
             self.lost.set()
             raise

@@ -17,13 +17,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Select, Update
+from sqlalchemy import Delete, Select, Update
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.sql.dml import Insert
 
 from runtime.store.transaction import Dialect, Tx
 
-Statement = Select[*tuple[Any, ...]] | Insert | Update
+Statement = Select[*tuple[Any, ...]] | Insert | Update | Delete
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ class Outgoing:
     async def drawn(self, *, tries: int = 8, around: Around = PLAIN) -> Confirmation:
         """The worker's part: draws until nothing is behind, and keeps the facts; each trouble is one more try."""
         for _ in range(tries):
-            row = row_from_json(row_to_json(self.desk.row))  # as it comes out of the store
+            row = row_from_json(f"{row_to_json(self.desk.row)} ")  # as it comes out of another process's store
             if not any(place.drawn_version < row.face for place in row.places):
                 return row
             try:

@@ -276,7 +276,7 @@ class Confirming(RuleBasedStateMachine):
 
     @invariant()
     def a_row_survives_being_stored(self) -> None:
-        assert row_from_json(row_to_json(self.desk.row)) == self.desk.row
+        assert row_from_json(f"{row_to_json(self.desk.row)} ") == self.desk.row, "read anew, as the text is another"
 
 
 TestConfirming = Confirming.TestCase
