@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from slack_sdk.models.blocks import Block, CheckboxesElement, InteractiveElement, Option
 
@@ -44,8 +45,9 @@ def inbox(view: HomeView) -> JsonObject:
     if view.paused:
         blocks.append(rich([line(words.PAUSED)], f"paused.{view.version}"))
     blocks += _section(words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", view)
+    several = _several(view.waiting[:_WAITING])
     for item in view.waiting[:_WAITING]:
-        blocks += [*_waiting(item, "w", view.version), divider(_named("line", item, view.version))]
+        blocks += [*_waiting(item, "w", view.version, select=several), divider(_named("line", item, view.version))]
     if not view.waiting:
         blocks.append(rich([line(words.HOME_EMPTY), line(words.HOME_EMPTY_MORE)], f"empty.{view.version}"))
     blocks += _more(view.more_waiting + len(view.waiting[_WAITING:]), words.HOME_MORE, "waiting", view)
@@ -70,7 +72,8 @@ def approvals(view: HomeView) -> Message:
     elif not view.waiting and not view.here:
         pieces = [line(words.HOME_EMPTY)]
         blocks.append(rich(pieces, f"empty.{view.version}"))
-    mine = _fitting(view.waiting, _waiting, "w", view.version, _size(blocks))
+    waiting = partial(_waiting, select=_several(view.waiting[:_LISTED]))
+    mine = _fitting(view.waiting, waiting, "w", view.version, _size(blocks))
     others = _fitting(view.here, _elsewhere, "h", view.version, _size([*blocks, *mine.blocks]))
     for title, count, part, found in (
         (words.HOME_WAITING, len(view.waiting) + view.more_waiting, "waiting", mine),
@@ -131,12 +134,12 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 # -- the items
 
 
-def _waiting(view: CardView, part: str, version: int) -> list[Block]:
-    """A call that the reader may decide: what it is, and a card's own buttons."""
+def _waiting(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
+    """A call that the reader may decide: what it is, and a card's own buttons. `select`: with a box to tick."""
     what = content(view, LIST)
     row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
-    row += [_tick(view)] if _tickable(view) else []
+    row += [_tick(view)] if select and _tickable(view) else []
     return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
 
 
@@ -160,13 +163,18 @@ def _tickable(view: CardView) -> bool:
     return view.face is Face.WAITING and not view.wants_payload and not view.sign_in
 
 
+def _several(items: Sequence[CardView]) -> bool:
+    """Whether there are enough to decide together."""
+    return sum(map(_tickable, items)) >= _FEWEST
+
+
 def _tick(view: CardView) -> CheckboxesElement:
     option = Option(value=Ref(view.id, view.revision).encode(), text=plain_text(words.TICK))
     return CheckboxesElement(action_id=Action.TICK.value, options=[option])
 
 
 def _together(items: Sequence[CardView], version: int) -> list[Block]:
-    if sum(map(_tickable, items)) < _FEWEST:
+    if not _several(items):
         return []
     row = [button(Action.APPROVE_TICKED, words.APPROVE_TICKED), button(Action.DENY_TICKED, words.DENY_TICKED)]
     return actions(row, f"together.{version}")

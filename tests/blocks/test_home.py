@@ -203,6 +203,6 @@ def test_forged_ticks_and_batches_are_nothing() -> None:
 def test_nothing_to_tick_where_there_is_one_or_an_answer_is_wanted() -> None:
     one = inbox(HomeView(version=1, waiting=(samples.WAITING, samples.TIME_OFF)))
     assert Action.APPROVE_TICKED not in action_ids(one)
-    assert action_ids(one).count(Action.TICK) == 1
+    assert Action.TICK not in action_ids(one)
     settled = inbox(HomeView(version=1, waiting=(replace(samples.WAITING, face=Face.DONE),)))
     assert Action.TICK not in action_ids(settled)
