@@ -41,7 +41,7 @@ from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import Ballot, Cast, cast, nothing_known
+from bot.store.casting import Ballot, Cast, cast, nothing_known, put_right
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
@@ -187,6 +187,9 @@ class Listeners:
     async def _form(self, click: Click, ref: Ref) -> JsonObject | Message:
         """The form that a click opens; a message for somebody who is known not to be allowed what it is for."""
         found = await self._database.read(_pressed, ref.id)
+        if found is not None and found[0].doubt is not None:  # somebody changed it in the database
+            await self._database.run(put_right, ref.id, self._rules.now)
+            found = await self._database.read(_pressed, ref.id)
         if found is None:
             return verdict.notice_modal(forms.GONE)
         row, lines, speakers, at = found

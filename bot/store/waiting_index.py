@@ -7,8 +7,9 @@ brings the entries that mean them now.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
 
-from sqlalchemy import bindparam, delete, func, insert, select, tuple_, union
+from sqlalchemy import Row, bindparam, delete, func, insert, select, tuple_, union
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step
@@ -17,6 +18,7 @@ from bot.confirmation.stored_json import row_from_json
 from bot.policy.approvers import ApproverKind, Person
 from bot.policy.model import may_decide
 from bot.policy.versioned import NewerVersion, UnreadableRecord
+from bot.store.sealed_rows import LAST_LINE, doubt_about
 from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -127,25 +129,30 @@ def count_after(tx: Tx, team: str, names: Collection[str], after: Position) -> i
 
 
 def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
-    """In the order of the ids, without those that only another version can read."""
-    found = select(confirmations.c.id, confirmations.c.body).where(confirmations.c.id.in_(ids))
-    bodies = {row.id: row.body for row in tx.execute(found)}
+    """In the order of the ids, without those that only another version can read, or that somebody changed in the
+    database: nobody is to decide by what those show."""
+    bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _stands(tx, row)}
     return list(_readable(bodies[id_] for id_ in ids if id_ in bodies))
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
     """What somebody asked for and is decided, the newest first."""
-    found = (
-        select(confirmations.c.body)
-        .where(
-            confirmations.c.team == person.team,
-            confirmations.c.asked_by == person.user,
-            confirmations.c.created > since,
-            confirmations.c.state != str(State.WAITING),
-        )
-        .order_by(confirmations.c.created.desc())
-    )
-    return list(_readable(tx.execute(found.limit(most)).scalars()))
+    found = _STORED.where(
+        confirmations.c.team == person.team,
+        confirmations.c.asked_by == person.user,
+        confirmations.c.created > since,
+        confirmations.c.state != str(State.WAITING),
+    ).order_by(confirmations.c.created.desc())
+    return list(_readable(row.body for row in tx.execute(found.limit(most)) if _stands(tx, row)))
+
+
+_STORED = select(
+    confirmations.c.id, confirmations.c.body, confirmations.c.sealed, LAST_LINE.scalar_subquery().label("last_line")
+)
+
+
+def _stands(tx: Tx, row: Row[*tuple[Any, ...]]) -> bool:
+    return doubt_about(tx, row) is None
 
 
 def _readable(bodies: Iterable[str]) -> Iterator[Confirmation]:

@@ -205,6 +205,37 @@ async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: s
         assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
 
 
+# What people look at before they decide
+
+
+@pytest.mark.parametrize("where", ["Home", "/approvals", "a form"])
+async def test_i_show_another_call_than_the_one_that_would_run(open_office: Opens, where: str) -> None:
+    """For a moment only, so that nothing but a list or a form is made of it."""
+    async with open_office() as at:
+        card = await at.ask(DINNER)
+        await at.rests()
+
+        def shows(tx: Tx) -> None:
+            row = tx.execute(select(confirmations)).one()
+            body = json.loads(row.body)
+            body["revisions"][0]["arguments"]["amount"] = 42
+            body["asked"]["arguments"]["amount"] = 42
+            tx.execute(update(confirmations).values(body=json.dumps(body)))
+
+        await at.bot.database.run(shows)
+        if where == "Home":
+            assert "42" not in await at.bob.opens_home("Nothing waits for you.")
+        elif where == "/approvals":
+            await at.bob.commands("/approvals", "", at.deploys)
+            await at.bob.finds("Nothing waits", at.deploys)
+            assert "42" not in at.bob.sees(at.deploys)
+        else:
+            await at.bob.clicks(card, "See everything")
+            await at.bob.gets_modal("Denied")
+            await at.ann.finds("is not the one that was asked about", at.deploys, thread=card)
+        assert at.ran() == []
+
+
 # Who spoke, and where
 
 
