@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -14,12 +15,14 @@ import pytest
 
 from bot.config.settings import Agent, Settings, parse_settings
 from bot.confirmation.model import Ask, OutcomeKind
+from bot.confirmation.sign_in import Credential, Way
 from bot.hosts import open_host
 from bot.hosts.host import Host, HostRequest
 from bot.policy.model import CallFacts, Governs
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.provider import CLIENT_SECRET, provider
+from tests.support.foreign.visit import Visit, texts
 from tests.support.gemini import FakeGemini, call, say
 from tests.support.waiting import until
 
@@ -153,9 +156,29 @@ def governs(settings: Settings, request: HostRequest, *, question: bool = False)
     return isinstance(settings.policies.resolve(facts), Governs)
 
 
+async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = parse_settings((GALLERY / "calendar" / "adk-confirm.toml").read_text(), {})
+    assert settings.agent is not None
+    redirect = f"{settings.slack.public_url}/adk/oauth/callback"
+    async with provider() as calendar:
+        monkeypatch.setenv("CALENDAR_URL", calendar.url)
+        monkeypatch.setenv("CALENDAR_CLIENT_SECRET", CLIENT_SECRET)
+        monkeypatch.delitem(sys.modules, "examples.adk.calendar.agent", raising=False)
+        gemini.will(call("list_events", day="2026-01-31"), say("A standup."))
+        async with hosted(settings.agent) as host:
+            visit = Visit(host)
+            request = await visit.asks("What do I have on the 31st?")
+            assert (request.ask, request.tool) == (Ask.CREDENTIAL, "list_events")
+            assert isinstance(request.payload, dict)
+            back = await calendar.allows(f"{request.payload['authUri']}&redirect_uri={redirect}")
+            given = Credential(way=Way.OAUTH, value=back, redirect_uri=redirect)
+            answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
+            assert "A standup." in await texts(host.answer(visit.session, [answer]))
+
+
 def test_every_example_is_in_the_gallery() -> None:
     folders = {folder.name for folder in GALLERY.iterdir() if (folder / "agent.py").exists()}
-    assert folders == {*ASKS, "hr"}
+    assert folders == {*ASKS, "calendar", "hr"}
     assert all(f"]({name}/agent.py)" in (GALLERY / "README.md").read_text() for name in folders)
 
 

@@ -79,9 +79,9 @@ def app(name: str) -> Any:
 
 def pausing(name: str) -> Any:
     """An agent that waits for people in other ways, under its own name; only google-adk 2 has these."""
-    from tests.support.foreign.pausing import MADE
+    from tests.support.foreign import pausing, signing_in
 
-    made: Any = MADE[name]()
+    made: Any = {**pausing.MADE, **signing_in.MADE}[name]()
     return made.model_copy(update={"name": name})
 
 

@@ -76,14 +76,14 @@ class Provider:
 
 
 @asynccontextmanager
-async def provider() -> AsyncIterator[Provider]:
+async def provider(port: int = 0) -> AsyncIterator[Provider]:
     made, site = Provider(), web.Application()
     site.router.add_get("/authorize", made._authorize)
     site.router.add_post("/token", made._token)
     site.router.add_get("/events", made._events)
     served = web.AppRunner(site)
     await served.setup()
-    await web.TCPSite(served, "127.0.0.1", 0).start()
+    await web.TCPSite(served, "127.0.0.1", port).start()
     made.url = f"http://127.0.0.1:{served.addresses[0][1]}"
     try:
         yield made
