@@ -47,7 +47,7 @@ from bot.leasing.backpressure import Precedence
 from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import Calls, Limits
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.taken import Taken
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
@@ -148,15 +148,15 @@ async def _made(
     reloading = None if file is None else Reloading(file, os.environ, rules)
     workspaces = await open_workspaces(settings, database)
     replicas = Replicas(database)
-    sender = Sender(
+    calls = Calls(
         workspaces.client_for,
         on_revoked=workspaces.revoked,
         limits=limits,
         meter=metrics,
         replicas=replicas.alive,
-        taken=Taken(monotonic, database),
         clock=monotonic,
     )
+    sender = Sender(calls, taken=Taken(monotonic, database))
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     agent_sessions = AgentSessions(sender, rules)
     addresses = Addresses(seal, settings.slack.public_url)

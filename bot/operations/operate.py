@@ -166,10 +166,11 @@ def rules_of(settings: Settings) -> Rules:
 def _people(settings: Settings, database: Database) -> PeopleLookup:
     """A directory of the command's own. It asks Slack only when an operation needs it."""
     from bot.slack.directory.directory import Directory
+    from bot.slack.outbound.calls import Calls
     from bot.slack.outbound.client import Sender
     from bot.slack.workspaces.tokens import client_for
 
-    return Directory(Sender(client_for(settings, database, NOT_SIGNED_IN)))
+    return Directory(Sender(Calls(client_for(settings, database, NOT_SIGNED_IN))))
 
 
 # What

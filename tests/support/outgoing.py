@@ -29,7 +29,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Limits, Workspace
+from bot.slack.outbound.calls import Calls, Limits, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.store.open import open_store
@@ -45,7 +45,7 @@ WORDS = "deploy checkout 2.4.1"
 
 
 @dataclass
-class Calls:
+class CountedCalls:
     """What the sender counted."""
 
     outcomes: list[tuple[str, str]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Outgoing:
     directory: Directory
     cards: Cards
     writer: Thread
-    meter: Calls
+    meter: CountedCalls
     waits: list[float]
     ann: Person
     ben: Person
@@ -134,7 +134,7 @@ async def outgoing(limits: Limits | None = None) -> AsyncIterator[Outgoing]:
 
 
 async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgoing:
-    meter, waits = Calls(), list[float]()
+    meter, waits = CountedCalls(), list[float]()
 
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
         return AsyncWebClient(slack.bot_token, base_url=slack.url)
@@ -143,7 +143,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgo
         waits.append(seconds)
         slack.clock.advance(seconds)
 
-    sender = Sender(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause)
+    sender = Sender(Calls(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause))
     directory = Directory(sender, patience=3.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)

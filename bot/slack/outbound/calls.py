@@ -86,7 +86,7 @@ class Calls:
         self._replicas = replicas
         self._client_for, self._on_revoked = client_for, on_revoked
         self._limits, self._meter = limits or Limits(), meter or NoMeter()
-        self._clock, self._pause = clock, pause
+        self.clock, self._pause = clock, pause
         self._rates = Rates(clock)
 
     async def ask(
@@ -150,7 +150,7 @@ class Calls:
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
         client = await self.client(at)
-        began, outcome = self._clock(), "abandoned"
+        began, outcome = self.clock(), "abandoned"
         try:
             async with asyncio.timeout(min(self._limits.time_limit, method.within)):
                 response = await call(client)
@@ -164,7 +164,7 @@ class Calls:
                 await self._on_revoked(at, client.token or "", trouble)
             raise trouble from None  # the SDK's error quotes what Slack answered, which may be the message itself
         finally:
-            self._meter.called(method.name, outcome, self._clock() - began)
+            self._meter.called(method.name, outcome, self.clock() - began)
 
     async def client(self, at: Workspace) -> AsyncWebClient:
         """For what is no method of the Web API. It retries nothing and logs nothing that it sends."""

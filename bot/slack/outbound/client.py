@@ -6,10 +6,8 @@ then it is looked for by its `metadata` first: what is found stays, further copi
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,7 +21,7 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
 from bot.slack.cache import Lookups
-from bot.slack.outbound.calls import QUIET, CallMeter, Calls, ClientFor, Limits, OnRevoked, Sure, Workspace
+from bot.slack.outbound.calls import QUIET, Calls, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
@@ -61,23 +59,10 @@ class Opened:
 
 
 class Sender:
-    def __init__(
-        self,
-        client_for: ClientFor,
-        *,
-        on_revoked: OnRevoked | None = None,
-        limits: Limits | None = None,
-        meter: CallMeter | None = None,
-        replicas: Callable[[], int] = lambda: 1,
-        taken: Taken | None = None,
-        clock: Callable[[], float] = time.monotonic,
-        pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
+    def __init__(self, calls: Calls, *, taken: Taken | None = None) -> None:
+        self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
         self._whispers = Rates(clock)
-        self._calls = Calls(
-            client_for, on_revoked=on_revoked, limits=limits, meter=meter, replicas=replicas, clock=clock, pause=pause
-        )
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = SentMessages(self.ask)

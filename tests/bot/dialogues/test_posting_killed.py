@@ -17,6 +17,7 @@ from bot.confirmation.sign_in import Addresses
 from bot.confirmation.stored_json import row_from_json, row_to_json
 from bot.hosts.host import Said
 from bot.slack.directory.directory import Directory
+from bot.slack.outbound.calls import Calls
 from bot.slack.outbound.client import Sender
 from bot.store.open import open_store
 from bot.store.repository import Session
@@ -63,7 +64,7 @@ def _sender(base: str, token: str) -> Sender:
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:
         return AsyncWebClient(token, base_url=base)
 
-    return Sender(client_for)
+    return Sender(Calls(client_for))
 
 
 @pytest.mark.parametrize("acted", [True, False])

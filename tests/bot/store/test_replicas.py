@@ -13,6 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.kit import Message
 from bot.app import running
 from bot.sandbox.server.server import FakeSlack
+from bot.slack.outbound.calls import Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
 from bot.slack.outbound.methods import UPDATE
@@ -115,7 +116,7 @@ def another(out: Outgoing, count: Callable[[], int]) -> Sender:
     async def pause(seconds: float) -> None:
         out.slack.clock.advance(seconds)
 
-    return Sender(client_for, replicas=count, clock=out.slack.clock.now, pause=pause)
+    return Sender(Calls(client_for, replicas=count, clock=out.slack.clock.now, pause=pause))
 
 
 async def updates(out: Outgoing, sender: Sender, most: int = 60) -> int:
