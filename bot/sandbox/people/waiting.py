@@ -14,7 +14,7 @@ from bot.sandbox.workspace.workspace import Workspace
 from runtime.errors import ConfirmError, NotFound
 
 T = TypeVar("T")
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds. What is awaited comes at once or never, but a busy machine may be slow."""
 
 _NOBODY = User("", "", "nobody", "Nobody", tz="UTC")
