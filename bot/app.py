@@ -42,6 +42,7 @@ from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.home_events import HomeEvents
 from bot.inbound.http import make_site
 from bot.inbound.lifecycle import Lifecycle
+from bot.inbound.prompts import Prompts
 from bot.inbound.sign_in_page import SignInDoor
 from bot.leasing.backpressure import Precedence
 from bot.operations.control import serve_control
@@ -50,6 +51,7 @@ from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Calls, Limits
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.taken import Taken
+from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
 from bot.store.replicas import Replicas
@@ -193,7 +195,7 @@ async def _made(
         ),
         listeners=(
             Listeners(database, sender, directory, rules, lists, clicks, host.app, door),
-            HomeEvents(database, sender, rules, homes, lists),
+            HomeEvents(database, sender, rules, homes, lists, Prompts(sender, settings.slack.prompts)),
             Commands(database, sender, directory, lists),
         ),
         door=door,
@@ -225,7 +227,8 @@ async def _doors_opened(
     if isinstance(parts.workspaces, SeveralWorkspaces):
         from bot.slack.workspaces.oauth import Installing  # a service for one workspace need not load it
 
-        Installing(settings.environment, parts.database, parts.workspaces, parts.rules).register(site)
+        scopes = scopes_for(settings.slack)
+        Installing(settings.environment, parts.database, parts.workspaces, parts.rules, scopes).register(site)
     url = await listen(stack, settings, site, stop)
     if settings.environment.app_token is not None:
         await connect(stack, settings.environment.app_token, app, stop, readiness)

@@ -117,9 +117,13 @@ class Store(_Table):
         return lease
 
 
+MOST_PROMPTS, LONGEST_PROMPT = 4, 300
+
+
 class Slack(_Table):
     listen: StrictStr = "127.0.0.1:3000"
     reactions: StrictBool = False
+    prompts: tuple[StrictStr, ...] = ()
     public_url: StrictStr | None = None  # where people's browsers reach this app, for sign-ins
 
     @field_validator("public_url")
@@ -129,6 +133,15 @@ class Slack(_Table):
         if url is not None and not re.fullmatch(rf"https://[^\s/?#]+(/[^\s?#]*)?|{local}", url):
             raise ValueError(f'must be an https address such as "https://confirm.example.com", not "{url}"')
         return url.rstrip("/") if url else url
+
+    @field_validator("prompts")
+    @classmethod
+    def _prompts(cls, prompts: tuple[str, ...]) -> tuple[str, ...]:
+        if len(prompts) > MOST_PROMPTS:
+            raise ValueError(f"must be at most {MOST_PROMPTS} prompts: Slack shows no more")
+        if any(not prompt.strip() or len(prompt) > LONGEST_PROMPT for prompt in prompts):
+            raise ValueError(f"must be texts of 1 to {LONGEST_PROMPT} characters each")
+        return prompts
 
     @field_validator("listen")
     @classmethod

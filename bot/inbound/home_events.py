@@ -1,4 +1,5 @@
-"""The Home tab opens, and several calls are decided together, from there or from the list of `/approvals`."""
+"""The Home tab or the direct message opens, and several calls are decided together: there, or in the list of
+`/approvals`."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from bot.home.query import Reader
 from bot.home.tab import Homes
 from bot.inbound.after_ack import Errands
 from bot.inbound.payloads import Body, at_of, once, person_of, told_at
+from bot.inbound.prompts import Prompts
 from bot.policy.approvers import Person
 from bot.slack.outbound.client import Sender
 from bot.store.batch_votes import cast_all
@@ -34,9 +36,17 @@ BATCHES = {Callback.APPROVE_BATCH: True, Callback.DENY_BATCH: False}
 
 
 class HomeEvents:
-    def __init__(self, database: Database, sender: Sender, rules: RulesInForce, homes: Homes, lists: Lists) -> None:
+    def __init__(
+        self,
+        database: Database,
+        sender: Sender,
+        rules: RulesInForce,
+        homes: Homes,
+        lists: Lists,
+        prompts: Prompts,
+    ) -> None:
         self._database, self._rules = database, rules
-        self._homes, self._lists = homes, lists
+        self._homes, self._lists, self._prompts = homes, lists, prompts
         self._errands = Errands(sender)
 
     def register(self, app: AsyncApp) -> None:
@@ -55,6 +65,9 @@ class HomeEvents:
         if event.get("tab") == "home" and at.team and event.get("user"):
             await self._homes.opened(Reader(person=Person(at.team, str(event["user"])), at=at))
         await ack()
+        channel = str(event.get("channel") or "")
+        if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted(at):
+            self._errands.begin("the suggested prompts", self._prompts.suggest(at, channel))
 
     # Several together
 

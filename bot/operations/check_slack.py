@@ -18,7 +18,7 @@ from bot.operations.names import KnownNames
 from bot.policy.approvers import ApproverKind
 from bot.policy.model import Policy
 from bot.slack.directory.names import person_name
-from bot.slack.scopes import SCOPES
+from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.oauth_pages import MEND, MEND_ANY
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
@@ -69,8 +69,7 @@ async def check_workspace(
         return
     yield fine("Slack", f"workspace {answer['team']} ({answer['team_id']}), app {answer['user']}")
     granted = set(str(answer.headers.get("x-oauth-scopes", "")).replace(" ", "").split(",")) - {""}
-    wanted = SCOPES | ({"reactions:write"} if settings.slack.reactions else set())
-    missing = sorted(wanted - granted)
+    missing = sorted(scopes_for(settings.slack) - granted)
     if granted and missing:
         yield fix("scopes", f"missing: {', '.join(missing)}; add them, and install the app again")
     elif granted:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bot.config.settings import Slack
+
 SCOPES = frozenset(
     {
         "app_mentions:read", "chat:write", "commands", "channels:history", "groups:history", "im:history",
@@ -18,3 +20,9 @@ EVENTS = frozenset(
 AGENT_SCOPES = frozenset({"assistant:write"})
 """What an app that is declared as an agent needs as well. Without it only the suggested prompts are missing."""
 AGENT_EVENTS = frozenset({"agent_session_stopped", "app_context_changed"})
+
+
+def scopes_for(slack: Slack) -> frozenset[str]:
+    """What these settings need. Reactions and suggested prompts have scopes of their own."""
+    reactions = {"reactions:write"} if slack.reactions else set()
+    return SCOPES | reactions | (AGENT_SCOPES if slack.prompts else frozenset())

@@ -16,12 +16,26 @@ async def until_stopped(work: Coroutine[Any, Any, T], stop: asyncio.Event) -> T 
     if stop.is_set():
         work.close()
         return None
-    working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    failures: list[BaseException] = []
+
+    async def worked() -> T | None:
+        try:
+            return await work
+        except BaseException as error:  # noqa: BLE001  (raised below: in a task of its own it could end the loop)
+            failures.append(error)
+            return None
+
+    working, stopped = asyncio.create_task(worked()), asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        return None if stop.is_set() else await working
+        if stop.is_set():
+            return None
+        result = await working
+        if failures:
+            raise failures[0]
+        return result
     finally:
         stopped.cancel()
         if not working.done():
             working.cancel()
-        await asyncio.wait({working})
+            await asyncio.wait({working})

@@ -116,14 +116,19 @@ class Installing:
     """The two pages, for a site to serve."""
 
     def __init__(
-        self, environment: Environment, database: Database, workspaces: SeveralWorkspaces, rules: RulesInForce
+        self,
+        environment: Environment,
+        database: Database,
+        workspaces: SeveralWorkspaces,
+        rules: RulesInForce,
+        scopes: frozenset[str] = SCOPES,
     ) -> None:
         assert environment.client_id is not None
         assert environment.client_secret is not None
         settings = AsyncOAuthSettings(
             client_id=environment.client_id,
             client_secret=environment.client_secret.get_secret_value(),
-            scopes=sorted(SCOPES),
+            scopes=sorted(scopes),
             user_scopes=[],
             redirect_uri=environment.redirect_uri,
             install_path=INSTALL,

@@ -1,0 +1,50 @@
+"""Suggested prompts, which Slack shows in the direct message with an agent."""
+
+from __future__ import annotations
+
+import logging
+
+from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import SlackTrouble
+from bot.slack.outbound.taken import Feature
+from runtime.jsontypes import JsonObject
+
+log = logging.getLogger(__name__)
+
+SUGGEST = Method("assistant.threads.setSuggestedPrompts", 100)
+LONGEST_TITLE = 60
+_DONT_WAIT = 0.0
+
+
+class Prompts:
+    def __init__(self, sender: Sender, prompts: tuple[str, ...]) -> None:
+        self._sender = sender
+        self._prompts: list[JsonObject] = [{"title": _short(one), "message": one} for one in prompts]
+
+    def wanted(self, at: Workspace) -> bool:
+        """Whether there is something to suggest, and Slack takes it as far as is known."""
+        return bool(self._prompts) and self._sender.taken.takes(at, Feature.PROMPTS)
+
+    async def suggest(self, at: Workspace, channel: str) -> None:
+        """What Slack refuses or can't do now is left out: nobody waits for it."""
+        args: JsonObject = {"channel_id": channel, "prompts": [*self._prompts]}
+        try:
+            await self._sender.ask(
+                at, SUGGEST, lambda client: client.api_call(SUGGEST.name, json=args), patience=_DONT_WAIT
+            )
+        except SlackTrouble as trouble:
+            if not await self._sender.taken.failed(at, Feature.PROMPTS, trouble):
+                log.info("no prompts are suggested: %s", trouble)
+
+
+def _short(prompt: str) -> str:
+    """
+    >>> _short("Deploy checkout")
+    'Deploy checkout'
+    >>> _short("word " * 20)
+    'word word word word word word word word word word word word…'
+    """
+    if len(prompt) <= LONGEST_TITLE:
+        return prompt
+    return f"{prompt[: LONGEST_TITLE - 1].rstrip()}…"

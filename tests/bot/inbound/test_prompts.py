@@ -1,0 +1,51 @@
+"""Prompts that Slack shows in the direct message with the agent."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.office import Office, Opens
+
+ON = 'prompts = ["What can you do?", "Deploy checkout"]\n[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
+SUGGEST = "assistant.threads.setSuggestedPrompts"
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is shown here does not differ by the database."""
+    return sqlite_stocked
+
+
+async def asked(at: Office, times: int) -> None:
+    await at.slack.until(lambda: len(at.slack.calls_of(SUGGEST)) >= times or None, what="the prompts")
+
+
+@pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+async def test_who_opens_the_direct_message_finds_the_prompts(open_office: Opens, socket: bool) -> None:
+    async with open_office(ON, socket=socket) as at:
+        direct = at.ann.place(None)
+        at.slack.faults.cuts(SUGGEST)
+        at.ann.opens_messages()
+        await asked(at, 1)
+        at.ann.opens_messages()
+        await at.slack.until(lambda: direct.prompts or None)
+        assert direct.prompts == [("What can you do?", "What can you do?"), ("Deploy checkout", "Deploy checkout")]
+
+
+@pytest.mark.parametrize("code", ["unknown_method", "missing_scope", "not_allowed"])
+async def test_what_is_refused_is_not_asked_again_for_an_hour(open_office: Opens, code: str) -> None:
+    async with open_office(ON, time_moves=True) as at:
+        at.slack.faults.refuses(SUGGEST, code)
+        at.ann.opens_messages()
+        await asked(at, 1)
+        await at.ann.says("hello", None)
+        await at.ann.finds("I can do this", None)
+        at.ann.opens_messages()
+        await at.slack.settled()
+        await at.rests()
+        assert len(at.slack.calls_of(SUGGEST)) == 1
+
+        await at.later(hours=1, seconds=1)
+        at.ann.opens_messages()
+        await asked(at, 2)
+        assert await at.slack.until(lambda: at.ann.place(None).prompts or None)
