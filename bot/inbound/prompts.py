@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from bot.slack.outbound.calls import Method, Workspace
+from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
+from bot.slack.outbound.methods import SUGGEST_PROMPTS
 from bot.slack.outbound.taken import Feature
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
 
-SUGGEST = Method("assistant.threads.setSuggestedPrompts", 100)
 LONGEST_TITLE = 60
 _DONT_WAIT = 0.0
 
@@ -31,7 +31,10 @@ class Prompts:
         args: JsonObject = {"channel_id": channel, "prompts": [*self._prompts]}
         try:
             await self._sender.ask(
-                at, SUGGEST, lambda client: client.api_call(SUGGEST.name, json=args), patience=_DONT_WAIT
+                at,
+                SUGGEST_PROMPTS,
+                lambda client: client.api_call(SUGGEST_PROMPTS.name, json=args),
+                patience=_DONT_WAIT,
             )
         except SlackTrouble as trouble:
             if not await self._sender.taken.failed(at, Feature.PROMPTS, trouble):

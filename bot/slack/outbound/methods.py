@@ -31,6 +31,7 @@ START_STREAM = Method("chat.startStream", 20, repeatable=False)
 APPEND_STREAM = Method("chat.appendStream", 100, repeatable=False)
 STOP_STREAM = Method("chat.stopStream", 20, repeatable=False)
 SET_THREAD_STATUS = Method("assistant.threads.setStatus", 600)
+SUGGEST_PROMPTS = Method("assistant.threads.setSuggestedPrompts", 100)
 SET_SESSION_STATUS = Method("agents.sessions.setStatus", 50)
 RENAME_SESSION = Method("agents.sessions.rename", 50)
 
