@@ -209,6 +209,26 @@ async def test_killed_while_the_model_thinks(at: Staff, bot: Serving, tmp_path: 
     assert at.ann.sees(at.deploys, thread=said).count("You said: think hard") == 1
 
 
+async def test_killed_right_after_a_stop_the_run_stays_stopped(at: Staff, bot: Serving, tmp_path: Path) -> None:
+    await bot.starts(stops_after="stop_run")
+    said = await at.ann.says("@adk-confirm think hard", at.deploys)
+    await a_file(tmp_path / "thinks")
+    await at.slack.until(lambda: said.ts in at.deploys.sessions or None, what="the stop button")
+    at.ann.stops(at.deploys, said)
+    await bot.reached()
+    await bot.killed()
+    (tmp_path / "thinks").unlink()
+
+    await bot.starts()
+
+    await at.ann.finds("ann stopped the agent.", at.deploys, thread=said)
+    await at.ann.says("@adk-confirm and now?", at.deploys, thread=said)
+    await at.ann.finds("You said: and now?", at.deploys, thread=said)
+    assert at.ann.sees(at.deploys, thread=said).count("stopped the agent") == 1
+    assert "You said: think hard" not in at.ann.sees(at.deploys, thread=said)
+    assert not (tmp_path / "thinks").exists()
+
+
 async def killed_in_the_tool(at: Staff, bot: Serving, tool: str) -> Seen:
     """The card that is there then."""
     await bot.starts()

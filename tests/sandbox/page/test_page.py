@@ -83,6 +83,22 @@ async def test_the_agent_is_seen_to_think(scene: Scene, visits: Visits) -> None:
     await me.does_not_see("adk-confirm is thinking…")
 
 
+async def test_a_session_shows_its_title_and_status_and_can_be_stopped(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    asked = await scene.dana.says("anybody there?", scene.deploys)
+    where: dict[str, Any] = {"channel_id": scene.deploys.id, "thread_ts": asked.ts}
+    set_status = "agents.sessions.setStatus"
+    await scene.app.client.api_call(set_status, json={**where, "status": "processing", "title": "Anybody there"})
+    await me.sees("adk-confirm is working…", within=me.chat)
+    await me.message("anybody there?").hover()
+    await me.message("anybody there?").get_by_role("link", name="Reply in thread").click()
+    await me.sees("Anybody there", within=me.thread)
+    await me.thread.get_by_role("button", name="Stop").click()
+    await scene.slack.until(lambda: any(one.what == "agent_session_stopped" for one in scene.slack.deliveries))
+    await scene.app.client.api_call(set_status, json={**where, "status": "suspended"})
+    await me.sees("adk-confirm waits for people", within=me.thread)
+
+
 async def test_what_is_new_stands_out_until_it_is_read(scene: Scene, visits: Visits) -> None:
     me = await visits()
     general = me.nav.get_by_role("link", name="general")
