@@ -73,7 +73,7 @@ TITLES_SIGN_IN = {
 }
 SIGN_IN_FOR = "Sign in for {agent}"
 SIGN_IN_ENDS = {
-    Face.APPROVED: "{people} signed in. The agent hears it when it is free.",
+    Face.APPROVED: "{people} signed in. The agent is told when it is free.",
     Face.DONE: "{people} signed in.",
     Face.DENIED: "Nobody signed in. The agent goes on without.",
     Face.REFUSED: "Nothing was done with it.",
