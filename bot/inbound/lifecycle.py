@@ -54,13 +54,13 @@ class Lifecycle:
         event = body["event"]
         teams, enterprise = event.get("team_ids"), context.enterprise_id
         if isinstance(teams, list) and enterprise:
-            told = Access(
+            access = Access(
                 enterprise=enterprise,
                 teams=tuple(team for team in teams if isinstance(team, str)),
                 granted=_ACCESS[event["type"]],
                 at=float(event.get("event_ts") or body["event_time"]),
             )
-            await self._workspaces.access(told)
+            await self._workspaces.access(access)
         await ack()
 
 
@@ -84,10 +84,10 @@ class ForWhom(AsyncMiddleware):
 def _removal(body: Body, sentence: str, context: AsyncBoltContext) -> Removal:
     """An organisation's installation is told as that of one of its workspaces."""
     team = "" if context.is_enterprise_install else str(body.get("team_id") or "")
-    told = body.get("event_time")
+    event_time = body.get("event_time")
     return Removal(
         at=Workspace(team, context.enterprise_id),
         sentence=sentence,
         event=str(body.get("event_id") or ""),
-        before=float(told) if isinstance(told, int | float) else None,
+        before=float(event_time) if isinstance(event_time, int | float) else None,
     )

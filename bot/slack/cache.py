@@ -22,7 +22,7 @@ class _Question(Generic[V]):
 
 class Lookups(Generic[K, V]):
     """Answers are good for `seconds` from when the question began (None: for ever); what raises is not kept, except
-    that a question that was told to come back later is not asked before.
+    that a question that Slack put off is not asked again too early.
 
     `good` says which answers are worth keeping at all.
     """
@@ -84,10 +84,10 @@ class Lookups(Generic[K, V]):
 
     def _not_before(self, key: K) -> None:
         """Asking again before its time would only move that time further away for everybody."""
-        told = self._later.pop(key, None)
-        if told is not None and (left := told[0] - self._clock()) > 0:
-            self._later[key] = told
-            raise Later(told[1].method, left, told[1].code)
+        later = self._later.pop(key, None)
+        if later is not None and (left := later[0] - self._clock()) > 0:
+            self._later[key] = later
+            raise Later(later[1].method, left, later[1].code)
 
     def _drop(self, key: K, question: _Question[V]) -> None:
         """Nobody waits any more. Whoever comes next begins anew."""

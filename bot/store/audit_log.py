@@ -112,7 +112,7 @@ def find_confirmation(tx: Tx, name: str) -> str:
 
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
-    """Purged ones are told of by their lines alone."""
+    """Of purged ones only the lines are left."""
     begins = name if len(name) >= SHORTEST_ID else None
     ids: set[str] = set()
     for column in (confirmations.c.id, ledger.c.confirmation):
@@ -174,7 +174,7 @@ def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
 
 
 def _row(tx: Tx, confirmation: str) -> Confirmation | None:
-    """What a newer version wrote is told by its lines alone."""
+    """Of rows that a newer version wrote only the lines are shown."""
     try:
         return read_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):

@@ -107,12 +107,12 @@ def _wrong_head(tx: Tx) -> Broken | None:
     return None if chain is None else Broken(chain, 1, "the chain it stands in was never begun")
 
 
-def _at_the_end(chain: str, told: int, last: int) -> Broken:
-    if last < told:
-        return Broken(chain, last + 1, f"it is missing; the chain went up to line {told}")
-    if last > told:
-        return Broken(chain, told + 1, f"it was put there: the chain goes up to line {told}")
-    return Broken(chain, told, "it is not the line that the chain ended with")
+def _at_the_end(chain: str, sealed_end: int, last: int) -> Broken:
+    if last < sealed_end:
+        return Broken(chain, last + 1, f"it is missing; the chain went up to line {sealed_end}")
+    if last > sealed_end:
+        return Broken(chain, sealed_end + 1, f"it was put there: the chain goes up to line {sealed_end}")
+    return Broken(chain, sealed_end, "it is not the line that the chain ended with")
 
 
 def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:

@@ -77,8 +77,8 @@ def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
 
 
 def _spelled(heads: Mapping[str, Head]) -> str:
-    told: JsonObject = {chain: [head.seq, head.hash] for chain, head in heads.items()}
-    return canonical(told)
+    stored: JsonObject = {chain: [head.seq, head.hash] for chain, head in heads.items()}
+    return canonical(stored)
 
 
 def _time(text: str) -> datetime:
@@ -90,7 +90,7 @@ def _time(text: str) -> datetime:
 
 def _heads(text: str) -> dict[str, Head]:
     try:
-        told = json.loads(text)
-        return {chain: Head(int(seq), str(hash_)) for chain, (seq, hash_) in told.items()}
+        stored = json.loads(text)
+        return {chain: Head(int(seq), str(hash_)) for chain, (seq, hash_) in stored.items()}
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}

@@ -83,8 +83,8 @@ class Purged:
         return {**asdict(self)}
 
     @staticmethod
-    def from_json(told: JsonObject) -> Purged:
-        return Purged(**{part.name: int(str(told.get(part.name, 0))) for part in fields(Purged)})
+    def from_json(stored: JsonObject) -> Purged:
+        return Purged(**{part.name: int(str(stored.get(part.name, 0))) for part in fields(Purged)})
 
 
 _ONE = {
@@ -122,8 +122,8 @@ async def plan(database: Database, before: datetime) -> Purged:
 def _told(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
     """Part of each purging transaction: nothing is ever gone that no line tells of."""
     if gone.any and not lines.dry_run:
-        told = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
-        write_step(tx, SYSTEM, replace(told, emptied=emptied(lines.gone)))
+        step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
+        write_step(tx, SYSTEM, replace(step, emptied=emptied(lines.gone)))
     return gone
 
 

@@ -84,8 +84,8 @@ async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]
 
 def leave(tx: Tx, decided: Sequence[Tally]) -> None:
     for begin in range(0, len(decided), _TOGETHER):
-        told = canonical([asdict(one) for one in decided[begin : begin + _TOGETHER]])
-        tx.execute(insert(switches).values(name=f"{_LEFT}{uuid4().hex}", value=told))
+        text = canonical([asdict(one) for one in decided[begin : begin + _TOGETHER]])
+        tx.execute(insert(switches).values(name=f"{_LEFT}{uuid4().hex}", value=text))
 
 
 def some_left(tx: Tx) -> bool:

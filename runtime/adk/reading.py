@@ -57,15 +57,15 @@ class AskedInSession:
     def edit_in(self, confirmation: ToolConfirmation) -> JsonObject | None:
         """The arguments that an approval replaces. Raises `Invalid` for some that the tool can't take; where the tool
         itself asked, those are a payload of which it knows what it means."""
-        told, payload = self.announcement, confirmation.payload
-        if told is None or not told.edits or not confirmation.confirmed or payload is None:
+        announcement, payload = self.announcement, confirmation.payload
+        if announcement is None or not announcement.edits or not confirmation.confirmed or payload is None:
             return None
         try:
             if not isinstance(payload, dict):
                 raise Invalid(f"payload must be an object with arguments of {self.tool}; the request still waits.")
-            refuse_unfit(payload, told.schema, self.call_id)
+            refuse_unfit(payload, announcement.schema, self.call_id)
         except Invalid:
-            if told.gated:
+            if announcement.gated:
                 raise
             return None
         return payload
@@ -112,13 +112,13 @@ def asked_in(event: Event) -> Iterator[AskedInSession]:
             continue
         call_id, tool = original.get("id"), original.get("name")
         if isinstance(call_id, str) and isinstance(tool, str):
-            told = announced(event.custom_metadata, call_id)
-            yield AskedInSession(call.id, call_id, tool, original.get("args") or {}, told, event.id)
+            announcement = announced(event.custom_metadata, call_id)
+            yield AskedInSession(call.id, call_id, tool, original.get("args") or {}, announcement, event.id)
 
 
 def _asked_by_a_node(event: Event, request: str, payload: object) -> AskedInSession:
-    told = payload if isinstance(payload, dict) else {}
-    return AskedInSession(request, request, str(told.get("tool_name") or ""), told.get("args") or {}, None, event.id)
+    given = payload if isinstance(payload, dict) else {}
+    return AskedInSession(request, request, str(given.get("tool_name") or ""), given.get("args") or {}, None, event.id)
 
 
 def asked(session: Session, request: str | None) -> AskedInSession | None:

@@ -43,12 +43,12 @@ class Announcement:
     payload_schema: JsonObject | None = None
 
     def as_json(self) -> JsonObject:
-        told: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
+        fields: JsonObject = {"gated": self.gated, "edits": self.edits, "signed": self.signed}
         if self.schema is not None:
-            told["schema"] = self.schema
+            fields["schema"] = self.schema
         if self.payload_schema is not None:
-            told["payloadSchema"] = self.payload_schema
-        return told
+            fields["payloadSchema"] = self.payload_schema
+        return fields
 
 
 def announcing(calls: dict[str, Announcement]) -> JsonObject:
@@ -59,15 +59,15 @@ def announcing(calls: dict[str, Announcement]) -> JsonObject:
 def announced(metadata: JsonObject | None, call_id: str) -> Announcement | None:
     """What the plugin said of this call; None where there is no plugin."""
     calls = _object(_object((metadata or {}).get(ANNOUNCED)).get("calls"))
-    told = _object(calls.get(call_id))
-    if not told:
+    found = _object(calls.get(call_id))
+    if not found:
         return None
     return Announcement(
-        gated=told.get("gated") is True,
-        edits=told.get("edits") is True,
-        signed=told.get("signed") is True,
-        schema=_object(told.get("schema")) or None,
-        payload_schema=_object(told.get("payloadSchema")) or None,
+        gated=found.get("gated") is True,
+        edits=found.get("edits") is True,
+        signed=found.get("signed") is True,
+        schema=_object(found.get("schema")) or None,
+        payload_schema=_object(found.get("payloadSchema")) or None,
     )
 
 

@@ -79,12 +79,12 @@ class Bounded:
             answer = self._answer(asked)
         if answer is None:
             raise TooCostly(self._seconds)
-        told = json.loads(answer)
-        if "over" in told:
+        reply = json.loads(answer)
+        if "over" in reply:
             raise TooCostly(self._seconds)
-        if "broke" in told:
-            raise CheckBroke(told["broke"])
-        value: Json = told["value"]
+        if "broke" in reply:
+            raise CheckBroke(reply["broke"])
+        value: Json = reply["value"]
         return value
 
     def _answer(self, asked: bytes) -> bytes | None:

@@ -58,8 +58,8 @@ def _limited(check: Check, args: list[object], seconds: float, memory: int) -> b
 
 def _limit_memory(memory: int, hard: int) -> None:
     """On top of what the process has already. Where the kernel does not tell, or take it, the time is the limit."""
-    with suppress(OSError, ValueError), open("/proc/self/statm") as told:
-        has = int(told.read().split()[0]) * resource.getpagesize()
+    with suppress(OSError, ValueError), open("/proc/self/statm") as statm:
+        has = int(statm.read().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (has + memory, hard))
 
 

@@ -66,21 +66,21 @@ def next_step(calls: Sequence[Call]) -> Next:
 def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
     """The events that tell these calls' states, in ADK's order: what has run comes before the requests, requests
     alone come before their placeholders. `event` carries author, invocation and the like."""
-    told: list[Event] = []
+    events: list[Event] = []
     speaking = [call for call in calls if call.state is not CallState.UNKNOWN]
     if speaking:
         held = [call for call in speaking if call.state is CallState.HELD]
         responses = _responses(speaking, event, actions, dialect)
         questions = [call for call in held if call.asks_input]
         if dialect == "response" and questions:  # it has no form of its own for a question
-            told += [_requests(questions, event), responses]
+            events += [_requests(questions, event), responses]
         elif not held or dialect == "response":
-            told.append(responses)
+            events.append(responses)
         else:
             request = _requests(held, event)
-            told += [request, responses] if len(held) == len(speaking) else [responses, request]
-    told += [_unknown(call, event) for call in calls if call.state is CallState.UNKNOWN]
-    return told
+            events += [request, responses] if len(held) == len(speaking) else [responses, request]
+    events += [_unknown(call, event) for call in calls if call.state is CallState.UNKNOWN]
+    return events
 
 
 def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
@@ -142,8 +142,8 @@ def _confirmation(call: Call) -> ToolConfirmation:
 
 
 def _unknown(call: Call, event: Event) -> Event:
-    told = _new(event, None, EventActions())
-    return told.model_copy(
+    event = _new(event, None, EventActions())
+    return event.model_copy(
         update={
             "error_code": OUTCOME_UNKNOWN,
             "error_message": f"The process stopped while {call.tool} ran. Nobody knows whether it took effect: look, "

@@ -126,20 +126,20 @@ class View:
         return next(i for i in range(len(self.contents) - 1, -1, -1) if self.contents[i] is content)
 
     def _add_foreign(self, author: str, content: Content) -> None:
-        told = [Part(text=_ANOTHER_AGENT)]
+        parts = [Part(text=_ANOTHER_AGENT)]
         for part in content.parts or ():
             if _asks(part) or part.thought:
                 continue
             if part.text:
-                told.append(Part(text=f"[{author}] said: {part.text}"))
+                parts.append(Part(text=f"[{author}] said: {part.text}"))
             elif part.function_call:
                 args = canonical(part.function_call.arguments)
-                told.append(Part(text=f"[{author}] called tool `{part.function_call.name}` with {args}"))
+                parts.append(Part(text=f"[{author}] called tool `{part.function_call.name}` with {args}"))
             elif part.function_response:
                 result = canonical(part.function_response.response)
-                told.append(Part(text=f"[{author}] tool `{part.function_response.name}` returned {result}"))
-        if len(told) > 1:
-            self.contents.append(Content(role="user", parts=told))
+                parts.append(Part(text=f"[{author}] tool `{part.function_response.name}` returned {result}"))
+        if len(parts) > 1:
+            self.contents.append(Content(role="user", parts=parts))
 
 
 def _asks(part: Part) -> bool:

@@ -96,5 +96,5 @@ async def as_lines(run: Run) -> AsyncIterator[bytes]:
     except Exception as error:
         if not isinstance(error, ConfirmError):
             log.exception("a run failed")
-        told = str(error) if isinstance(error, ConfirmError) else "The run failed: the server's log says more."
-        yield f"data: {json.dumps({'error': told}, ensure_ascii=False)}\n\n".encode()
+        sentence = str(error) if isinstance(error, ConfirmError) else "The run failed: the server's log says more."
+        yield f"data: {json.dumps({'error': sentence}, ensure_ascii=False)}\n\n".encode()

@@ -264,7 +264,7 @@ async def _attend(runner: Runner) -> None:
 def _told(call: Call) -> Json:
     """A held call as a client sees it."""
     asked = call.request
-    told: dict[str, Json] = {
+    shown: dict[str, Json] = {
         "id": call.id,
         "name": call.tool,
         "args": call.args,
@@ -279,7 +279,7 @@ def _told(call: Call) -> Json:
         "reason": call.reason,
         "response": call.result if call.settled else None,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in shown.items() if value is not None}
 
 
 def _no_session(session_id: str) -> NotFound:

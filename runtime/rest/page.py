@@ -40,9 +40,9 @@ def page_routes(runner_of: Callable[[str], Runner]) -> list[web.RouteDef]:
 
     async def structure(request: web.Request) -> web.Response:
         root = runner_of(request.match_info["app"]).agent
-        told: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
+        shown: JsonObject = {"name": request.match_info["app"], "root_agent": _node(root)}
         # An answer goes on with the invocation that asked, and the model waits until all of a turn are given.
-        return as_json({**told, "resumability_config": {"is_resumable": True}})
+        return as_json({**shown, "resumability_config": {"is_resumable": True}})
 
     async def no_yaml(request: web.Request) -> web.Response:
         runner_of(request.match_info["app"])
@@ -77,11 +77,11 @@ async def _agent_info(agent: Agent) -> JsonObject:
     tools: list[Json] = []
     for item in agent.tools:
         for tool in await item.tools() if isinstance(item, Toolset) else [item]:
-            told = tool.declaration
+            declaration = tool.declaration
             declared: JsonObject = {
-                "name": told.name,
-                "description": told.description,
-                "parametersJsonSchema": told.schema,
+                "name": declaration.name,
+                "description": declaration.description,
+                "parametersJsonSchema": declaration.schema,
             }
             tools.append({"functionDeclarations": [declared]})
     return {

@@ -83,7 +83,7 @@ class Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         ids = ", ".join(f"{name} {value}" for name, value in _ids().items())
         line = f"{record.levelname} {record.name}: {_message(record)}{f' [{ids}]' if ids else ''}"
-        return "\n".join([line, *(f"  {told}" for told in _failure(record))])
+        return "\n".join([line, *(f"  {part}" for part in _failure(record))])
 
 
 class JsonLines(logging.Formatter):
@@ -112,17 +112,17 @@ def _message(record: logging.LogRecord) -> str:
     if not carries:
         return record.getMessage()
     opening = _OPENING.match(str(record.msg))
-    told = opening[0].strip() if opening else ""
-    return f"{told or 'something to say'} … ({record.filename}:{record.lineno})"
+    first = opening[0].strip() if opening else ""
+    return f"{first or 'something to say'} … ({record.filename}:{record.lineno})"
 
 
 def _failure(record: logging.LogRecord) -> list[str]:
     """What was raised, what caused it, and where: no line of it quotes a value."""
-    told: list[str] = []
+    lines: list[str] = []
     error = record.exc_info[1] if record.exc_info else None
-    while error is not None and len(told) < 20 * _MOST_CAUSES:
-        told.append(f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins."))
-        told += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in extract_tb(error.__traceback__)]
+    while error is not None and len(lines) < 20 * _MOST_CAUSES:
+        lines.append(f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins."))
+        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in extract_tb(error.__traceback__)]
         inner = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else None
         error = inner or error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return told
+    return lines

@@ -219,7 +219,7 @@ _POINTER = re.compile(r"\[json-pointer:([^\]]{1,200})\]")
 
 def _pointers(data: dict[str, object]) -> str:
     """Where Slack sees the fault. Its sentences may quote what was sent, which no log may hold."""
-    told = data.get("response_metadata")
-    messages = told.get("messages") if isinstance(told, dict) else None
+    metadata = data.get("response_metadata")
+    messages = metadata.get("messages") if isinstance(metadata, dict) else None
     found = [place for text in messages or () if isinstance(text, str) for place in _POINTER.findall(text)]
     return ", ".join(found[:5])

@@ -56,7 +56,7 @@ class Removal:
 
 @dataclass(frozen=True, kw_only=True)
 class Access:
-    """Workspaces in which an organisation may use its token, or may not any more, as Slack told it `at` some time."""
+    """Slack's report at the time `at`: workspaces in which an organisation may use its token, or no longer may."""
 
     enterprise: str
     teams: tuple[str, ...]
@@ -107,7 +107,7 @@ def removed(tx: Tx, error: PutAside) -> bool:
 
 
 def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
-    """The installation's token goes, and what was about to be told there is told to nobody. False: known, or stale."""
+    """Deletes the installation's token and the messages to its people. Returns False if that was known, or is stale."""
     if removal.before is not None and removal.before < int(one.at):
         return _heard_late(tx, one, removal)
     if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
@@ -126,11 +126,11 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
     return True
 
 
-def withhold(tx: Tx, organisation: Installed, team: str, told: Access) -> bool:
+def withhold(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
     """One of its workspaces took the app away, which is that workspace's uninstalling. False: known, or stale."""
-    if told.at < int(organisation.at) or not _newest(tx, team, told):
+    if access.at < int(organisation.at) or not _newest(tx, team, access):
         return False
-    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=told.at)
+    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
     sentence = f"{organisation} may not use the app in {team} any more."
     if serving(tx, one.workspace) is None:
         _leaves(tx, one, sentence)
@@ -139,12 +139,12 @@ def withhold(tx: Tx, organisation: Installed, team: str, told: Access) -> bool:
     return True
 
 
-def grant(tx: Tx, organisation: Installed, team: str, told: Access) -> bool:
+def grant(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
     """It may be used there, perhaps again. False: it could be before, or that is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
-    if not _newest(tx, team, told) or not withheld:
+    if not _newest(tx, team, access) or not withheld:
         return False
-    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=told.at)
+    one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
     _returns(tx, one, organisation, f"{organisation} may use the app in {team} again.")
     return True
 
@@ -208,21 +208,21 @@ def _close_from_before(tx: Tx, leaving: Leaving) -> None:
     tx.notify(DEPARTURES)
 
 
-def _newest(tx: Tx, team: str, told: Access) -> bool:
+def _newest(tx: Tx, team: str, access: Access) -> bool:
     """Writes down what Slack said of a workspace. False: it has said something later, or just this before."""
     names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
     found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))
     for row in tx.execute(for_update(found)):
-        if json.loads(row.value)["at"] >= told.at:
+        if json.loads(row.value)["at"] >= access.at:
             return False
     tx.execute(delete(switches).where(switches.c.name.in_(names.values())))
-    value = canonical({"at": told.at, "enterprise": told.enterprise})
-    new = tx.execute(insert_if_absent(tx.dialect, switches), {"name": names[told.granted], "value": value})
+    value = canonical({"at": access.at, "enterprise": access.enterprise})
+    new = tx.execute(insert_if_absent(tx.dialect, switches), {"name": names[access.granted], "value": value})
     return new.rowcount == 1
 
 
 def _say_nothing_more(tx: Tx, one: Installed) -> None:
-    """Words that its people said are not told to the agent any more, nor anything to those who voted."""
+    """Drops messages of its people to the agent, and replies to its voters."""
     keys = select(sessions.c.key).where(_theirs(sessions, one), _unserved(sessions))
     unheard = update(mail).where(mail.c.kind == "words", mail.c.done_at.is_(None), mail.c.session.in_(keys))
     tx.execute(unheard.values(done_at=tx.now()))

@@ -53,11 +53,11 @@ class Workspaces(Protocol):
         ...
 
     async def removed(self, removal: Removal) -> bool:
-        """Slack told that the app, or its token, is gone. False: that was known."""
+        """Slack reports that the app, or its token, is gone. Returns False if that was known."""
         ...
 
-    async def access(self, told: Access) -> None:
-        """Slack told where an organisation may use the app, or may not any more."""
+    async def access(self, access: Access) -> None:
+        """Slack reports where an organisation may use the app, or no longer may."""
         ...
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
@@ -111,13 +111,13 @@ class OneWorkspace:
             log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", said)
         return new
 
-    async def access(self, told: Access) -> None:
+    async def access(self, access: Access) -> None:
         """Of an organisation's token."""
-        if told.granted:
+        if access.granted:
             return
-        for team in told.teams:
-            sentence, event = "The app may not be used in {place} any more.", f"access:{team}:{told.at}"
-            removal = Removal(at=Workspace(team, told.enterprise), sentence=sentence, event=event)
+        for team in access.teams:
+            sentence, event = "The app may not be used in {place} any more.", f"access:{team}:{access.at}"
+            removal = Removal(at=Workspace(team, access.enterprise), sentence=sentence, event=event)
             if await self._database.run(note_removal, removal):
                 log.warning("%s Nobody there can be asked until it may be again.", sentence.format(place=team))
 
@@ -177,12 +177,12 @@ class SeveralWorkspaces:
             )
         return new
 
-    async def access(self, told: Access) -> None:
-        for team in await self._database.run(self._change_access, told):
-            if told.granted:
-                log.info("%s may use the app in %s again", told.enterprise, team)
+    async def access(self, access: Access) -> None:
+        for team in await self._database.run(self._change_access, access):
+            if access.granted:
+                log.info("%s may use the app in %s again", access.enterprise, team)
             else:
-                log.warning("%s may not use the app in %s any more. It is stopped there.", told.enterprise, team)
+                log.warning("%s may not use the app in %s any more. It is stopped there.", access.enterprise, team)
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
         return await self._database.read(unfit, self._client_id, at, found)
@@ -223,13 +223,13 @@ class SeveralWorkspaces:
             return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
         return gone(tx, removal.at) and note_removal(tx, removal)  # Slack tells it twice, each in other words
 
-    def _change_access(self, tx: Tx, told: Access) -> list[str]:
+    def _change_access(self, tx: Tx, access: Access) -> list[str]:
         """Where it is news."""
-        organisation = serving(tx, Workspace("", told.enterprise), self._client_id)
+        organisation = serving(tx, Workspace("", access.enterprise), self._client_id)
         if organisation is None:
             return []
-        change = grant if told.granted else withhold
-        return [team for team in told.teams if change(tx, organisation, team, told)]
+        change = grant if access.granted else withhold
+        return [team for team in access.teams if change(tx, organisation, team, access)]
 
 
 async def open_workspaces(settings: Settings, database: Database) -> OneWorkspace | SeveralWorkspaces:
