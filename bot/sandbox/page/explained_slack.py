@@ -172,6 +172,14 @@ def _status(it: _Call) -> str:
     return f"Slack shows in the thread that the agent {status}" if status else "Slack shows that the agent is done."
 
 
+_SESSION = {
+    "processing": "at work, with a stop button",
+    "suspended": "waiting for people",
+    "active": "waiting for the person's next words",
+    "closed": "closed",
+    "": "an agent's session",
+}
+
 _CALLS: dict[str, str | Callable[[_Call], str]] = {
     "auth.test": "The app asks Slack which app and workspace its token belongs to.",
     "chat.postMessage": lambda it: f"The app posts in {it.where}: “{it.text}”",
@@ -183,6 +191,11 @@ _CALLS: dict[str, str | Callable[[_Call], str]] = {
     "chat.appendStream": "The reply grows.",
     "chat.stopStream": "The reply is complete.",
     "assistant.threads.setStatus": _status,
+    "assistant.threads.setSuggestedPrompts": "The app suggests what one can say in its direct message.",
+    "agents.sessions.setStatus": lambda it: (
+        f"Slack shows the thread as {_SESSION.get(as_text(it.args.get('status')), 'something else')}."
+    ),
+    "agents.sessions.rename": lambda it: f"The app gives the thread the title “{as_text(it.args.get('title'))}”.",
     "reactions.add": lambda it: f"The app adds :{as_text(it.args.get('name'))}: to a message in {it.channel}.",
     "reactions.remove": lambda it: f"The app removes :{as_text(it.args.get('name'))}: from a message in {it.channel}.",
     "views.open": lambda it: f"The app opens {it.form}.",
