@@ -11,14 +11,17 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
 from aiohttp import ClientSession
+from sqlalchemy import text
 
+from bot.app import running
 from bot.operations.pause import pause, resume
 from bot.sandbox.people.seen import Modal, Seen, find_control
 from bot.sandbox.reading import objects
+from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonLines
 from tests.support.foreign.alone import ran
 from tests.support.foreign.provider import API_KEY, Provider, provider
-from tests.support.office import Office, office
+from tests.support.office import AT_ONCE, Office, configured, office
 from tests.support.scraping import get
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -235,6 +238,34 @@ async def test_whoever_signed_in_before_a_crash_is_asked_again(opens: Opens, ser
         await at.ann.finds("standup", at.deploys, thread=said)
         await at.rests()
         assert "outside this app" not in at.ann.sees(at.deploys)
+
+
+@pytest.mark.slow
+async def test_the_replica_that_somebody_came_back_to_gives_it_to_the_agent(
+    postgres_stocked: str, service: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one leaves the answer to it, and what both store in one database holds nothing of it."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    target = "tests.support.foreign.signing_in:calendar_resumable"
+    async with office(postgres_stocked, tmp_path / "log", monkeypatch, POLICY, target=target) as at:
+        said, card = await asked(at)
+        async with running(configured(at.slack, postgres_stocked, POLICY, target=target), limits=AT_ONCE) as other:
+            await pause(at.bot.database)
+            assert await comes_back(at, (await service.allows(link(card))).replace(PUBLIC, other.url)) == 200
+            await resume(at.bot.database)
+            await at.ann.finds("'events': ['standup', 'lunch']", at.deploys, thread=said)
+            await at.rests()
+        stored = await at.bot.database.read(everything)
+        assert len(ran()) == 1
+    assert "notStored" in stored
+    assert [secret for secret in service.secrets if secret in stored] == []
+
+
+def everything(tx: Tx) -> str:
+    """All rows of all tables."""
+    names = tx.execute(text("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")).scalars().all()
+    rows = (row for name in names for row in tx.execute(text(f'SELECT * FROM "{name}"')))
+    return "\n".join(str(tuple(row)) for row in rows)
 
 
 @pytest.mark.parametrize("agent", ["calendar_resumable", "calendar_local", "babbling", "calendar_node"])
