@@ -25,7 +25,7 @@ class SignIns:
 
     def __init__(self, holder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._holder, self._clock = holder, clock
-        self._given: dict[str, Credential] = {}  # by the vote that brought it
+        self._given: dict[str, tuple[Credential, float]] = {}  # by the vote that brought it, with when
         self._secrets: dict[str, float] = {}  # with when each was given
 
     @property
@@ -39,14 +39,15 @@ class SignIns:
     def keep(self, vote: str, credential: Credential) -> JsonObject:
         """What the vote has to say of where its credential is."""
         self._forget_old()
-        self._given[vote] = credential
+        self._given[vote] = credential, self._clock()
         self._secrets.update(dict.fromkeys(credential.secrets, self._clock()))
         while len(self._given) > MOST:
             del self._given[next(iter(self._given))]
         return {HOLDER: self._holder}
 
     def of(self, vote: str) -> Credential | None:
-        return self._given.get(vote)
+        found = self._given.get(vote)
+        return None if found is None else found[0]
 
     def forget(self, vote: str) -> None:
         """The agent has it, or it is not wanted. It is still hidden in texts."""
@@ -68,4 +69,5 @@ class SignIns:
 
     def _forget_old(self) -> None:
         oldest = self._clock() - REMEMBERED
+        self._given = {vote: given for vote, given in self._given.items() if given[1] > oldest}
         self._secrets = {secret: at for secret, at in self._secrets.items() if at > oldest}

@@ -7,9 +7,10 @@ put back. A credential itself is never part of a row: see `Credential`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote_plus, urlsplit, urlunsplit
 
 from blocks.ids import Ref, parse_ref
 from bot.audit.fingerprint import Seal, same_seal
@@ -74,7 +75,7 @@ class Credential:
         if self.way is Way.OAUTH:
             query = urlsplit(self.value).query
             codes = (piece.partition("=")[2] for piece in query.split("&") if piece.startswith("code="))
-            parts |= {spelled for code in codes for spelled in (code, unquote(code))}
+            parts |= {spelled for code in codes for spelled in (code, unquote_plus(code))}
         return tuple(sorted((part for part in parts if part), key=len, reverse=True))
 
 
@@ -95,9 +96,8 @@ class Addresses:
         if sign_in.way is not Way.OAUTH:
             return None
         parts = urlsplit(sign_in.auth_uri)
-        query = [(name, value) for name, value in _query(parts.query) if name not in ("state", "redirect_uri")]
-        query += [("redirect_uri", self._redirect(sign_in)), ("state", self._state_of(row))]
-        return urlunsplit(parts._replace(query=urlencode(query)))
+        own = {"redirect_uri": self._redirect(sign_in), "state": self._state_of(row)}
+        return urlunsplit(parts._replace(query=_with(parts.query, own)))
 
     def comes_back(self, row: Confirmation) -> bool:
         """Whether the browser is sent to this app. If not, its person copies the address into a form."""
@@ -116,11 +116,8 @@ class Addresses:
     def credential(self, row: Confirmation, query: str) -> Credential:
         """What its person came back with. The agent's own state stands in it again."""
         sign_in = SignIn.of(row)
-        own = dict(_query(urlsplit(sign_in.auth_uri).query)).get("state")
-        given = [(name, value) for name, value in _query(query) if name != "state"]
-        given += [("state", own)] if own is not None else []
-        redirect = self._redirect(sign_in)
-        came_to = urlunsplit(urlsplit(redirect)._replace(query=urlencode(given)))
+        redirect, own = self._redirect(sign_in), query_of(sign_in.auth_uri).get("state")
+        came_to = urlunsplit(urlsplit(redirect)._replace(query=_with(query, {"state": own})))
         return Credential(way=Way.OAUTH, value=came_to, redirect_uri=redirect)
 
     def redirect(self, row: Confirmation) -> str:
@@ -142,8 +139,11 @@ def ref_in(state: str) -> Ref | None:
 
 
 def query_of(url: str) -> dict[str, str]:
-    return dict(_query(urlsplit(url).query))
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
-def _query(query: str) -> list[tuple[str, str]]:
-    return parse_qsl(query, keep_blank_values=True)
+def _with(query: str, own: Mapping[str, str | None]) -> str:
+    """The query with these values in place of its own, or without them where they are None. All else stays as it is
+    spelled: a code is good to the letter."""
+    kept = [piece for piece in query.split("&") if piece and piece.partition("=")[0] not in own]
+    return "&".join([*kept, *(f"{name}={quote(value, safe='')}" for name, value in own.items() if value is not None)])

@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from aiohttp import ClientSession, web
 
@@ -40,12 +40,13 @@ class Provider:
             return web.Response(status=400, text="client_id, redirect_uri and state are wanted")
         if len(request.query.getall("redirect_uri")) != 1 or len(request.query.getall("state")) != 1:
             return web.Response(status=400, text="a parameter is there twice")
-        code = f"code-{secrets.token_hex(8)}"
+        code = f"4/code-{secrets.token_hex(8)}+=%"
         self.codes[code] = asked
-        self.issued.append(code)
+        self.issued += [code, quote(code, safe="")]
         mark = "&" if "?" in asked["redirect_uri"] else "?"
         return web.Response(
-            status=302, headers={"Location": f"{asked['redirect_uri']}{mark}code={code}&state={asked['state']}"}
+            status=302,
+            headers={"Location": f"{asked['redirect_uri']}{mark}code={quote(code, safe='')}&state={asked['state']}"},
         )
 
     async def _token(self, request: web.Request) -> web.Response:
