@@ -68,7 +68,11 @@ def _in_doubt(
     if row.unknown or happened & _VOTES_GONE:
         change = _without(row, _in_play(row), now)
         return change.then(checked(change.row, now, policies, seal))
-    return Transition(row=row).then(checked(row, now, policies, seal))
+    sound = checked(row, now, policies, seal)
+    if sound.row is not row:
+        return Transition(row=row).then(sound)
+    row = changed(replace(row, unsealed=True), now)  # nothing that decides: where its cards stand, or when it reminds
+    return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
 def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:

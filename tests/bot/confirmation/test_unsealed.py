@@ -396,12 +396,12 @@ class TestRowsPutBack:
         assert desk.row.votes == ()
         is_said(desk, "votes")
 
-    def test_other_votes_stay(self) -> None:
-        """An older version stored the row, or somebody changed in it what decides nothing."""
+    def test_other_votes_stay_and_it_is_said(self) -> None:
+        """Somebody changed in it what decides nothing, or an older version stored the row."""
         desk = halfway()
         self.looked_at(desk, LineKind.APPROVAL)
         assert [vote.voter for vote in desk.row.approvals] == [ANNA]
-        assert not desk.row.unsealed
+        is_said(desk, "row")
 
     def test_a_policy_that_was_replaced_decides_no_more(self) -> None:
         desk = Desk(make_policy(quorum=1))
