@@ -36,6 +36,7 @@ async def collect(
         owed=owed,
         renewed=renewed,
         happened=happened,
+        homes=office.people.homes(),
         gave_up=tuple(_gave_up(office)),
     )
 

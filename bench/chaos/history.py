@@ -146,6 +146,8 @@ class History:
     """Rows that were still owed something when there was nothing left to wait for."""
     renewed: tuple[Renewed, ...] = ()
     happened: tuple[Happened, ...] = ()
+    homes: dict[str, str] = field(default_factory=dict)
+    """What stands on the Home tabs of those who opened theirs."""
     gave_up: tuple[str, ...] = ()
     """Replicas that ended by themselves although they had begun to serve."""
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from bench.chaos.history import Asked, Clicked, Place
-from bench.chaos.plan import CHANNELS, Call, Chat, Click, Errand, Plan, Word
+from bench.chaos.plan import APPROVERS, CHANNELS, Call, Chat, Click, Errand, Plan, Word
 from blocks.ids import CardMark, parse_mark
 from bot.sandbox.people.people import Person
 from bot.sandbox.people.plain import Reader
@@ -76,7 +76,12 @@ class People:
             await asyncio.gather(*self._errands)
             self._patient = True
 
+    def homes(self) -> dict[str, str]:
+        """The Home tabs that were opened, as they stand now."""
+        return {name: str(home) for name, person in self._cast.items() if (home := person.home()) is not None}
+
     async def runs(self, errand: Errand) -> None:
+        self._slack.gestures.open_home(self._cast[APPROVERS[errand.number % len(APPROVERS)]].user)
         thread = self._asks(errand)
         work: list[Coroutine[Any, Any, None]] = [self._chats(chat, thread) for chat in errand.chats]
         for call in errand.calls:
