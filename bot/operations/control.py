@@ -10,6 +10,7 @@ PostgreSQL does not need it: there a command works on the database itself, as an
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -134,8 +135,12 @@ async def _answer(handlers: Mapping[str, Handler], request: web.Request) -> Json
 # The command's side
 
 
-async def ask(path: Path, command: str, arguments: JsonObject) -> JsonObject | None:
-    """Has the process that owns the store do it; `None` if nobody listens there, so that nobody owns it."""
+async def ask(path: Path, command: str, arguments: JsonObject, *, answers_within: float = 10.0) -> JsonObject | None:
+    """Has the process that owns the store do it; `None` if nobody listens there, so that nobody owns it.
+
+    A command may take long, so the service is first asked for what it does not know: one that stands still is told from
+    one that is at work.
+    """
     if sys.platform == "win32" or not os.path.exists(path):  # noqa: ASYNC240  (one stat)
         return None
     import aiohttp
@@ -146,9 +151,16 @@ async def ask(path: Path, command: str, arguments: JsonObject) -> JsonObject | N
             connector = aiohttp.UnixConnector(address)
             async with (
                 aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None)) as session,
-                session.post(f"http://service/{command}", data=body) as response,
             ):
-                return _done(response.status, await response.json() if response.ok else None)
+                async with asyncio.timeout(answers_within), session.post("http://service/") as response:
+                    await response.read()
+                async with session.post(f"http://service/{command}", data=body) as response:
+                    return _done(response.status, await response.json() if response.ok else None)
+    except TimeoutError as error:
+        raise StoreError(
+            f"The service has not answered for {answers_within:g} s: it stands still or has too much to do. Nothing "
+            "was done. Look at its process, then run this again."
+        ) from error
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, FileNotFoundError | ConnectionRefusedError):
             return None

@@ -278,6 +278,17 @@ async def test_a_request_that_is_too_large_is_said(path: Path) -> None:
             await ask(path, "echo", {"say": "x" * LONGEST_REQUEST})
 
 
+async def test_a_service_that_stands_still_is_said(path: Path) -> None:
+    async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_unix_server(nothing, path):
+        with pytest.raises(ConfirmError, match=r"has not answered for 0\.2 s: it stands still"):
+            await ask(path, "echo", {}, answers_within=0.2)
+
+
 async def test_who_hangs_up_undoes_nothing(path: Path) -> None:
     begun, done = asyncio.Event(), asyncio.Event()
 
