@@ -20,6 +20,11 @@ RESULT = event({"functionResponse": {"id": "c1", "name": "work", "response": {}}
 WORDS = event({"text": "Done."})
 
 
+async def everybody_has_had_their_turn() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
 async def test_a_run_is_read_until_no_call_of_it_runs() -> None:
     stop, hung_up = asyncio.Event(), asyncio.Event()
 
@@ -27,6 +32,7 @@ async def test_a_run_is_read_until_no_call_of_it_runs() -> None:
         try:
             yield CALL
             stop.set()
+            await everybody_has_had_their_turn()
             yield RESULT
             await asyncio.Event().wait()  # the model is asked with the result
             yield WORDS
