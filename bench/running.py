@@ -65,10 +65,10 @@ async def serve() -> None:
     from bot.commands.serve import tune_the_interpreter
     from bot.config.settings import parse_settings
     from bot.slack.outbound import client, methods
-    from bot.slack.outbound.calls import Limits
+    from bot.slack.outbound.calls import CallLimits
 
     vars(client)["POST"] = replace(methods.POST, per_minute=100_000)
-    async with running(parse_settings(CONFIG, os.environ), limits=Limits(posts=10_000)) as bot:
+    async with running(parse_settings(CONFIG, os.environ), limits=CallLimits(posts=10_000)) as bot:
         tune_the_interpreter()
         print(bot.url, flush=True)
         await asyncio.Event().wait()

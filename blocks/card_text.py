@@ -13,6 +13,7 @@ from blocks.text import plain, seen
 from blocks.values import quick
 from blocks.view import (
     ABSENT,
+    AgentUnreachable,
     AnsweredOutside,
     Approvers,
     Argument,
@@ -24,7 +25,6 @@ from blocks.view import (
     NotSealed,
     Parked,
     Paused,
-    Unreachable,
     VoteSide,
 )
 
@@ -328,7 +328,7 @@ def _notice(notice: Notice) -> Line:
         case Paused(by, reason):
             why = (Say(words.BECAUSE), Prose(reason)) if reason else ()
             return line(words.PAUSED_BY, who=User(by or ""), why=why)
-        case Unreachable(until):
+        case AgentUnreachable(until):
             return line(words.UNREACHABLE, when=When(until))
         case Parked():
             return line(words.PARKED)

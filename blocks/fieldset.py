@@ -80,7 +80,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FieldsRead:
     """What a form came to: either there are errors, by block id, or the changes are all good."""
 
     changes: dict[str, JsonValue] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Fieldset:
     crowded: bool
     """Whether some of them are only shown because a form has no room for more fields."""
 
-    def read(self, values: Mapping[str, object]) -> Reading:
+    def read(self, values: Mapping[str, object]) -> FieldsRead:
         changes: dict[str, JsonValue] = {}
         errors: dict[str, str] = {}
         for one in self.fields:
@@ -106,7 +106,7 @@ class Fieldset:
                 errors[one.block_id] = found.sentence
             elif found is not UNTOUCHED:
                 changes[one.name] = found
-        return Reading({}, errors) if errors else Reading(changes)
+        return FieldsRead({}, errors) if errors else FieldsRead(changes)
 
     def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
         """Sentences by field name, as errors by block id; what has no field here is said at the first one."""

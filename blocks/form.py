@@ -16,7 +16,7 @@ from blocks import words
 from blocks.card_text import calls_like, confirm_withdraw, heading
 from blocks.content import WHOLE, content
 from blocks.fields import ACTION
-from blocks.fieldset import Fieldset, Reading, fieldset
+from blocks.fieldset import Fieldset, FieldsRead, fieldset
 from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
@@ -51,14 +51,14 @@ def edit_form(view: CardView, schema: Schema | None) -> JsonObject:
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
 
-def read_edit(view: CardView, schema: Schema | None, values: Mapping[str, object]) -> Reading:
+def read_edit(view: CardView, schema: Schema | None, values: Mapping[str, object]) -> FieldsRead:
     """The changed arguments by name. A form in which nothing changed is sent back: that is no edit."""
     fields = edit_fields(view, schema)
     reading = fields.read(values)
     errors = {**reading.errors, **_file_unread(values)}
     if not errors and not reading.changes and fields.fields:
         errors = {fields.fields[0].block_id: words.NOTHING_CHANGED}
-    return Reading({}, errors) if errors else reading
+    return FieldsRead({}, errors) if errors else reading
 
 
 def _why_fixed(fields: Fieldset) -> list[Line]:

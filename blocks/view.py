@@ -126,7 +126,7 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable:
+class AgentUnreachable:
     """The agent's server does not answer; we try until then."""
 
     until: int
@@ -152,7 +152,7 @@ class EndsTurn:
     """google-adk ends the turn with this approval: agents that should follow never run."""
 
 
-Notice = Paused | Unreachable | Parked | AnsweredOutside | NotSealed | EndsTurn
+Notice = Paused | AgentUnreachable | Parked | AnsweredOutside | NotSealed | EndsTurn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ from bot.leasing.backpressure import Precedence
 from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Calls, Limits
+from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.taken import Taken
 from bot.slack.scopes import scopes_for
@@ -107,7 +107,7 @@ async def running(
     *,
     file: Path | None = None,
     clock: Callable[[], float] | None = None,
-    limits: Limits | None = None,
+    limits: CallLimits | None = None,
 ) -> AsyncIterator[Bot]:
     """The bot, from the first event it can hear to the last row it attends. Raises a sentence if it can't start.
 
@@ -116,7 +116,7 @@ async def running(
     """
     stop, readiness = Stop(), Readiness()
     async with AsyncExitStack() as stack:
-        parts = await _made(stack, stop, settings, file, clock, limits or Limits())
+        parts = await _made(stack, stop, settings, file, clock, limits or CallLimits())
         readiness.watch("store", store_probe(parts.database))
         app = _heard(settings, parts)
         url = await _doors_opened(stack, stop, readiness, settings, parts, app)
@@ -131,7 +131,7 @@ async def _made(
     settings: Settings,
     file: Path | None,
     clock: Callable[[], float] | None,
-    limits: Limits,
+    limits: CallLimits,
 ) -> _Parts:
     monotonic = clock or time.monotonic
     database = await open_store(settings.store_url, _secret(settings), clock)

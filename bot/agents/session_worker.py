@@ -75,7 +75,7 @@ LOOK_AGAIN = 10.0
 """So often a session is looked at in which a call's outcome is open."""
 
 
-class Thread(Stage, Protocol):
+class RunThread(Stage, Protocol):
     """The thread as a run needs it. What is to stand there goes through the outbox."""
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
@@ -87,7 +87,7 @@ class Mailroom:
     def __init__(
         self,
         host: Host,
-        thread: Thread,
+        thread: RunThread,
         openings: Openings,
         rules: RulesInForce,
         sign_ins: SignIns,
@@ -109,7 +109,7 @@ class _Stretch:
         self,
         lease: Lease,
         host: Host,
-        thread: Thread,
+        thread: RunThread,
         openings: Openings,
         rules: RulesInForce,
         sign_ins: SignIns,

@@ -109,7 +109,7 @@ def _own_notices(row: Confirmation) -> list[shown.Notice]:
     if row.asked.ends_turn and row.state is State.WAITING:
         told.append(shown.EndsTurn())
     if row.unreached and row.state is State.APPROVED and row.outcome is None and row.start_by is not None:
-        told.append(shown.Unreachable(epoch(row.start_by)))
+        told.append(shown.AgentUnreachable(epoch(row.start_by)))
     return told
 
 

@@ -33,7 +33,7 @@ SOON = 1.0
 """A call that ends within so many seconds of its approval gets one line for both."""
 
 
-class Thread(Protocol):
+class ThreadWriter(Protocol):
     """The thread as this worker writes to it."""
 
     async def tell(
@@ -75,7 +75,7 @@ class AgentSessions(Protocol):
 
 class Teller:
     def __init__(
-        self, thread: Thread, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
+        self, thread: ThreadWriter, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
     ) -> None:
         self._thread, self._reactions, self._agent_sessions = thread, reactions, agent_sessions
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from bot.app import running
 from bot.config.settings import Settings, parse_settings
 from bot.demo.orders import AHEAD, CRASH_IN_CALL
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, THREADS
 from examples.oncall import agent
@@ -32,7 +32,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.tool import Tool, Toolset
 
-LIMITS = Limits(posts=100)
+LIMITS = CallLimits(posts=100)
 
 
 class Crash:

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.view import (
+    AgentUnreachable,
     AnsweredOutside,
     Approvers,
     Argument,
@@ -22,7 +23,6 @@ from blocks.view import (
     HomeView,
     Parked,
     Paused,
-    Unreachable,
     VoteSide,
     VoteView,
 )
@@ -151,7 +151,7 @@ SETTLED = replace(UNKNOWN, face=Face.SETTLED, version=9, happened=True, decided_
 AGAIN = replace(WAITING, attempt=2, version=9, hint=None)
 PAUSED = replace(APPROVED, notices=(Paused(),))
 ENDS_TURN = replace(WAITING, notices=(EndsTurn(),))
-UNREACHABLE = replace(APPROVED, notices=(Unreachable(NOON + 900),))
+UNREACHABLE = replace(APPROVED, notices=(AgentUnreachable(NOON + 900),))
 PARKED = replace(APPROVED, notices=(Parked(),))
 ESCALATED = replace(ONE_VOTE, version=6, escalated_to=Approvers(groups=("S0LEADS",)))
 NOBODY = replace(WAITING, approvers=Approvers(), quorum=1)

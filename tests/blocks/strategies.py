@@ -10,6 +10,7 @@ from blocks.ledger_lines import LINES
 from blocks.step_views import StepView
 from blocks.view import (
     ABSENT,
+    AgentUnreachable,
     AnsweredOutside,
     Approvers,
     Argument,
@@ -22,7 +23,6 @@ from blocks.view import (
     Notice,
     Parked,
     Paused,
-    Unreachable,
     VoteSide,
     VoteView,
 )
@@ -74,7 +74,7 @@ approvers = st.builds(
 votes = st.lists(st.builds(VoteView, users, st.sampled_from(VoteSide), moments), max_size=12).map(tuple)
 grants = st.builds(GrantView, st.just("g41"), nasty, several, moments, arguments)
 notices: st.SearchStrategy[tuple[Notice, ...]] = st.lists(
-    st.one_of(st.just(Paused()), st.builds(Unreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),
+    st.one_of(st.just(Paused()), st.builds(AgentUnreachable, moments), st.just(Parked()), st.just(AnsweredOutside())),
     max_size=4,
 ).map(tuple)
 ids = st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z")

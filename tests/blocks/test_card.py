@@ -15,6 +15,7 @@ from blocks.kit import JsonObject
 from blocks.values import json_text, shown
 from blocks.view import (
     ABSENT,
+    AgentUnreachable,
     AnsweredOutside,
     Approvers,
     Argument,
@@ -23,7 +24,6 @@ from blocks.view import (
     Face,
     FieldDiff,
     Paused,
-    Unreachable,
 )
 from tests.blocks import inert, limits, samples, strategies
 
@@ -319,7 +319,7 @@ def test_a_card_that_stands_elsewhere_links_to_the_conversation() -> None:
 
 
 def test_notices_stand_on_any_card() -> None:
-    view = replace(samples.ONE_VOTE, notices=(Paused(), Unreachable(samples.NOON), AnsweredOutside()))
+    view = replace(samples.ONE_VOTE, notices=(Paused(), AgentUnreachable(samples.NOON), AnsweredOutside()))
     text = said(view)
     assert "Runs are paused" in text
     assert "can't be reached" in text

@@ -25,7 +25,7 @@ from bot.sandbox.people.people import Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS, REPLIES, SESSIONS
 from bot.store.slack_lanes import CARDS, THREADS
 from bot.store.tables import cards, confirmations, replies, sessions, threads
@@ -41,7 +41,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 TOPICS = (CONFIRMATIONS, SESSIONS, CARDS, THREADS, REPLIES)
 
-AT_ONCE = Limits(posts=1000)
+AT_ONCE = CallLimits(posts=1000)
 """No test waits for a second to pass between two messages."""
 
 IMPATIENT = replace(AT_ONCE, lookups=0.5)
@@ -145,7 +145,7 @@ class Opens(Protocol):
         target: str = ...,
         env: Mapping[str, str] | None = ...,
         time_moves: bool = ...,
-        limits: Limits = ...,
+        limits: CallLimits = ...,
     ) -> AbstractAsyncContextManager[Office]: ...
 
 
@@ -161,7 +161,7 @@ async def office(
     target: str = "examples.oncall:agent",
     env: Mapping[str, str] | None = None,
     time_moves: bool = False,
-    limits: Limits = AT_ONCE,
+    limits: CallLimits = AT_ONCE,
 ) -> AsyncIterator[Office]:
     """`time_moves`: the bot's clock is Slack's, which `later` pushes on."""
     monkeypatch.setenv("ADK_CONFIRM_DEMO_LOG", str(log))

@@ -29,7 +29,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from bot.slack.directory.directory import Directory
-from bot.slack.outbound.calls import Calls, Limits, Workspace
+from bot.slack.outbound.calls import CallLimits, Calls, Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.store.open import open_store
@@ -124,16 +124,16 @@ class Outgoing:
 
 
 @asynccontextmanager
-async def outgoing(limits: Limits | None = None) -> AsyncIterator[Outgoing]:
+async def outgoing(limits: CallLimits | None = None) -> AsyncIterator[Outgoing]:
     database = await open_store(":memory:", SECRET)
     try:
         async with FakeSlack() as slack:
-            yield await _set_up(slack, database, limits or Limits(time_limit=10.0))
+            yield await _set_up(slack, database, limits or CallLimits(time_limit=10.0))
     finally:
         await database.close()
 
 
-async def _set_up(slack: FakeSlack, database: Database, limits: Limits) -> Outgoing:
+async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> Outgoing:
     meter, waits = CountedCalls(), list[float]()
 
     async def client_for(enterprise: str | None, team: str) -> AsyncWebClient:

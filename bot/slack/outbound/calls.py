@@ -59,7 +59,7 @@ class NoMeter:
 
 
 @dataclass(frozen=True)
-class Limits:
+class CallLimits:
     """`patience`: the longest that a call waits for its turn; beyond it, `Later`. `posts` may go into one channel at
     once, and as many in any `posts` seconds: Slack's one a second, with the short bursts that it lets pass.
     `lookups`: the longest that a decision waits for a lookup while Slack fails."""
@@ -76,7 +76,7 @@ class Calls:
         client_for: ClientFor,
         *,
         on_revoked: OnRevoked | None = None,
-        limits: Limits | None = None,
+        limits: CallLimits | None = None,
         meter: CallMeter | None = None,
         replicas: Callable[[], int] = lambda: 1,
         clock: Callable[[], float] = time.monotonic,
@@ -85,7 +85,7 @@ class Calls:
         """`replicas`: how many share Slack's limits."""
         self._replicas = replicas
         self._client_for, self._on_revoked = client_for, on_revoked
-        self._limits, self._meter = limits or Limits(), meter or NoMeter()
+        self._limits, self._meter = limits or CallLimits(), meter or NoMeter()
         self.clock, self._pause = clock, pause
         self._rates = Rates(clock)
 

@@ -10,7 +10,7 @@ import pytest
 from bot.confirmation.model import OutcomeKind, Place
 from bot.hosts.host import Said
 from bot.sandbox.server.faults import Fault, Faults
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import ANNA, BEN, LEAD, TEAM, make_policy
@@ -38,7 +38,7 @@ FAULTS: dict[str, Break] = {
 @pytest.fixture
 async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
     quick = "hang" in request.node.name or "late" in request.node.name
-    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+    async with outgoing(CallLimits(time_limit=1.0 if quick else 10.0)) as ready:
         yield ready
 
 

@@ -10,7 +10,7 @@ import pytest
 from bot.audit.ledger import purged
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.host import Said
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
 from tests.bot.cards.test_cards import FAULTS
 from tests.support.deciding import ANNA, BEN, make_policy
@@ -20,7 +20,7 @@ from tests.support.outgoing import Outgoing, outgoing
 @pytest.fixture
 async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
     quick = "hang" in request.node.name or "late" in request.node.name
-    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+    async with outgoing(CallLimits(time_limit=1.0 if quick else 10.0)) as ready:
         ready.open(make_policy(quorum=2, remind_after="10m"))
         yield ready
 

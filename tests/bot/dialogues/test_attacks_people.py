@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.sandbox.people.people import Person
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from tests.support.office import AT_ONCE, IMPATIENT, Office, Opens, withdraws
 
 DINNER = "reimburse 1500 for the team dinner"
@@ -153,7 +153,7 @@ async def test_a_group_that_never_was_lets_nobody_through(open_office: Opens) ->
 async def test_while_slack_can_not_be_asked_nobody_decides_and_it_is_said(
     open_office: Opens, method: str, how: str
 ) -> None:
-    quick = Limits(time_limit=1, posts=AT_ONCE.posts, lookups=1)
+    quick = CallLimits(time_limit=1, posts=AT_ONCE.posts, lookups=1)
     async with open_office(policy("group:S0ONCALL"), limits=quick) as at:
         card = await at.ask(DINNER)
         away = {

@@ -17,7 +17,7 @@ from sqlalchemy import update
 
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.store.repository import CONFIRMATIONS
 from bot.store.tables import confirmations
 from runtime.jsontypes import JsonObject
@@ -28,7 +28,7 @@ from tests.support.office import AT_ONCE, POLICY, Office, Opens
 PAY = 'pay {"to": "Ada", "amount": 20}'
 STORY = "✅ Approved by bob · ran"
 ANSWER = 'pay: {"did":"pay"}'
-QUICK = Limits(time_limit=0.2, posts=AT_ONCE.posts, lookups=10)
+QUICK = CallLimits(time_limit=0.2, posts=AT_ONCE.posts, lookups=10)
 
 Where = Callable[[JsonObject], bool]
 
@@ -276,7 +276,7 @@ async def test_a_token_that_slack_refuses_is_said_at_once(open_office: Opens) ->
 
 
 async def test_a_session_that_hangs_keeps_no_other_waiting(open_office: Opens) -> None:
-    async with open_office(limits=Limits(posts=AT_ONCE.posts)) as at:
+    async with open_office(limits=CallLimits(posts=AT_ONCE.posts)) as at:
         here = at.slack.channel("elsewhere", at.ann, at.bob)
         hang = at.slack.faults.hangs("chat.*", times=None, where=lambda args: args.get("channel") == here.id)
         await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", here)

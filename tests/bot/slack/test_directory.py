@@ -16,7 +16,7 @@ from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
 from bot.policy.python_approvers import Rota
 from bot.slack.directory.directory import Directory, NotWritable
-from bot.slack.outbound.calls import Limits, Workspace
+from bot.slack.outbound.calls import CallLimits, Workspace
 from tests.support import rotas
 from tests.support.deciding import ANNA, BEN, LEAD, NOON, TEAM, make_policy, person
 from tests.support.outgoing import AT, Outgoing, outgoing
@@ -27,7 +27,7 @@ ONCALL = Approver.parse("group:S0ONCALL")
 
 @pytest.fixture
 async def out() -> AsyncIterator[Outgoing]:
-    async with outgoing(Limits(time_limit=0.6)) as ready:
+    async with outgoing(CallLimits(time_limit=0.6)) as ready:
         ready.open(make_policy(approvers=["group:S0ONCALL"]))
         yield ready
 

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestServer
 
 from blocks.kit import Message
 from blocks.verdict import notice_modal, opening
-from bot.slack.outbound.calls import Limits, Workspace
+from bot.slack.outbound.calls import CallLimits, Workspace
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack, Revoked, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import PointerMark, SaidMark, identity
 from bot.slack.outbound.methods import UPDATE
@@ -26,7 +26,7 @@ MARKED = Message("hello", (), SaidMark("s", "e1", 0).metadata())
 @pytest.fixture
 async def out(request: pytest.FixtureRequest) -> AsyncIterator[Outgoing]:
     quick = "hang" in request.node.name or "late" in request.node.name
-    async with outgoing(Limits(time_limit=1.0 if quick else 10.0)) as ready:
+    async with outgoing(CallLimits(time_limit=1.0 if quick else 10.0)) as ready:
         yield ready
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.workspace.records import Channel
-from bot.slack.outbound.calls import Limits
+from bot.slack.outbound.calls import CallLimits
 from bot.worker.worker import HELD_FOR
 from tests.bot.dialogues.test_faults import time_passing
 from tests.support.office import AT_ONCE, Office, Opens, office
@@ -130,7 +130,7 @@ async def test_a_request_waits_for_its_turn_to_be_asked_about(open_office: Opens
 async def test_more_channels_at_once_than_slack_can_be_asked_about_in_a_minute(
     sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    patient = Limits(time_limit=30)
+    patient = CallLimits(time_limit=30)
     async with office(sqlite_stocked, tmp_path / "log", monkeypatch, ONE_GROUP, time_moves=True, limits=patient) as at:
         at.slack.rates.methods = True
         channels = [at.slack.channel(f"team-{n}", at.ann, at.bob) for n in range(56)]
@@ -162,7 +162,7 @@ async def decides(at: Office, channel: Channel) -> None:
 
 
 async def test_a_channel_that_slack_says_nothing_of_is_still_refused(open_office: Opens) -> None:
-    async with open_office(ONE_GROUP, limits=Limits(posts=AT_ONCE.posts, lookups=0.5)) as at:
+    async with open_office(ONE_GROUP, limits=CallLimits(posts=AT_ONCE.posts, lookups=0.5)) as at:
         at.slack.faults.fails("conversations.info", times=None)
         said = await at.ann.says("@adk-confirm reimburse 1500 for the team dinner", at.deploys)
         await at.ann.finds("Slack did not say whether this channel is shared", at.deploys, thread=said)
