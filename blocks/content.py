@@ -42,6 +42,7 @@ class Room:
         return min(2 * max(self.value, self.result), _ANY_VIEW)
 
 
+_OPEN = (Face.WAITING, Face.UNKNOWN)
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
 CARD = Room(value=130, lines=3, total=900, arguments=12)
@@ -95,7 +96,9 @@ def content(view: CardView, room: Room) -> Content:
     _say_tool(view, drawing)
     if view.face is Face.WAITING:
         drawing.add(asked(view))
-    if view.hint and not _says_nothing(view.hint, view.tool):
+    # Of a call that is decided, the reason to ask is behind "See everything".
+    wanted = room.exact or view.question or view.face in _OPEN
+    if view.hint and wanted and not _says_nothing(view.hint, view.tool):
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
