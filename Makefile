@@ -40,8 +40,8 @@ test: dev
 test-slow: dev
 	@$(BIN)/pytest -m slow --timeout 400 --timeout-method thread --durations 15 -n $(SLOW_WORKERS) --dist loadfile
 
-bench: dev
-	@$(BIN)/python -m bench.approvals
+bench: dev ## measures what we claim, and writes docs/benchmarks.md: 15 minutes; ONLY="cycle start" for some parts
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 picture: dev ## the README's animated picture, made again from the demo's page
 	@$(BIN)/python -m tests.pictures

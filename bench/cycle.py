@@ -1,0 +1,262 @@
+"""Cycles a second: message, request, approval, tool, final text. Ours against google-adk, each with its Gemini class.
+
+Each session does a few cycles after one that is not counted, so that its history stays about as long as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, Protocol
+
+from bench.figures import Goal, Rounds, goals, table, times
+from bench.scripted_gemini import DONE, MODEL, WORDS, scripted_gemini
+from runtime import Agent, Answer, Content, Event, FunctionTool, Runner, requests_in
+
+USER = "bench"
+HISTORIES = (0, 100, 1_000, 5_000)
+AT_ONCE = (16, 64)
+_numbers = count(1)
+
+Cycle = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Size:
+    rounds: int = 3
+    cycles: int = 20
+    histories: tuple[int, ...] = HISTORIES
+    at_once: tuple[int, ...] = AT_ONCE
+
+
+QUICK = Size(rounds=1, cycles=5, histories=(0, 1_000), at_once=(16,))
+
+
+class Subject(Protocol):
+    name: str
+
+    async def session(self, events: int) -> Cycle:
+        """A session with so many events; what it returns does one cycle in it."""
+        ...
+
+
+def reimburse(purpose: str, amount: float) -> dict[str, object]:
+    """Transfers an amount."""
+    return {"status": "ok", "purpose": purpose, "amount": amount}
+
+
+class Ours:
+    def __init__(self, name: str, runner: Runner) -> None:
+        self.name, self._runner = name, runner
+
+    async def session(self, events: int) -> Cycle:
+        name = f"s{next(_numbers)}"
+        history = [
+            Event(
+                invocation_id=f"e-{n // 2}",
+                author="clerk" if n % 2 else "user",
+                content=Content.of_text(f"message {n}", "model" if n % 2 else "user"),
+            )
+            for n in range(events)
+        ]
+        await self._runner.create_session(user_id=USER, session_id=name, events=history)
+
+        async def say(message: str | Answer) -> list[Event]:
+            return [event async for event in self._runner.run(user_id=USER, session_id=name, message=message)]
+
+        async def cycle() -> None:
+            (asked,) = [request for event in await say(WORDS) for request in requests_in(event)]
+            said = await say(Answer(asked.id, True))
+            assert said[-1].text == DONE, said
+
+        return cycle
+
+
+class Adk:
+    def __init__(self, name: str, sessions: Any) -> None:
+        from google.adk.agents import LlmAgent
+        from google.adk.models.google_llm import Gemini
+        from google.adk.runners import Runner as AdkRunner
+        from google.adk.tools.function_tool import FunctionTool as AdkTool
+
+        self.name, self._sessions = name, sessions
+        agent = LlmAgent(name="clerk", model=Gemini(model=MODEL), tools=[AdkTool(reimburse, require_confirmation=True)])
+        self._runner = AdkRunner(agent=agent, app_name="clerk", session_service=sessions)
+        self._long: dict[int, Any] = {}
+
+    async def session(self, events: int) -> Cycle:
+        from google.genai import types
+
+        session = await self._with_history(events)
+
+        async def say(part: types.Part) -> list[Any]:
+            said = types.Content(role="user", parts=[part])
+            running = self._runner.run_async(user_id=USER, session_id=session.id, new_message=said)
+            return [event async for event in running]
+
+        async def cycle() -> None:
+            events = await say(types.Part(text=WORDS))
+            calls = [call for event in events for call in event.get_function_calls()]
+            (asked,) = [call.id for call in calls if call.name == "adk_request_confirmation"]
+            response = types.FunctionResponse(id=asked, name="adk_request_confirmation", response={"confirmed": True})
+            said = await say(types.Part(function_response=response))
+            assert said[-1].content.parts[0].text == DONE, said
+
+        return cycle
+
+    async def _with_history(self, events: int) -> Any:
+        """A long one serves every round: its services take half a minute to write 5,000 events."""
+        from google.adk.events import Event as AdkEvent
+        from google.genai import types
+
+        if events in self._long:
+            return self._long[events]
+        session = await self._sessions.create_session(app_name="clerk", user_id=USER)
+        for n in range(events):
+            content = types.Content(role="model" if n % 2 else "user", parts=[types.Part(text=f"message {n}")])
+            author = "clerk" if n % 2 else "user"
+            event = AdkEvent(invocation_id=f"e-{n // 2}", author=author, content=content)
+            await self._sessions.append_event(session, event)
+        if events >= 1_000:
+            self._long[events] = session
+        return session
+
+
+async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
+    size = QUICK if quick else Size()
+    with scripted_gemini():
+        async with AsyncExitStack() as stack:
+            subjects = [*await _ours(stack, folder, postgres), *_adks(folder)]
+            found = Rounds()
+            for _ in range(size.rounds):
+                for events in size.histories:
+                    for subject in subjects:
+                        rate = await _rate(subject, _one_session(subject, events, size.cycles))
+                        found.add(subject.name, f"{events}", value=rate)
+                for sessions in size.at_once:
+                    for subject in subjects:
+                        rate = await _rate(subject, _several(subject, sessions))
+                        found.add(subject.name, f"at once {sessions}", value=rate)
+    return _told(found, [subject.name for subject in subjects], size)
+
+
+async def _ours(stack: AsyncExitStack, folder: Path, postgres: str) -> list[Subject]:
+    made: list[Subject] = []
+    for name, url in (("ours, SQLite", f"sqlite:///{folder / 'ours.db'}"), ("ours, PostgreSQL", postgres)):
+        agent = Agent("clerk", MODEL, tools=[FunctionTool(reimburse, require_confirmation=True)])
+        made.append(Ours(name, await stack.enter_async_context(Runner(agent, url, app_name=f"cycle-{folder.name}"))))
+    return made
+
+
+def _adks(folder: Path) -> list[Subject]:
+    from google.adk.sessions import DatabaseSessionService, InMemorySessionService
+    from google.adk.sessions.sqlite_session_service import SqliteSessionService
+
+    return [
+        Adk("google-adk, memory", InMemorySessionService()),
+        Adk(
+            "google-adk, `DatabaseSessionService` on SQLite",
+            DatabaseSessionService(f"sqlite+aiosqlite:///{folder / 'adk.db'}"),
+        ),
+        Adk("google-adk, `SqliteSessionService`", SqliteSessionService(str(folder / "adk-sqlite.db"))),
+    ]
+
+
+async def _rate(subject: Subject, measuring: Coroutine[object, object, float]) -> float:
+    """Nought where google-adk fails ("database is locked"): the rest is measured all the same."""
+    try:
+        return await measuring
+    except Exception as error:
+        if isinstance(subject, Ours):
+            raise
+        print(f"{subject.name} failed: {str(error).splitlines()[0]}", file=sys.stderr)
+        return 0.0
+
+
+async def _one_session(subject: Subject, events: int, cycles: int) -> float:
+    """With a long history google-adk needs a second for a cycle: it does fewer."""
+    ours = isinstance(subject, Ours)
+    cycle = await subject.session(events)
+    await cycle()
+    wanted = cycles if ours or events < 1_000 else max(2, cycles * 100 // events)
+    began = time.perf_counter()
+    for _ in range(wanted):
+        await cycle()
+    return wanted / (time.perf_counter() - began)
+
+
+async def _several(subject: Subject, sessions: int, each: int = 3) -> float:
+    cycles = [await subject.session(0) for _ in range(sessions)]
+    await asyncio.gather(*(cycle() for cycle in cycles))
+
+    async def several(cycle: Cycle) -> None:
+        for _ in range(each):
+            await cycle()
+
+    began = time.perf_counter()
+    await asyncio.gather(*(several(cycle) for cycle in cycles))
+    return sessions * each / (time.perf_counter() - began)
+
+
+def _told(found: Rounds, names: list[str], size: Size) -> str:
+    ours = [name for name in names if name.startswith("ours")]
+    stored = [name for name in names if name.startswith("google-adk") and "memory" not in name]
+    columns = [(f"{events}", f"{events:,} events") for events in size.histories]
+    columns += [(f"at once {sessions}", f"{sessions} sessions at once") for sessions in size.at_once]
+    rows = [[name, *(found.shown(name, column) for column, _ in columns)] for name in names]
+    for name in ours:
+        ratios = [_ratio(found, name, stored, column) for column, _ in columns]
+        rows.append([f"**{name} / google-adk's faster store**", *(f"**{times(ratio)}**" for ratio in ratios)])
+    flat: list[str] = []
+    for name in ours:
+        parts = [(events, found.median(name, str(events)) / found.median(name, "0")) for events in size.histories[1:]]
+        flat.append(f"{name} {', '.join(f'{part:.2f} at {events:,} events' for events, part in parts)}")
+    return "\n\n".join(
+        [
+            "A cycle is: message, request, approval, tool, final text. The numbers are cycles a second, through each "
+            "side's public `Runner` and its own Gemini class. google-genai's HTTP is replaced by the same script for "
+            "both, so no network is measured. Ours writes with `synchronous=FULL`, PostgreSQL with `fsync=on`; "
+            "google-adk's services have their defaults. The columns with events are one session with a history of "
+            "that length; the others are sessions without one. A zero says that google-adk failed, because its store "
+            "was locked.",
+            table(["", *(head for _, head in columns)], rows),
+            f"Our rate with a history, as a part of the rate without one: {'; '.join(flat)}.",
+            _goals(found, stored),
+        ]
+    )
+
+
+def _ratio(found: Rounds, ours: str, stored: list[str], column: str) -> float:
+    theirs = max(found.median(name, column) for name in stored)
+    return found.median(ours, column) / theirs if theirs else math.inf
+
+
+_WAITS = "one session waits for six fsyncs, one after another; most of the CPU is google-genai's"
+_BUSY = "one core does all of it; most of the CPU is google-genai's"
+_SIX = "each of the six keeps a promise ([what is written when](runtime.md#what-is-written-when))"
+
+
+def _goals(found: Rounds, stored: list[str]) -> str:
+    ours = "ours, SQLite"
+
+    def ratio(wanted: float, column: str, what: str, reason: str) -> Goal:
+        reached = _ratio(found, ours, stored, column)
+        return Goal(f"{what}: {wanted:g} times google-adk's faster store", times(reached), reached >= wanted, reason)
+
+    def flat(wanted: float, events: int) -> Goal:
+        reached = found.median(ours, str(events)) / found.median(ours, "0")
+        wish = f"{events:,} events: {wanted} of the rate without a history"
+        return Goal(wish, f"{reached:.2f}", reached >= wanted, "the history's bytes are copied into each request")
+
+    checked = [ratio(10, "0", "one session, no history", _WAITS), ratio(20, "at once 16", "16 sessions", _BUSY)]
+    for wanted, events in ((0.9, 1_000), (0.8, 5_000)):
+        if found.has(ours, str(events)):
+            checked.append(flat(wanted, events))
+    return goals(*checked, Goal("5 transactions and 4 fsyncs a cycle", "6 and 6", False, _SIX))

@@ -1,0 +1,79 @@
+"""google-genai without a network: whoever asks Gemini in this process gets an answer by script.
+
+Everything above the socket is as it is in production, for google-adk and for us: the SDK, its types, and the request's
+body as bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+from unittest import mock
+
+import aiohttp
+
+MODEL = "gemini-2.5-flash"
+WORDS = "please pay"  # what people say; the model answers it with a call, and the call's result with words
+TOOL = "reimburse"
+DONE = "Done."
+
+
+def _answer(part: dict[str, object]) -> str:
+    candidate = {"index": 0, "content": {"role": "model", "parts": [part]}, "finishReason": "STOP"}
+    usage = {"promptTokenCount": 7, "candidatesTokenCount": 5, "totalTokenCount": 12}
+    return json.dumps({"candidates": [candidate], "usageMetadata": usage, "modelVersion": MODEL})
+
+
+_CALLS = _answer({"functionCall": {"name": TOOL, "args": {"purpose": "trip", "amount": 1500}}})
+_SPEAKS = _answer({"text": DONE})
+
+
+class _Response(aiohttp.ClientResponse):
+    status = 200
+    headers: ClassVar[dict[str, str]] = {"content-type": "application/json"}  # type: ignore[assignment]  # aiohttp's is a property
+
+    def __init__(self, body: str) -> None:
+        self._text = body
+
+    def __del__(self, *_: object) -> None:
+        """There is no connection to give back."""
+
+    async def text(self, encoding: str | None = None, errors: str = "strict") -> str:  # noqa: ARG002  (aiohttp's)
+        return self._text
+
+
+class _Request:
+    """What aiohttp's middlewares see of a request."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = aiohttp.BytesPayload(body)
+
+    async def update_body(self, body: bytes) -> None:
+        self.body = aiohttp.BytesPayload(body)
+
+
+@contextmanager
+def scripted_gemini() -> Iterator[None]:
+    async def sent(session: aiohttp.ClientSession, *_: object, data: bytes, **__: object) -> object:
+        async def answered(request: _Request) -> _Response:
+            body = await request.body.as_bytes()
+            await asyncio.sleep(0)
+            return _Response(_SPEAKS if body.rfind(b"functionResponse") > body.rfind(WORDS.encode()) else _CALLS)
+
+        handler: Any = answered
+        for middleware in session._middlewares:
+            handler = _around(middleware, handler)
+        return await handler(_Request(data))
+
+    with (
+        mock.patch.object(aiohttp.ClientSession, "_request", sent),
+        mock.patch.dict("os.environ", {"GEMINI_API_KEY": "none", "GOOGLE_GENAI_USE_VERTEXAI": ""}),
+    ):
+        yield
+
+
+def _around(middleware: Any, handler: Any) -> Any:
+    return lambda request: middleware(request, handler)

@@ -1,0 +1,90 @@
+"""What a start costs: CPU seconds until `serve` is ready and of `--help`, and the modules that they import."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+
+from bench.clicks import CONFIG, SECRET, free_ports, process, usage
+from bench.figures import Goal, Rounds, goals, table
+
+_IMPORTS = "most of it is imports: SQLAlchemy, aiohttp, pydantic, Bolt and the SDK"
+_MODULES = "import sys\n{}\nprint(len(sys.modules), file=sys.stderr)"
+
+
+async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
+    found = Rounds()
+    slack_port, port = free_ports(2)
+    config = folder / "adk-confirm.toml"
+    await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
+    async with process("-m", "bench.clicks", "slack", str(slack_port), env={}) as slack:
+        assert slack.stdout is not None
+        env = {
+            "SLACK_API_URL": f"http://127.0.0.1:{slack_port}/api/",
+            "SLACK_BOT_TOKEN": (await asyncio.to_thread(slack.stdout.readline)).strip(),
+            "SLACK_SIGNING_SECRET": SECRET,
+            "ADK_CONFIRM_SECRET": "not a secret, but long enough",
+            "DATABASE_URL": f"sqlite:///{folder / 'start.db'}",
+        }
+        await _serve(config, port, env)  # makes the tables
+        for _ in range(1 if quick else 5):
+            found.add("serve", value=await _serve(config, port, env))
+            found.add("--help", value=await asyncio.to_thread(_cpu_of, "-m", "bot.cli", "--help"))
+            found.add("python", value=await asyncio.to_thread(_cpu_of, "-c", "pass"))
+    modules = {
+        "serve": _modules("import bot.commands.serve, bot.app"),
+        "--help": _modules("from bot.cli import main; main(['--help'])"),
+        "python": _modules(""),
+    }
+    names = {
+        "serve": "`adk-confirm serve`, until it is ready",
+        "--help": "`adk-confirm --help`",
+        "python": "Python alone",
+    }
+    rows = [[told, found.shown(name, unit=" s"), str(modules[name])] for name, told in names.items()]
+    serve, help_ = found.median("serve"), found.median("--help")
+    checked = goals(
+        Goal("`serve` is ready after 0.6 s of CPU", f"{serve:.2f} s", serve <= 0.6, _IMPORTS),
+        Goal("`--help` takes 0.15 s of CPU", f"{help_:.2f} s", help_ <= 0.15, _IMPORTS),
+    )
+    return f"{table(['', 'CPU', 'modules'], rows)}\n\n{checked}"
+
+
+async def _serve(config: Path, port: int, env: dict[str, str]) -> float:
+    async with process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot:
+        await until_ready(port)
+        return usage(bot.pid)[0]
+
+
+async def until_ready(port: int) -> None:
+    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
+        while not await _is_ready(session, port):
+            await asyncio.sleep(0.02)
+
+
+async def _is_ready(session: aiohttp.ClientSession, port: int) -> bool:
+    try:
+        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
+
+
+def _cpu_of(*arguments: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=dict(os.environ))
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _modules(code: str) -> int:
+    """How many are loaded after this ran; the command itself may end with `SystemExit`."""
+    code = _MODULES.format(f"try:\n    {code or 'pass'}\nexcept SystemExit:\n    pass")
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return int(told.stderr.split()[-1])
