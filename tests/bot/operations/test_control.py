@@ -279,12 +279,9 @@ async def test_a_request_that_is_too_large_is_said(path: Path) -> None:
 
 
 async def test_a_service_that_stands_still_is_said(path: Path) -> None:
-    async def nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-        await writer.wait_closed()
-
-    async with await asyncio.start_unix_server(nothing, path):
+    with socket.socket(socket.AF_UNIX) as stands_still:
+        stands_still.bind(str(path))
+        stands_still.listen()
         with pytest.raises(ConfirmError, match=r"has not answered for 0\.2 s: it stands still"):
             await ask(path, "echo", {}, answers_within=0.2)
 
