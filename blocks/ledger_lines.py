@@ -121,18 +121,21 @@ def _grant_revoked(step: StepView) -> str:
     return words.TOLD_GRANT_LOST if step.why else words.TOLD_GRANT_ENDED
 
 
+def stopped_calls(step: StepView, part: str) -> list[str]:
+    """The tools of the calls that go on after a stop: `part` is "runs" or "waits"."""
+    try:
+        told = json.loads(step.text or "{}") if step.kind is LineKind.STOPPED else {}
+    except ValueError:
+        return []  # nothing of ours wrote it
+    tools = told.get(part) if isinstance(told, dict) else None
+    return [str(tool) for tool in tools] if isinstance(tools, list) else []
+
+
 def _stopped(step: StepView) -> str:
     """Who stopped the agent, and which calls go on."""
-    told = json.loads(step.text or "{}")
-    runs, waits = (", ".join(map(str, told.get(part, ()))) for part in ("runs", "waits"))
-    said = words.TOLD_STOPPED
-    said += words.TOLD_STOPPED_RUNS.format(tools=_plain(runs)) if runs else ""
-    return said + (words.TOLD_STOPPED_WAITS.format(tools=_plain(waits)) if waits else "")
-
-
-def _plain(names: str) -> str:
-    """Names of tools are a server's words: braces in them are no fields."""
-    return names.replace("{", "{{").replace("}", "}}")
+    runs = words.TOLD_STOPPED_RUNS if stopped_calls(step, "runs") else ""
+    waits = words.TOLD_STOPPED_WAITS if stopped_calls(step, "waits") else ""
+    return words.TOLD_STOPPED + runs + waits
 
 
 _APPROVED = words.THREAD_APPROVED_BY, words.THREAD_EDITED_BY

@@ -16,7 +16,7 @@ from blocks.content import LIST, differences, values
 from blocks.ids import LineMark
 from blocks.kit import Message, drawn
 from blocks.ledger_kinds import LineKind
-from blocks.ledger_lines import LINES, End, line_words, words_for
+from blocks.ledger_lines import LINES, End, line_words, stopped_calls, words_for
 from blocks.rich import (
     Box,
     Channel,
@@ -180,8 +180,17 @@ def _spans(step: StepView) -> dict[str, Span | tuple[Span, ...] | str]:
         "editor": User(step.editor) if step.editor else words.SOMEBODY.lower(),
         "why": words.WHY_SHORT[step.why] if step.why else words.THE_POLICY,
         "took": _took(step),
+        "runs": _names(stopped_calls(step, "runs")),
+        "waits": _names(stopped_calls(step, "waits")),
         "answer": answer.spans if (answer := filled_in(step.answer, step.call)) else (),
     }
+
+
+def _names(tools: list[str]) -> tuple[Span, ...]:
+    spans: list[Span] = []
+    for tool in tools:
+        spans += [Say(", "), name(tool)] if spans else [name(tool)]
+    return tuple(spans)
 
 
 def _took(step: StepView) -> str:

@@ -505,8 +505,8 @@ TOLD_PAUSED_BY = "⏸️ {who} paused runs. Approved calls start once they are r
 TOLD_RESUMED = "▶️ Runs are resumed."
 TOLD_RESUMED_BY = "▶️ {who} resumed runs."
 TOLD_STOPPED = "⏹️ {who} stopped the agent."
-TOLD_STOPPED_RUNS = " {tools} was approved and still runs; its result follows."
-TOLD_STOPPED_WAITS = " {tools} still waits for a decision."
+TOLD_STOPPED_RUNS = " {runs} was approved and still runs; its result follows."
+TOLD_STOPPED_WAITS = " {waits} still waits for a decision."
 THE_POLICY = "the policy"
 
 # the thread's own lines: parts that are joined by dots; the first one gets a capital

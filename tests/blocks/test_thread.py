@@ -234,6 +234,16 @@ def test_every_kind_of_line_has_its_entry_and_can_be_shown_however_little_is_kno
         assert thread_text(StepView(seq=1, kind=kind, at=0)) != ""
 
 
+def test_a_stop_names_the_calls_that_go_on_and_nothing_in_a_name_acts() -> None:
+    told = '{"runs": ["deploy"], "waits": ["<!channel> {x}", "*pay*"]}'
+    step = StepView(seq=1, kind=LineKind.STOPPED, at=1_900_000_000, tool="", who="U0ANN", text=told)
+    (message,) = story("s", [step], {})
+    assert "deploy was approved and still runs" in message.text
+    assert "`&lt;!channel&gt; {x}`, `*pay*` still waits" in message.text
+    (nothing,) = story("s", [replace(step, text="[1")], {})
+    assert nothing.text.endswith("stopped the agent.")
+
+
 def test_a_history_has_every_step_with_its_time() -> None:
     text = inert.shown(history(samples.HISTORY))
     assert "2026-11-21 12:21 UTC  👍 U0OPS approved deploy" in text
