@@ -91,7 +91,7 @@ class _Recent:
                 self._rows.popitem(last=False)
 
 
-_RECENT = _Recent(most=1_000, longest=8_000)
+_RECENT = _Recent(most=2_000, longest=8_000)
 
 
 def delivery_to_json(delivery: Delivery) -> str:

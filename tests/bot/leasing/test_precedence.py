@@ -82,6 +82,20 @@ def test_it_begins_in_the_end_however_many_click() -> None:
     in_skipping_time(test)
 
 
+def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
+    async def test(loop: Skipping) -> None:
+        precedence = Precedence(moment=HOUR)
+        with precedence.hurrying():
+            work = begins(precedence)
+            await loop.skip(HOUR / 2)
+            assert not work.done()
+            assert precedence.nobody_clicks, "what hurries does not stand back for itself"
+        await loop.skip(LULL)
+        assert not await work, "only a little is begun at once"
+
+    in_skipping_time(test)
+
+
 def test_a_click_that_failed_is_through_too() -> None:
     async def test(loop: Skipping) -> None:
         precedence = Precedence(moment=HOUR)

@@ -224,6 +224,26 @@ async def test_a_stolen_lease_is_noticed_in_the_background(lively: Database) -> 
         await asyncio.wait_for(lease.lost.wait(), 10)
 
 
+async def test_the_last_transaction_releases_the_row(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE, topic="desk")
+    assert lease is not None
+    async with lease:
+        assert await lease.finish(due_is, 7.0) == 7.0
+    assert not lease.lost.is_set()
+    assert await try_lease(lively, desks, MINE) is not None
+
+
+async def test_who_lost_the_lease_finishes_nothing(lively: Database) -> None:
+    lease = await try_lease(lively, desks, MINE)
+    assert lease is not None
+    await lively.run(lambda tx: tx.execute(update(desks).where(MINE).values(lease_token="thief")))
+    async with lease:
+        with pytest.raises(LeaseLost):
+            await lease.finish(due_is, 7.0)
+    assert await lively.read(due_is, None) != 7.0
+    assert await lively.read(lambda tx: tx.execute(select(desks.c.lease_token).where(MINE)).scalar_one()) == "thief"
+
+
 async def test_a_lease_nearly_over_is_renewed_before_the_effect(store: Database, clock: Clock) -> None:
     lease = await try_lease(store, desks, MINE, term=30)
     assert lease is not None
