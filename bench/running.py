@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import sys
 import tempfile
 import time
@@ -147,7 +148,7 @@ async def all_cards(channel: Channel, bob: Person, count: int) -> Mapping[str, S
     while sum("adk_confirm_approve" in str(message.blocks) for message in channel.messages.values()) < count:
         await asyncio.sleep(1)
     found = [card for card in bob.messages(channel) if "Approve" in card.buttons]
-    return {word: card for card in found for word in card.text.split() if word.startswith("o-")}
+    return {order: card for card in found for order in re.findall(r"\bo-\d+-\d+\b", card.text)}
 
 
 async def all_begun(log: Path, count: int) -> Mapping[str, float]:
