@@ -30,24 +30,28 @@ from urllib.parse import urlencode
 import aiohttp
 
 SECRET = "bench-signing-secret"
-CONFIG = """
+VOTERS = [f"U0VOTER{number:02}" for number in range(24)]
+"""Many, since the votes of one person take turns."""
+
+CONFIG = f"""
 [agent]
 target = "examples.oncall:agent"
 [slack]
-listen = "127.0.0.1:{port}"
+listen = "127.0.0.1:{{port}}"
 [[policy]]
 tools = ["*"]
-approvers = ["user:U0BOB", "user:U0CYD"]
+approvers = [{", ".join(f'"user:{voter}"' for voter in VOTERS)}]
 quorum = 2
 """
 
 
 def click(ref: str, number: int) -> bytes:
+    voter = VOTERS[number % len(VOTERS)]
     payload = {
         "type": "block_actions",
         "api_app_id": "A0ADKCONFIRM",
         "team": {"id": "T0ACME", "domain": "acme"},
-        "user": {"id": "U0BOB", "team_id": "T0ACME", "name": "bob"},
+        "user": {"id": voter, "team_id": "T0ACME", "name": voter.lower()},
         "channel": {"id": "C0DEPLOYS", "name": "deploys"},
         "container": {"type": "message", "message_ts": "1.2", "channel_id": "C0DEPLOYS", "thread_ts": "1.1"},
         "message": {"ts": "1.2", "thread_ts": "1.1"},
@@ -140,8 +144,7 @@ async def slack() -> None:
     from bot.sandbox.workspace.registration import App
 
     async with FakeSlack(App(signing_secret=SECRET), port=int(sys.argv[2])) as running:
-        ids = {"bob": "U0BOB", "cyd": "U0CYD", "ann": "U0ANN"}
-        people = [running.person(name, id=id_) for name, id_ in ids.items()]
+        people = [running.person(id_.lower(), id=id_) for id_ in ("U0ANN", *VOTERS)]
         running.channel("deploys", *people, id="C0DEPLOYS")
         print(running.bot_token, flush=True)
         await asyncio.Event().wait()

@@ -211,7 +211,7 @@ async def test_sessions_in_memory_are_said_to_be_lost_and_are(caplog: pytest.Log
             request = await Visit(host, session).asks("please deploy search")
     assert "shop: The agent's sessions are kept in memory" in caplog.text
     async with opened("shop", store) as host:
-        with pytest.raises(Lost, match="sessions in memory are gone with the process"):
+        with pytest.raises(Lost, match="Without a database, sessions are lost when the agent"):
             await Visit(host, session).approve(request)
 
 

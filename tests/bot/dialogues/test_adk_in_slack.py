@@ -75,7 +75,7 @@ async def test_after_a_restart_sessions_in_memory_are_said_to_be_gone(
         await at.starts(at.policies)
 
         await at.bob.clicks(at.bob.now(card), "Approve")
-        await at.ann.finds("sessions in memory are gone with the process", at.deploys, thread=card)
+        await at.ann.finds("Without a database, sessions are lost when the agent", at.deploys, thread=card)
         assert ran() == []
 
 
