@@ -56,12 +56,12 @@ TRANSACTIONS = (
     "hand_over",  # an answer is about to be sent
     "see",
     "say_later",
-    "letters_done",  # an answer was sent
+    "then_next_mail",  # an answer was sent
     "told_up_to",
     "spoke",
     "rest",
 )
-TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "letters_done", "spoke")
+TAKEN_OVER = ("addressed", "begin", "open_request", "placed", "count_next", "hand_over", "then_next_mail", "spoke")
 """Those after which something outside follows, or something that another process would do again."""
 
 
