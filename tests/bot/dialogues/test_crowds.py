@@ -19,6 +19,8 @@ from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import scrape
 
 CLICKS = 400
+UNDER_WAY = 20
+"""Once so many are answered, the others are in each other's way."""
 
 
 def told(at: Office, who: str) -> list[Made]:
@@ -83,7 +85,8 @@ async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: 
             nonlocal answered
             await at.oscar.clicks(button, "Approve")
             answered += 1
-            begun.set()
+            if answered == UNDER_WAY:
+                begun.set()
 
         clicking = [asyncio.create_task(clicks()) for _ in range(CLICKS)]
         await begun.wait()
@@ -91,7 +94,7 @@ async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: 
         assert (await at.bob.clicks(at.bob.now(other), "Approve")).acked
         meanwhile = answered - before
         await asyncio.gather(*clicking)
-        assert meanwhile < CLICKS / 2
+        assert meanwhile < CLICKS / 8
         await at.ann.finds("I reimbursed 1700", at.deploys, thread=other)
 
 
