@@ -29,7 +29,8 @@ from typing import IO
 ROOT = Path(__file__).parents[2]
 MARK = "@here "
 RUN = """
-import asyncio, importlib, sys
+import asyncio, importlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background
 module, function, *arguments = sys.argv[1:]
 asyncio.run(getattr(importlib.import_module(module), function)(*arguments))
 """
