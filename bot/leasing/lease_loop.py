@@ -193,8 +193,7 @@ class Attendant:
                 await self._overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
-                if lease.lost.is_set():  # as after a freeze, when the connections are gone as well
-                    await self._overtaken(key)
+                await self._overtaken(key)  # as far as we know: after a freeze the connections break first
 
     async def _overtaken(self, key: str) -> None:
         """Tells the row's owner. After a freeze the first connections may be dead, so it is tried several times."""
@@ -205,10 +204,10 @@ class Attendant:
                 await self._database.run(self._kind.overtaken, key)
                 return
             except StoreError as error:
-                if attempt == OVERTAKEN_TRIES or self._stopping.is_set():
+                if attempt == OVERTAKEN_TRIES:
                     log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
                     return
-            await self._pause(asyncio.sleep(AGAIN, result=True))
+            await asyncio.sleep(AGAIN)  # also while the process stops: nobody else can tell the row's owner
 
     async def _once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
         try:
