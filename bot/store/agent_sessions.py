@@ -139,7 +139,7 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
 
 
 def run_ended(tx: Tx, key: str) -> None:
-    """Whoever attends to the thread takes `processing` back. The caller has locked the session."""
+    """Whoever attends to the thread takes `processing` back."""
     found = shown(tx, key)
     if found is not None and found[0] is AgentStatus.PROCESSING:
         owe_thread(tx, key)

@@ -21,7 +21,7 @@ from bot.store.attempts import attempts, earlier, over
 from bot.store.ledger_lines import lines_to_tell
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
-from bot.store.slack_lanes import owe_thread, thread_done
+from bot.store.slack_lanes import lock_thread, owe_thread, thread_done
 from bot.store.tables import chains, ledger, sessions, spoken
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
@@ -110,7 +110,7 @@ def next_telling(tx: Tx, key: str) -> Telling | None:
 
 def all_told(tx: Tx, key: str, again: float | None = None) -> None:
     """Nothing is left to post, unless something came in the meantime. `again`: it is looked at in so many seconds."""
-    lock_session(tx, key)
+    lock_thread(tx, key)
     doubt = earlier(tx, key, _COPIES)
     times = [
         tx.now() if next_telling(tx, key) is not None else None,

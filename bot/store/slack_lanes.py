@@ -12,7 +12,7 @@ from sqlalchemy.sql.dml import Insert
 
 from bot.confirmation.model import Confirmation
 from bot.store.tables import cards, sessions, threads
-from runtime.store.database import Tx
+from runtime.store.database import Tx, for_update
 from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
@@ -26,6 +26,7 @@ MANY_CARDS = 8
 _NOW: dict[str, object] = {"due_at": bindparam("due_at_"), "parked_at": None, "failures": 0}
 _OWE_CARD = Prepared(update(cards).where(cards.c.confirmation == bindparam("key_")).values(_NOW))
 _OWE_THREAD = Prepared(update(threads).where(threads.c.session == bindparam("key_")).values(_NOW))
+_LOCK_THREAD = Prepared(for_update(select(threads.c.session).where(threads.c.session == bindparam("key_"))))
 _NEW_CARD: Insert = insert(cards).inline()
 _DONE: dict[str, object] = {"due_at": bindparam("due_at_"), "owed_since": None, "failures": 0, "trouble": None}
 _CARDS_OWED = Prepared(
@@ -53,7 +54,7 @@ def card_done(tx: Tx, confirmation: str) -> None:
 
 
 def owe_thread(tx: Tx, key: str) -> None:
-    """There is something to tell in a session's thread. The caller has locked the session."""
+    """There is something to post in a session's thread, stored in this transaction: before this or after it."""
     if not _OWE_THREAD(tx, key_=key, due_at_=tx.now()):
         where = tx.execute(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == key)).one_or_none()
         if where is None:
@@ -61,6 +62,12 @@ def owe_thread(tx: Tx, key: str) -> None:
         new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": tx.now(), "failures": 0}
         tx.execute(insert_if_absent(tx.dialect, threads), new)
     tx.notify(THREADS)
+
+
+def lock_thread(tx: Tx, key: str) -> None:
+    """Called before it is looked whether anything is left to post. Whoever stores something at that moment comes first,
+    and is seen, or comes after `thread_done`, and the thread is due again."""
+    _LOCK_THREAD.first(tx, key_=key)
 
 
 def thread_done(tx: Tx, key: str, due_at: float | None) -> None:

@@ -1,4 +1,4 @@
-"""Two replicas that count at the same time: each stored vote is heard once, whoever was faster."""
+"""Two replicas at one row at the same time: each stored vote is heard once, and what is owed stays owed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select, text
 
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
 from bot.store.casting import count_next
 from bot.store.open import open_store
+from bot.store.outbox import all_told, may_be_doubled
 from bot.store.repository import put_mail
+from bot.store.tables import threads
+from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, full_member
 from tests.support.secret import SECRET
@@ -66,3 +70,26 @@ async def test_what_is_in_the_mailbox_is_not_put_there_again(at: Backoffice) -> 
     for is_new in (True, False, False):
         put = partial(put_mail, kind="answer", mark="k1:1:approved", body="{}")
         assert await at.database.run(put, at.key) is is_new
+
+
+async def test_what_is_owed_to_a_thread_just_as_another_replica_is_done_with_it_stays_owed(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with backoffice(postgres_url, tmp_path, monkeypatch, capsys) as at:
+        await at.asks("deploy")
+        await at.is_told()
+        other = await open_store(at.url, SECRET, at.clock)
+        noted, loop = asyncio.Event(), asyncio.get_running_loop()
+
+        def note_slowly(tx: Tx) -> None:
+            may_be_doubled(tx, at.key)
+            loop.call_soon(noted.set)
+            tx.execute(text("SELECT pg_sleep(0.3)"))  # meanwhile the other one looks whether anything is left
+
+        noting = asyncio.create_task(other.run(note_slowly))
+        await noted.wait()
+        await at.database.run(all_told, at.key)
+        await noting
+        due = select(threads.c.due_at).where(threads.c.session == at.key)
+        assert await at.database.read(lambda tx: tx.execute(due).scalar_one()) is not None
+        await other.close()
