@@ -23,8 +23,6 @@ class Feature(StrEnum):
     STREAM = "streamed replies"
     SESSION = "agent sessions"
     PROMPTS = "suggested prompts"
-    TASKS = "task lists"
-    BLOCKS = "newer blocks"
 
 
 INSTEAD = {
@@ -32,8 +30,6 @@ INSTEAD = {
     Feature.STREAM: "replies are messages that are edited while they grow",
     Feature.SESSION: "threads show the agent's status the older way, without a stop button",
     Feature.PROMPTS: "the direct message shows no prompts",
-    Feature.TASKS: "replies do not list the tools that run",
-    Feature.BLOCKS: "cards are drawn with the older blocks",
 }
 
 _EVERYWHERE = frozenset(

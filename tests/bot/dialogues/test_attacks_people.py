@@ -22,10 +22,13 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
     await person.clicks(card, "Approve")
     told = await person.finds(why, at.deploys, thread=card)
     assert told.ephemeral
-    await person.clicks(at.ann.now(card), "Edit…")
-    if opens:
-        await (await person.gets_modal("Edit")).submits({"amount": "1200"})
-    await at.slack.until(lambda: sum(why in one for one in person.messages(at.deploys)) == 2 or None)
+
+    async def edits() -> None:
+        await person.clicks(at.ann.now(card), "Edit…")
+        if opens:
+            await (await person.gets_modal("Edit")).submits({"amount": "1200"})
+
+    await at.hears_again(person, why, edits())
     await at.rests()
     assert person.modal() is None
     assert "Needs 1 approval" in at.ann.now(card)

@@ -80,15 +80,19 @@ async def packed(request: web.Request, asked: JsonObject) -> web.StreamResponse:
 @pytest.mark.parametrize("says", [a_body, an_event, packed])
 async def test_an_answer_without_end(says: Says) -> None:
     async with toolset(says) as made:
-        (tool,) = await made.tools()
-        tracemalloc.start()
-        try:
-            with pytest.raises(ToolOutcomeUnknown):
-                await tool.run({}, context())
-            _, most = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert most < 6 * MOST_BYTES
+        await takes_little_memory(made)
+
+
+async def takes_little_memory(made: McpToolset) -> None:
+    (tool,) = await made.tools()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ToolOutcomeUnknown):
+            await tool.run({}, context())
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 6 * MOST_BYTES
 
 
 _ENDLESS = """
@@ -116,15 +120,7 @@ async def test_a_line_without_end() -> None:
     """The same from a server that is a process of ours."""
     made = McpToolset(StdioConnection(sys.executable, ["-c", _ENDLESS % MOST_BYTES], timeout=20))
     try:
-        (tool,) = await made.tools()
-        tracemalloc.start()
-        try:
-            with pytest.raises(ToolOutcomeUnknown):
-                await tool.run({}, context())
-            _, most = tracemalloc.get_traced_memory()
-        finally:
-            tracemalloc.stop()
-        assert most < 6 * MOST_BYTES
+        await takes_little_memory(made)
     finally:
         await made.close()
 
