@@ -144,6 +144,21 @@ class Office(Staff):
                 await waiter.wait(1.0)
 
 
+def opening(
+    module: str, policies: str, url: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., AbstractAsyncContextManager[Office]]:
+    """Opens an office for one of the agents of a module."""
+    monkeypatch.setenv("TOOL_LOG", str(directory / "tools.log"))
+
+    def opened(
+        agent: str, policies: str = policies, *, time_moves: bool = False
+    ) -> AbstractAsyncContextManager[Office]:
+        target = f"{module}:{agent}"
+        return office(url, directory / "log", monkeypatch, policies, target=target, time_moves=time_moves)
+
+    return opened
+
+
 class Opens(Protocol):
     """`office`, with the database, the log and the environment filled in."""
 

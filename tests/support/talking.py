@@ -14,9 +14,14 @@ class Mouth:
     """What is put in here is said; `None` ends the reply, an exception fails it."""
 
     def __init__(self) -> None:
+        self.begins_anew()
+
+    def begins_anew(self) -> Mouth:
+        """For the next test, in its own event loop."""
         self.words: asyncio.Queue[str | Exception | None] = asyncio.Queue()
         self.heard: list[str] = []
         self.files: list[Blob] = []
+        return self
 
     def say(self, *words: str | Exception | None) -> None:
         for word in words:

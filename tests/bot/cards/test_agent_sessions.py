@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -39,8 +38,7 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(autouse=True)
 def mouth() -> Mouth:
-    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
-    return the_mouth
+    return the_mouth.begins_anew()
 
 
 async def shows(at: Office, said: Seen, status: str) -> AgentSession:

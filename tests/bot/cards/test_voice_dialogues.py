@@ -25,8 +25,7 @@ async def at(database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture(autouse=True)
 def mouth() -> Mouth:
-    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
-    return the_mouth
+    return the_mouth.begins_anew()
 
 
 async def streamed(at: Office, mouth: Mouth) -> str:

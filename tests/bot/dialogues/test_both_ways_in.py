@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 import pytest
@@ -47,8 +46,7 @@ def database_url(sqlite_stocked: str) -> str:
 
 @pytest.fixture
 def mouth() -> Mouth:
-    the_mouth.words, the_mouth.heard, the_mouth.files = asyncio.Queue(), [], []
-    return the_mouth
+    return the_mouth.begins_anew()
 
 
 async def lines(at: Office, *kinds: LineKind) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from sqlalchemy import select
 from bot.store.tables import ledger
 from runtime.store.database import Tx
 from tests.support.foreign.alone import ran
-from tests.support.office import POLICY, Office, office, withdraws
+from tests.support.office import POLICY, Office, office, opening, withdraws
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -23,17 +23,7 @@ Opens = Callable[..., AbstractAsyncContextManager[Office]]
 
 @pytest.fixture
 def opens(sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
-
-    @asynccontextmanager
-    async def opened(agent: str, policies: str = POLICY, *, time_moves: bool = False) -> AsyncIterator[Office]:
-        target = f"tests.support.foreign.pausing:{agent}"
-        async with office(
-            sqlite_url, tmp_path / "log", monkeypatch, policies, target=target, time_moves=time_moves
-        ) as at:
-            yield at
-
-    return opened
+    return opening("tests.support.foreign.pausing", POLICY, sqlite_url, tmp_path, monkeypatch)
 
 
 async def test_a_pause_of_a_kind_that_nobody_knows_is_named(opens: Opens, caplog: pytest.LogCaptureFixture) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
@@ -21,7 +21,7 @@ from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonLines
 from tests.support.foreign.alone import ran
 from tests.support.foreign.provider import API_KEY, Provider, provider
-from tests.support.office import AT_ONCE, Office, configured, office
+from tests.support.office import AT_ONCE, Office, configured, office, opening
 from tests.support.scraping import get
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
@@ -49,17 +49,7 @@ async def service(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Provider]:
 
 @pytest.fixture
 def opens(sqlite_url: str, service: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Opens:
-    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
-
-    @asynccontextmanager
-    async def opened(agent: str, policies: str = POLICY, *, time_moves: bool = False) -> AsyncIterator[Office]:
-        target = f"tests.support.foreign.signing_in:{agent}"
-        async with office(
-            sqlite_url, tmp_path / "log", monkeypatch, policies, target=target, time_moves=time_moves
-        ) as at:
-            yield at
-
-    return opened
+    return opening("tests.support.foreign.signing_in", POLICY, sqlite_url, tmp_path, monkeypatch)
 
 
 @pytest.fixture

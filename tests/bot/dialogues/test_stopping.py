@@ -27,8 +27,7 @@ SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket m
 
 @pytest.fixture(autouse=True)
 def mouth() -> Mouth:
-    the_mouth.words, the_mouth.heard = asyncio.Queue(), []
-    return the_mouth
+    return the_mouth.begins_anew()
 
 
 async def works(at: Office, said: Seen) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from bot.inbound.message_events import overhear
@@ -76,7 +74,7 @@ async def test_stop_offers_an_approver_to_deny_each_call_that_waits(open_office:
 
 
 async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -> None:
-    mouth.words, mouth.heard = asyncio.Queue(), []
+    mouth.begins_anew()
     async with open_office(ONE, target=TALKER) as at:
         said = await at.ann.says("@adk-confirm hello", at.deploys)
         await at.slack.until(lambda: mouth.heard or None)
