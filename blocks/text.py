@@ -213,7 +213,7 @@ def plain(text: str, limit: int) -> str:
     return fit(shown or "(empty)", limit).text
 
 
-_FORMATTING = re.compile(r"(?<!\w)[*_~`]|[*_~`](?!\w)|@(?=\w)|:(?=//)|(?<=www)\.")
+_FORMATTING = re.compile(r"`|(?<!\w)[*_~]|[*_~](?!\w)|@(?=\w)|:(?=//)|(?<=www)\.")
 
 
 def prose(text: str, limit: int) -> str:

@@ -160,6 +160,7 @@ def test_plain_text_holds_nothing_that_a_client_could_decode() -> None:
 def test_prose_keeps_its_words_and_loses_its_markup() -> None:
     assert prose("a@b.example, http://x, www.x", 100) == "a＠b.example, http꞉//x, www․x"
     assert prose("*No* request_time_off for `me`", 100) == "∗No∗ request_time_off for ˋmeˋ"
+    assert prose("`c`0 and a`b", 100) == "ˋcˋ0 and aˋb", "a mark inside a word opens code as well, or closes ours"
 
 
 def test_right_to_left_is_noticed() -> None:
