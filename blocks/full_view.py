@@ -1,7 +1,7 @@
-"""Everything: the whole of a call in a view, page by page, or as a file when even a view is too small.
+"""The full view of a call: page by page in a modal, or as a file when even a modal is too small.
 
-Whoever approves from here has had all of it before them: where a view can't hold it, Approve asks for the file to be
-read, and is not offered before the file is there.
+Somebody who approves here was shown everything. If a modal can't hold it, Approve appears only once the file is
+there, and asks for the file to be read.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The names that travel through Slack and come back: action ids, block ids, and what a click carries.
+"""The ids that come back from Slack with a click: action ids, block ids, and what a button carries.
 
-A click carries a confirmation's id and revision, nothing else. What comes back is read strictly: anything that these
-functions did not write is None.
+A click carries a confirmation's id and revision, nothing else. Ids are read strictly: one that these functions did not
+write reads as None.
 """
 
 from __future__ import annotations

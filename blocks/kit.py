@@ -1,4 +1,4 @@
-"""The parts that every message and view is put together from, each built and checked by slack_sdk's own models."""
+"""The parts of every message and view. Each is built and checked by slack_sdk's own models."""
 
 from __future__ import annotations
 

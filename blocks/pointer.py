@@ -1,4 +1,4 @@
-"""The line in a session's thread that leads to a card elsewhere. Who asked may not see that one: they withdraw here."""
+"""The line in a session's thread that links to a card elsewhere. The asker may not see that one: they withdraw here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody is told, alone, about something that they wrote in a thread."""
+"""What one person alone is shown about something that they wrote in a thread."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One thing to say, drawn twice: as rich text, which interprets nothing, and as the plain text beside it.
+"""One sentence in two forms: as rich text, in which nothing is markup, and as the plain text beside it.
 
-A sentence is a row of spans. Each span has one kind, and the kind alone decides what it may become: a `Supplied` span
-is only ever a text element (no mention, link, emoji or formatting can come out of it), people and places are elements
-of their own. Because both drawings come from the same spans, the text says what the blocks say.
+A sentence is a list of spans. The kind of a span decides how it is drawn: a `Supplied` span always becomes a text
+element, so that it can't hold a mention, a link, an emoji or formatting; people and places have elements of their own.
+Both forms are made from the same spans, so the text says what the blocks say.
 """
 
 from __future__ import annotations

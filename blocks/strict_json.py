@@ -1,4 +1,4 @@
-"""JSON as people write it by hand, read strictly: nothing is taken that somebody else would read otherwise."""
+"""Reads JSON that people write by hand. It is strict: what another reader could read differently is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one person gets to see after a click or a submit: "Counting…", then the verdict, in the view or ephemerally."""
+"""What one person sees after a click or a submit: "Counting…", then the result, in the view or ephemerally."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""What there is to show, as data: ids, epoch seconds, JSON. Nothing in here is Slack markup, and nothing is a secret.
+"""What blocks draw, as data: ids, epoch seconds, JSON. It holds no Slack markup and no secret.
 
-Supplied strings, which an agent or a tool chose and nobody vouches for, stand in: `tool`, `agent`, `hint`,
-`Argument.name` and `.value`, `FieldDiff`, `result`, `error`, `reason`, `checks`. Everything else comes from our own
-rows.
-A value that the policy redacts must already be gone when a view is built: `masked` says where one was.
+Some strings were chosen by an agent or a tool, and may be hostile: `tool`, `agent`, `hint`, `Argument.name` and
+`.value`, `FieldDiff`, `result`, `error`, `reason`, `checks`. Everything else comes from our own rows. Remove what the
+policy redacts before you build a view; `masked` says where a value was removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a tool, a predicate or an instruction can see of its run."""
+"""What a tool, a predicate or an instruction sees of its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The root of our exceptions. `str()` of each is a sentence for people; the edges map types to status codes."""
+"""The root of our exceptions. `str()` of each is a sentence for people; the outer layers map types to status codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Infinity and "not a number", which are refused: comparisons with them do not mean what their author thinks. Pure."""
+"""Refuses infinity and "not a number", because comparisons with them surprise. Pure."""
 
 from __future__ import annotations
 

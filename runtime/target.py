@@ -1,4 +1,4 @@
-"""Finds the agent that `module:name` or an agent's folder means. Every mistake is one sentence."""
+"""Finds the agent that `module:name` or a folder names. Every mistake is answered with one sentence."""
 
 from __future__ import annotations
 

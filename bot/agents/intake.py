@@ -1,4 +1,4 @@
-"""Before people are asked: which policy governs the call, who asked for it, and where its card is to stand."""
+"""What is found out before people are asked: the policy of the call, who asked for it, and where its card goes."""
 
 from __future__ import annotations
 

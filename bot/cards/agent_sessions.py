@@ -1,4 +1,4 @@
-"""A thread as a session of Slack's: its status and its title. Where Slack takes no sessions, nothing happens here."""
+"""Slack's agent sessions: the status and the title of a thread. Does nothing in a workspace that has none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent said, for Slack: its markdown as it is, in parts that Slack takes, and nobody pinged by it. Pure."""
+"""An agent's markdown, for Slack: in parts of a size that Slack takes, and without mentions. Pure."""
 
 from __future__ import annotations
 

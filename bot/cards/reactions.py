@@ -1,4 +1,4 @@
-"""A sign on the message that began a thread: whether a call of it waits, and how the last one ended.
+"""A reaction on the first message of a thread: a call waits, or how the last call ended.
 
 Off by default: each change is a call to Slack, or two. `attempts` remembers which sign is shown.
 """

@@ -1,8 +1,8 @@
-"""How an agent is heard while it thinks and speaks: a status in the thread, then its words as they come.
+"""Shows an agent at work: a status in the thread, then its reply as it is written.
 
-All of it is for speed only. What was said stands in the session, and is posted from there: a stream becomes the reply's
-own message in the end, and one that a crash or a cut left behind is closed as what it is. That one begins is noted
-before it does, so that it is looked for when the process died before it knew where.
+Streaming is for speed only: the reply is stored in the session, and posted from there. A stream that ends well becomes
+the reply's message; one that a crash or a broken connection left open is closed. Before a stream begins, that is noted
+in the store, so that it is found even if the process dies before it knows the message.
 """
 
 from __future__ import annotations

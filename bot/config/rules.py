@@ -1,4 +1,4 @@
-"""What a decision is made by: the policies, and the key that signs it."""
+"""The policies in force, and the key that signs decisions."""
 
 from __future__ import annotations
 

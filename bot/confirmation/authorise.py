@@ -1,8 +1,8 @@
-"""Who may do what to a confirmation: `authorise`, the one function that says so, whatever the way in. Pure.
+"""`authorise`: the one function that says who may do what to a confirmation, from wherever they act. Pure.
 
-Slack restricts nothing: anyone who sees a button can press it. So a button, a modal, a slash command, the Home tab and
-REST all end here. What has to be asked outside is asked before and handed in as `Facts`; what could not be found out is
-in there too, as `Unresolved`, and refuses.
+In Slack, anyone who sees a button can press it. So buttons, modals, slash commands, the Home tab and REST all call this
+function. Callers look up what it needs beforehand and pass it as `Facts`. What could not be found out is `Unresolved`,
+and is a reason to refuse.
 """
 
 from __future__ import annotations

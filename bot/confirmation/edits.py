@@ -1,7 +1,7 @@
-"""Edits: which fields may be changed, what an edit makes of the call, and why it is refused. Pure.
+"""Edits: which fields may be changed, how an edit changes the call, and why one is refused. Pure.
 
-The listener asks `check_edit` at submit, to put an error at its field; the count asks again, since the row may have
-moved on in between.
+The listener calls `check_edit` when a form is submitted, to show an error at its field. Counting calls it again,
+because the row may have changed in between.
 """
 
 from __future__ import annotations

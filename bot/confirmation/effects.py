@@ -1,4 +1,4 @@
-"""What a change leads to: steps for ledger and thread, and the message that the session gets. Pure data."""
+"""The effects of a change: lines for ledger and thread, and the message to the session. Pure data."""
 
 from __future__ import annotations
 

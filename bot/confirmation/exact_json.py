@@ -1,4 +1,4 @@
-"""Other people's JSON: looked at once, when it comes in; from then on it passes through rows exactly as it is."""
+"""JSON from others: checked once when it arrives, and stored exactly as it was."""
 
 from __future__ import annotations
 

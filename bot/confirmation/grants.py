@@ -1,8 +1,8 @@
-"""Grants: "and the next ones like this". A bounded permission, as data, and whether it lets a call through. Pure.
+"""Grants ("Also allow the next ones like this"): what one covers, and whether it lets a call through. Pure.
 
-A grant is a vote given in advance. It holds for one tool in one session under one policy, for calls whose named
-arguments are the same, until its end; and only for a call that each of its givers could approve by an ordinary vote,
-now, so that nobody lets a call of their own through.
+A grant is a vote given in advance. Until it ends, it covers calls of one tool in one session under one policy whose
+named arguments are the same. It lets a call through only if each of its givers could approve that call by an ordinary
+vote now, so nobody lets their own call through.
 """
 
 from __future__ import annotations

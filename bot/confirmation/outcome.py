@@ -1,4 +1,4 @@
-"""What becomes of a call: given to the host, copied from the host, settled by people. Pure."""
+"""What happens to a call after its decision: handed to the host, ended, or unknown and answered by people. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a confirmation next needs attention, and what the clock brings. Pure: nobody assigns a due time."""
+"""When a confirmation next needs attention, and what happens then. Pure. Nothing else sets a due time."""
 
 from __future__ import annotations
 

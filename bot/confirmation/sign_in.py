@@ -1,8 +1,8 @@
-"""Signing in: what a request for a credential asks of its person, and the address that they sign in at. Pure.
+"""Sign-ins: what a request for a credential asks of its person, and the address to sign in at. Pure.
 
-The `state` of an OAuth request is the agent's own. The address that somebody gets has ours instead. It names the
-confirmation and its revision, and only this app can make it. When they come back it is checked, and the agent's own is
-put back. A credential itself is never part of a row: see `Credential`.
+An OAuth request carries a `state` of the agent's. In the address that a person gets, our own `state` replaces it: it
+names the confirmation and its revision, and only this app can make it. When the person returns it is checked, and the
+agent's `state` is put back. A credential is never part of a row: see `Credential`.
 """
 
 from __future__ import annotations

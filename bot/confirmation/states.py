@@ -1,7 +1,7 @@
-"""Every state a confirmation can be in, and what may follow what. Pure.
+"""The states of a confirmation, and which may follow which. Pure.
 
-Two tables: the decision, and the outcome that is copied beside it. `decided` and `became` are the only ways along them;
-an event that a table does not have raises `Illegal` and changes nothing.
+There are two tables: one for the decision, one for the outcome that is copied from the host. Only `decided` and
+`became` apply them. An event that is not in the table raises `Illegal` and changes nothing.
 """
 
 from __future__ import annotations

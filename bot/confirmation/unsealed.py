@@ -1,8 +1,8 @@
-"""What no seal vouches for in a stored row, and what becomes of it. Pure.
+"""What happens to the parts of a stored row that no seal covers. Pure.
 
-Two things look alike: what somebody wrote into the database, and what a version of this program stored that did not
-seal yet. Neither counts, and both are said. A confirmation goes on under the policy that the file has for its call,
-which is not in the database, and people vote again.
+Such a part was either written into the database by somebody, or stored by an older version of this program that made no
+seals; nobody can tell which. It does not count, and card and ledger say so. The confirmation goes on under the policy
+in the file, which is not in the database, and people vote again.
 """
 
 from __future__ import annotations

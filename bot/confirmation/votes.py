@@ -1,8 +1,8 @@
-"""Votes: stored first, counted after, in the order in which they were stored. Pure.
+"""Votes: stored first, then counted in the order in which they were stored. Pure.
 
-Between the two stands whatever has to be asked outside. A vote counts by its stored time: the clock waits for it, and
-only a vote stored earlier can come before it. Withdrawals, and words on an unknown outcome, go the same way, so that of
-any two clicks the first one stored is the first one heard.
+In between, Slack is asked about the voter. A vote counts by the time at which it was stored: a confirmation does not
+expire while an earlier vote waits to be counted. Withdrawals and answers about an unknown outcome are stored and
+counted in the same way, so the first click that was stored comes first.
 """
 
 from __future__ import annotations

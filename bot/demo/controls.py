@@ -1,4 +1,4 @@
-"""The demo's bot as its page handles it: started, crashed and started again, with a clock that can be moved."""
+"""What the demo's page does to the bot: start, crash and restart it, and move its clock."""
 
 from __future__ import annotations
 

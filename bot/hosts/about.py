@@ -1,4 +1,4 @@
-"""What an ADK server is and takes, found out once by asking it: nothing is guessed per call.
+"""What an ADK server is and supports. It is asked once, so that nothing is guessed per call.
 
 ADK Python describes its requests (`/openapi.json`), its tools (`app-info`) and, on a development server, its app
 (`build_graph`); our own API is known by its title. A server that describes nothing, as Go's, Java's and JavaScript's,

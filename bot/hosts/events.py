@@ -1,7 +1,7 @@
-"""One event of a foreign session, as far as it counts here. Pure.
+"""One event of a session on another server: the parts that the bot reads. Pure.
 
-Whichever ADK wrote it: names in camel or snake case, nulls or nothing, and the time in seconds (Python), milliseconds
-(Java, JavaScript), whole seconds as `time` (Go), as text, or not at all.
+ADKs write events differently: names in camel or snake case, absent values as null or not at all, and the time in
+seconds (Python), milliseconds (Java, JavaScript), whole seconds as `time` (Go), as text, or not at all.
 """
 
 from __future__ import annotations

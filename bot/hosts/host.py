@@ -1,4 +1,4 @@
-"""A host: four verbs. `say` and `answer` stream for speed only; `look` is the truth, read after every run and restart.
+"""A host has four verbs. `say` and `answer` stream for speed; `look` is the truth, read after every run and restart.
 
 1. `say(session, words)` puts a person's words to the session's agent. The same mark again changes nothing.
 2. `answer(session, answers)` answers requests; those of one turn may come together. `settle` is the word on an outcome

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, for code of others: what blocks there holds up nobody here."""
+"""An event loop in a thread of its own, so that an agent's code that blocks does not block the bot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An ADK server over REST, whichever ADK it is: sessions are read, created and run here, and nothing is decided."""
+"""An ADK server over REST: reads, creates and runs its sessions. It makes no decisions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server that is not ours, in the terms of the foreign host: over REST, or google-adk in this process."""
+"""What the ADK host needs of a server, whether over REST or google-adk in this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers as the plugin in front of an agent wants them: signed with the secret that it and the bot know."""
+"""Signs answers for the plugin in front of an agent, with the secret that the plugin and the bot share."""
 
 from __future__ import annotations
 

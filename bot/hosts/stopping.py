@@ -1,4 +1,4 @@
-"""Stopping a run at a server: its events are read no further, once no call of it runs."""
+"""Stops a run on a server: stops reading its events as soon as no call of it runs."""
 
 from __future__ import annotations
 

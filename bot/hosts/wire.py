@@ -1,7 +1,7 @@
-"""What an ADK server sends, read within bounds: bytes, lines, server-sent messages, JSON.
+"""Reads what an ADK server sends, within limits: bytes, lines, server-sent events, JSON.
 
-The server may be anybody's. It chooses neither how its bytes are decoded nor how much of them is kept, and a value that
-is nested without end is a sentence, not an error of ours.
+The server may be hostile. It can't choose how its bytes are decoded or how many of them are kept, and JSON that is
+nested too deep is refused with a sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the host of foreign agents says: to people, and to the agents."""
+"""The texts of the ADK host, for people and for agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slack in, for an app that is declared as an agent: the stop button, and what Slack tells every agent."""
+"""Events of an app that is declared as an agent: the stop button, and what Slack sends to every agent."""
 
 from __future__ import annotations
 

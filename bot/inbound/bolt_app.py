@@ -1,4 +1,4 @@
-"""The ways in from Slack: Bolt, over signed HTTP or Socket Mode."""
+"""Starts Bolt, over signed HTTP or Socket Mode."""
 
 from __future__ import annotations
 

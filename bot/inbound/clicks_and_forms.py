@@ -1,7 +1,7 @@
-"""Slack in: each listener reads what came, does one transaction, and acks; all else is the worker's.
+"""Clicks and forms: each listener reads the payload, runs one transaction and acks. The worker does the rest.
 
-A click that was acknowledged is never delivered again, so the ack comes after the vote is stored. What raises here
-before its ack answers 500, and whoever clicked sees that it did not go through.
+Slack never delivers a click again once it is acked, so the vote is stored before the ack. An exception before the ack
+is answered with 500, and the person who clicked sees that it failed.
 """
 
 from __future__ import annotations

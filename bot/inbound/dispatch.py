@@ -1,4 +1,4 @@
-"""The door that both ways in go through, HTTP and Socket Mode: from here to the answer is what people wait for."""
+"""Bolt for HTTP and Socket Mode alike. It measures how long each ack takes, and lets people's clicks go first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class AckMeter(Protocol):
 
 
 class TimedApp(AsyncApp):
-    """Bolt, with a clock at the door, and what can wait standing back from it."""
+    """Bolt, with a meter for acks. Background work waits while a click is being answered."""
 
     def __init__(self, meter: AckMeter, clicks: Precedence, **settings: Any) -> None:  # Bolt's own
         super().__init__(**settings)

@@ -1,7 +1,7 @@
-"""Turns for those who click: nobody waits long for what somebody else does again and again.
+"""Fair turns: somebody who clicks again and again does not delay others.
 
-Votes on one confirmation are stored one after the other whatever we do. Each of them that waits for that in a
-transaction has a connection to the database which everybody else may need.
+Votes on one confirmation can only be stored one after another. Without turns, each vote that waits would hold a
+connection to the database that others need.
 """
 
 from __future__ import annotations

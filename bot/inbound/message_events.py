@@ -1,4 +1,4 @@
-"""Which of Slack's messages are words to the agent. Pure: from an event's body to what was said, or nothing."""
+"""Which messages in Slack are meant for the agent, and what they say. Pure."""
 
 from __future__ import annotations
 

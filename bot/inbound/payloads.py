@@ -1,4 +1,4 @@
-"""What Slack's interactions say: who acted, through which installation, where they look. Pure."""
+"""Reads Slack's interaction payloads: who acted, through which installation, and where. Pure."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The shapes of what Slack sends, as far as this app and Bolt rely on them. Pure.
+"""The shapes of Slack's payloads, so far as this app and Bolt rely on them. Pure.
 
-A body that carries Slack's signature and is in none of them makes Bolt answer 500, and Slack send it again: here it
-ends as a 400 that names what is wrong.
+Without this check Bolt would answer 500 to a signed body of another shape, and Slack would send it again. Here it is
+answered with a 400 that says what is wrong.
 """
 
 from __future__ import annotations

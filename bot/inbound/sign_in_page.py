@@ -1,6 +1,6 @@
-"""`/adk/oauth/callback`: where a browser comes back to from the service that somebody signed in at.
+"""`/adk/oauth/callback`: where the browser returns after somebody signed in.
 
-What it brings is a secret, so nothing here quotes the address, not in a page and not in a log.
+The address holds a secret, so no page and no log line quotes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Signs to people who wrote in a thread: that the agent reads it later, or not at all, and how to stop a call."""
+"""Answers people who write in a thread: the agent reads it later, or not at all, and how to stop a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors that say when work on a row goes on. The lease loop knows no others; their owners raise them."""
+"""Errors that postpone work on a row, and say until when. The lease loop handles these; their owners raise them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names for the ids that commands print: of people, groups and channels, as far as Slack gives them in time."""
+"""Names beside the ids that commands print: of people, groups and channels, if Slack answers in time."""
 
 from __future__ import annotations
 

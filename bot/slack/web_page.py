@@ -1,4 +1,4 @@
-"""A page with one sentence, for whoever comes from somewhere else with a code in the address."""
+"""A page with one sentence, for a browser that was redirected here."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Posts that were begun, remembered across a crash: whether one may be in Slack already although we don't know of it.
+"""Posts that were begun, kept across a crash: such a post may be in Slack although no answer came.
 
-Before a post its mark is written here. Who finds the mark there already was not the first: an earlier attempt may have
-come through, and is looked for. A mark that stays behind after its post says nothing any more and costs a row; those of
-a scope that are a month old go when the next one is written.
+A mark is written before each post. If the mark is there already, an earlier attempt may have reached Slack, and its
+message is looked for first. Marks stay after their post; those of the same scope that are a month old are deleted when
+the next one is written.
 """
 
 from __future__ import annotations

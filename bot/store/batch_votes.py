@@ -1,4 +1,4 @@
-"""Several votes that one person gave together: stored all or none, so that nobody has to find out which were."""
+"""Stores several votes that one person gave together: all of them or none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Votes: stored, counted, and what the voter is told of it. Transaction functions.
+"""Stores and counts votes, and stores the answer to the voter. Transaction functions.
 
-Nothing here asks Slack: what had to be found out is handed in.
+Nothing here calls Slack. Callers pass in what they looked up.
 """
 
 from __future__ import annotations

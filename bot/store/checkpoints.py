@@ -1,4 +1,4 @@
-"""Checkpoints as they are stored, and the turn that whoever makes one takes."""
+"""Stores checkpoints, and lets one process at a time make one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants as they are found out: those that are stored, and whether one would let a call through just now."""
+"""Finds grants: all that are stored, and those that would let a given call through now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What somebody says in Slack: it goes into a session's mailbox, or they are told why not. Transaction functions."""
+"""Puts a person's message into the session's mailbox, or says why not. Transaction functions."""
 
 from __future__ import annotations
 

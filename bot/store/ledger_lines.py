@@ -1,4 +1,4 @@
-"""The ledger's lines as rows: written at the end of their chain, and read. Transaction functions."""
+"""Writes ledger lines at the end of their chain, and reads them. Transaction functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Letters of a session, as transaction functions: what waits to be told to its agent."""
+"""A session's mailbox: what its agent has yet to receive. Transaction functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request that a host holds is put to people, or refused at once. Transaction functions."""
+"""Puts a request of the host to people, or refuses it at once. Transaction functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words that an agent could not answer, told it once more."""
+"""Sends a person's message to the agent once more, after the agent failed on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody stops the run that is under way in a thread. The stop is stored with the letter that the run is about."""
+"""Stores that somebody stops the run in a thread, with the letter that the run is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bot's tables. What a row means is in the pure modules; here stands only what the database must find or guard."""
+"""The bot's tables. The pure modules say what a row means; here are the columns that the database finds or guards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What time, hosts and drawing bring to a confirmation, one transaction each, with its ledger lines.
+"""Changes to a confirmation by time, hosts and drawing: one transaction each, with its ledger lines.
 
-These are transaction functions: `await database.run(keep_time, confirmation_id)`. They lock, ask the pure modules what
-follows, and save it. Nothing here asks Slack or a host: what had to be found out is handed in.
+These are transaction functions: `await database.run(keep_time, confirmation_id)`. They lock the row, call the pure
+modules, and save the result. Nothing here calls Slack or a host. Callers pass in what they looked up.
 """
 
 from __future__ import annotations

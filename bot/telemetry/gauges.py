@@ -1,4 +1,4 @@
-"""What `/metrics` reads from the store: facts that hold for all replicas, each read through an index of its own."""
+"""What `/metrics` reads from the store: the figures that hold for all replicas, each through an index."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Makes checkpoints: seals the chains that grew, stores the checkpoint, and writes it outside the database.
+"""Makes checkpoints: seals the chains that grew, stores the checkpoint and writes it outside the database.
 
 One replica at a time does it, under a lock. The store says what is due, so a restart misses nothing.
 
-The database is not trusted with what is sealed already. At the start and every hour, the column that says so is
-compared with the checkpoints and corrected. Each process also remembers the last checkpoint that it made or saw. If
+The database alone is not trusted to say what is sealed. At the start and every hour, the column for it is compared with
+the checkpoints and corrected. Each process also remembers the last checkpoint that it made or saw. If
 that one is missing from the store, the next one is made over it anyway, and everybody can see the gap.
 """
 

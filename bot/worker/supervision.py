@@ -1,4 +1,4 @@
-"""Background tasks that nobody awaits. Each has a name; one that ends unexpectedly is reported and started again.
+"""Supervises background tasks: one that ends unexpectedly is reported and started again.
 
 A task counts as down from its failure until it has run for a while again. `/readyz` and `/metrics` say so, and the log
 has the traceback. The failure of one task leaves the others alone.

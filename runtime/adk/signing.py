@@ -1,9 +1,9 @@
-"""What a bot and the plugin in front of an agent tell each other beside ADK's protocol. Pure; no google import.
+"""What the bot and the plugin exchange beside ADK's protocol. Pure; imports nothing of google's.
 
-In the `customMetadata` of events: the plugin, or our own runtime, announces itself with a request, and a bot marks what
-it says, where the server keeps that. An answer to a confirmation is signed in its `hint`, the one key of an answer that
-ADK takes and never looks at. Any other answer belongs to the agent as a whole, so its signature stands in the
-`customMetadata` of the message that brings it.
+The plugin, and our own runtime, announce themselves in the `customMetadata` of a request's event; the bot marks its own
+messages there, if the server keeps it. An answer to a confirmation is signed in its `hint`, the only key that ADK
+accepts and never reads. Any other answer goes to the agent as it is, so its signature is in the `customMetadata` of its
+message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Runs of one session wait for each other: in one process, and one event loop."""
+"""Lets runs of one session wait for each other, in one process and one event loop."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A session's history as one agent's model sees it: grown event by event, never rebuilt.
+"""A session's history as one agent's model sees it. It grows event by event and is never rebuilt.
 
-The model sees its call and the last response to it, never a request or an answer. A result that comes after other
-turns moves to the end together with its call, so that the model speaks about it. What other agents said and did is
-told as context. Pure: no clock, no store.
+The model sees its call and the last response to it, never a request or an answer. A result that comes after other turns
+moves to the end together with its call, so that the model speaks about it. What other agents said and did appears as
+context. Pure: no clock, no store.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a refusal or a cut of Gemini's means, in a sentence, and whether asking again may help. Pure."""
+"""Says what a refusal or a broken connection of Gemini means, and whether to try again. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model that says what it is told to: for tests, demonstrations and work without a network."""
+"""A model that follows a script: for tests, demonstrations and work without a network."""
 
 from __future__ import annotations
 

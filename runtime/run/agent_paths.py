@@ -1,4 +1,4 @@
-"""Where in the tree of agents something was said, as ADK counts it: each handing-over begins another run of an agent.
+"""Where in the tree of agents something was said. As in ADK, each transfer begins another run of an agent.
 
 `front@1/payer@2` is the second run of payer below the first run of front. A stretch of work counts afresh. Pure.
 """

@@ -1,4 +1,4 @@
-"""An app's sessions: made, looked at, changed and removed, beside what runs in them."""
+"""Creates, reads, changes and deletes the sessions of an app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message's way in: who it is for, whether it fits, and the one transaction that stores it and leases its session."""
+"""Takes in a message: who it is for, whether it fits, and the one transaction that stores it and leases its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a model: one answer out of the pieces it comes in, within the model's patience, or a clear failure."""
+"""Asks a model, and puts its answer together from the pieces in which it comes. Limits the time that this takes."""
 
 from __future__ import annotations
 

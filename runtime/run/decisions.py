@@ -1,4 +1,4 @@
-"""What an answer means for its call: an event, checked against the call and its tool. Pure."""
+"""Checks an answer against the call and its tool, and makes an event of it. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call and its tool: is it gated, may it still run, what came of it. Talks to tools; stores nothing."""
+"""Runs one call: whether it needs confirmation, whether it may still run, and how it ended. Stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happens to a session under its lease: collected, written at once, and only then told."""
+"""Collects what happens to a session under its lease, writes it at once, and only then sends it to listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What arrives for a session: somebody's words, or answers to requests; never both in one message. Pure."""
+"""A message to a session: a person's words or answers to requests, never both. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What processes that died have left, here or elsewhere: found and taken up; if that fails, left alone for a while."""
+"""Finds work that a dead process left, here or elsewhere, and takes it up. What fails is left alone for a while."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run at a time a session: in this process by a lock, over all processes by the session's lease."""
+"""Allows one run at a time for each session: by a lock in this process, by the session's lease over all processes."""
 
 from __future__ import annotations
 

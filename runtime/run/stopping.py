@@ -1,4 +1,4 @@
-"""A run that somebody stops: what may be broken off, and what a call is told that did not begin."""
+"""Stops a run: what may be interrupted, and the result of a call that did not begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions kept warm: what the model was shown, ready to be added to, so that a long history is not read again."""
+"""Keeps sessions in memory with what their model was shown, so that a long history is not read again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One stretch of work on a session, under its lease: from what is owed to where the turn waits or ends.
+"""Works on a session under its lease, until the turn waits or ends.
 
-It is written down at three points only: before a tool runs (the intent), before the model is asked (the results), and
-at the end, together with the lease's return.
+It writes to the store at three points only: before a tool runs (the intent), before the model is asked (the results),
+and at the end, when the lease is returned as well.
 """
 
 from __future__ import annotations

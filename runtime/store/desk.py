@@ -1,7 +1,7 @@
-"""What belongs to a desk, a bot that asks people: sessions that it opened, names that it gives, state that it shares.
+"""What belongs to a desk, the bot that asks people: the sessions that it opened, and names and state reserved for it.
 
-Others, such as `adk-confirm api`, may share the store with a desk. Each transaction that writes to a session calls
-`check_sender` first, so that no way in can forget it.
+Other services, such as `adk-confirm api`, may share the store with a desk. Each transaction that writes to a session
+calls `check_sender` first, so no caller can forget it.
 """
 
 from __future__ import annotations

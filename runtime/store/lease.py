@@ -1,11 +1,11 @@
-"""Who may work on a row now: a session, a confirmation, a mailbox. Two columns and a token, on any table.
+"""Leases: who may work on a row now. Two columns and a token, on any table.
 
-    claim    one conditional write; who gets the token works, everybody else sees None
-    holds    fences what a holder writes: its token still stands, and nobody can take the row before the commit
-    Lease    renews in the background while the work lasts, and is what a holder reads and writes with
+    claim    one conditional write; one caller gets the token, the others get None
+    holds    fences a holder's writes: its token is still there, and nobody can take the row before the commit
+    Lease    reads and writes for its holder, and renews itself in the background while the work lasts
 
-A lease ends by time, so a dead process keeps nothing. The token does not: a holder that was late may still
-write as long as nobody else has claimed the row. Effects outside can't be fenced like that, so right before one
+A lease ends by time, so a dead process keeps nothing. Its token stays until somebody else claims the row, so a holder
+that is late may still write until then. Effects outside the store can't be fenced like that: right before one,
 `await lease.sure()` asks the store.
 """
 

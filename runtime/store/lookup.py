@@ -1,4 +1,4 @@
-"""What is looked up in sessions: events, calls, requests, invocations, and what is owed to whom."""
+"""Looks up what is stored of sessions: events, calls, requests, invocations, and what is still to be sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runtime's store, opened: its schema up to date, and no lease left over where nobody else can be."""
+"""Opens the runtime's store: migrates its schema, and ends leases that nobody can hold any more."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""One call to Slack: in its turn, with a time limit, and with an error that says what to do next.
+"""Makes one call to Slack: within its rate, with a time limit, and with an error that says what to do next.
 
-The SDK's own retries are off: they send a post again whose answer was lost, and wait for as long as Slack likes.
+The SDK's own retries are off: they repeat a post whose answer was lost, and wait without a limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Slack out: everything that is posted, changed, opened and looked up there, one verb each.
+"""Calls to Slack: one method for each thing that the app posts, changes, opens or looks up.
 
-A post is not idempotent. One whose answer was lost raises `Unsure`; whoever wants it comes back with `sure=False`, and
-then it is looked for by its `metadata` first: what is found stays, further copies of it are deleted.
+A post is not idempotent. If its answer is lost, it raises `Unsure`. The caller then repeats it with `sure=False`: the
+message is first looked for by its `metadata`. If it is found, it is kept, and further copies are deleted.
 """
 
 from __future__ import annotations

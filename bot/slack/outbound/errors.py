@@ -1,11 +1,11 @@
-"""What can go wrong with a call to Slack, told apart by what is to be done about it. Pure.
+"""The errors of a call to Slack, told apart by what to do about them. Pure.
 
-Later     nothing happened; come back in so many seconds
-Unsure    it may have happened: look before doing it again
-Gone      the place or the person is not there (any more) for this app
-Refused   Slack does not take what was sent: a bug of ours, or a scope that is missing
-Revoked   the token is not good any more: the app was removed, or its token was taken back
-NotInstalled   there is no token for this workspace: nothing can be done there before somebody installs the app
+Later          nothing happened: try again after so many seconds
+Unsure         it may have happened: look before you repeat it
+Gone           the channel or the person does not exist for this app, or not any more
+Refused        Slack refuses what was sent: a bug of ours, or a missing scope
+Revoked        the token is no longer valid: the app was removed, or the token was revoked
+NotInstalled   there is no token for this workspace: somebody has to install the app first
 """
 
 from __future__ import annotations

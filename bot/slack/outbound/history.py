@@ -1,4 +1,4 @@
-"""What we posted before, read back from Slack: the way to find a message whose answer was lost."""
+"""Finds a message that we posted but whose answer was lost, in Slack's history."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""By what a message of ours is known again, whatever it says by now: the identity in its `metadata`. Pure.
+"""The identity of a message of ours, in its `metadata`. It stays the same when the text changes. Pure.
 
-Cards and ledger lines have theirs in `blocks.ids`; here are those of the messages that `blocks` does not draw as such.
+The identities of cards and ledger lines are in `blocks.ids`; those of all other messages are here.
 """
 
 from __future__ import annotations

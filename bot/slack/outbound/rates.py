@@ -1,4 +1,4 @@
-"""How often a method may be called: so many calls in any so many seconds, and whatever `Retry-After` says on top."""
+"""Limits how often a method is called: so many calls in so many seconds, and a pause after `Retry-After`."""
 
 from __future__ import annotations
 

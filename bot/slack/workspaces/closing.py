@@ -1,7 +1,7 @@
-"""What belonged to a workspace that removed the app comes to its end: nobody is left there who could decide.
+"""Closes what belonged to a workspace that removed the app, since nobody there can decide any more.
 
-Level-triggered like everything else: whatever is open and belongs to somebody who left is closed, by whichever replica
-looks first, and again after a crash. The removal itself is one transaction, in `departures`.
+Any replica closes whatever is open and belongs to a workspace that left, and continues after a crash. The removal
+itself is one transaction, in `departures`.
 """
 
 from __future__ import annotations

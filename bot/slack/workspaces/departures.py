@@ -1,8 +1,8 @@
-"""Workspaces that removed the app: marked until it is installed there again, so that nothing is tried for them.
+"""Marks workspaces that removed the app, so that nothing is tried for them until they install it again.
 
-These are transaction functions. A mark stands in `bot_switches`, and counts as long as no other installation serves the
-workspace. Who is back before all was closed leaves a mark as well: what was asked before is closed all the same, since
-nobody can know whether those who asked, and those who may decide, still want it.
+These are transaction functions. The mark is a row in `bot_switches`; it counts while no other installation serves the
+workspace. A workspace that installs the app again before everything is closed keeps its mark: what was asked before the
+removal is still closed, since nobody knows whether it is still wanted.
 """
 
 from __future__ import annotations

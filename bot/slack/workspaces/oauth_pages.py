@@ -1,4 +1,4 @@
-"""What whoever installs the app reads in their browser, and what the log says to whoever runs it."""
+"""What a person who installs the app reads in the browser, and what the operator reads in the log."""
 
 from __future__ import annotations
 
