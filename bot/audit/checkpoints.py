@@ -24,7 +24,7 @@ BEFORE_SEALED_LINES = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """`heads` are those of the chains that moved since the checkpoint before; `previous` is that one's seal."""
+    """`heads` are those of the chains that grew since the checkpoint before; `previous` is the seal of that one."""
 
     number: int
     at: datetime
@@ -63,7 +63,7 @@ class Anchor:
 
     @classmethod
     def parse(cls, text: str) -> Anchor:
-        """Reads what `str(checkpoint)` gives, one a line, whatever a log or a channel put before or after it.
+        """Reads checkpoint lines as `str(checkpoint)` writes them, whatever a log or a channel put before or after.
 
         Of several lines with one number the first counts: what was published can't be changed later.
 

@@ -24,7 +24,7 @@ class Seal:
         self._key = _derived(secret.encode(), purpose)
 
     def within(self, purpose: str) -> Seal:
-        """A seal for one kind of thing among those that this one is for, with a key of its own."""
+        """A seal for one kind of thing within this purpose, with its own key."""
         seal = object.__new__(Seal)
         seal._key = _derived(self._key, purpose)
         return seal
@@ -38,8 +38,8 @@ class Seal:
 
 
 def same_seal(one: str, other: str) -> bool:
-    """In the same time wherever they differ. As bytes: of texts `compare_digest` takes ASCII only, and anything can
-    stand in a database."""
+    """Compares in constant time. As bytes, because `compare_digest` takes only ASCII texts, and the database may hold
+    anything."""
     return hmac.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass"))
 
 

@@ -50,9 +50,10 @@ class Head:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerLine:
-    """`content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the header, to filter by.
+    """A line of the ledger. `content` and `salt` are both `None` once purged. `confirmation` and `tool` are in the
+    header, for filters.
 
-    `sealed` is the keyed digest. Lines of versions before seals have none.
+    `sealed` is the keyed digest. Lines from versions before seals have none.
     """
 
     chain: str
@@ -123,8 +124,8 @@ def is_sealed(line: LedgerLine, keys: LedgerKeys) -> bool:
 
 
 def to_show(line: LedgerLine, keys: LedgerKeys, *, older: bool = False) -> LedgerLine:
-    """The line, if it is as it was written; otherwise an alarm in its place. `older`: a line without a seal may be from
-    a version that sealed none."""
+    """The line as it was written, or an alarm in its place. `older`: a line without a seal may be from a version that
+    made none."""
     sealed = is_sealed(line, keys) or (older and line.sealed is None)
     if sealed and line.hash == line_hash(line) and _content_stands(line):
         return line
@@ -153,9 +154,9 @@ def purged(line: LedgerLine) -> LedgerLine:
 
 
 def fault(line: LedgerLine, before: Head) -> str | None:
-    """What is wrong with a line in its chain, given the one before it; `None` when nothing is.
+    """What is wrong with a line in its chain, given the line before it; `None` if nothing is.
 
-    This needs no secret: whoever can write to the database can make a line without a fault. See `is_sealed`.
+    This needs no secret, so whoever can write to the database can make a line without a fault. See `is_sealed`.
     """
     checks: tuple[tuple[Callable[[], bool], str], ...] = (
         (lambda: line.seq == before.seq + 1, f"line {before.seq + 1} is missing"),
@@ -168,7 +169,7 @@ def fault(line: LedgerLine, before: Head) -> str | None:
 
 
 def stamp(at: datetime) -> str:
-    """The instant, always spelled the same, whatever its time zone or database."""
+    """The instant, spelled the same whatever its time zone or database."""
     return at.astimezone(UTC).isoformat(timespec="microseconds")
 
 

@@ -35,7 +35,7 @@ class Broken:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What `audit verify` found. `anchored` is the last checkpoint that the anchor vouches for."""
+    """What `audit verify` found. `anchored` is the last checkpoint that the anchor confirms."""
 
     finding: Integrity
     lines: int = 0
@@ -71,18 +71,18 @@ class SealedCheckpoints:
 
     @classmethod
     def read(cls, checkpoints: Iterable[Checkpoint], keys: LedgerKeys) -> SealedCheckpoints:
-        """`checkpoints` come by number."""
+        """`checkpoints` must be sorted by number."""
         sealed = cls()
         sealed.broken = sealed._take(checkpoints, keys)
         return sealed
 
     def last_hash(self, chain: str) -> str:
-        """Of the head that the last checkpoint over the chain was made over; "" when none was."""
+        """The hash of the head that the last checkpoint over the chain covers; "" if there is none."""
         claims = self.claims.get(chain)
         return claims[-1].head.hash if claims else ""
 
     def covered(self, chain: str, up_to: int | None = None) -> int:
-        """How far the checkpoints go in a chain, all of them or those up to this one."""
+        """How far the checkpoints cover a chain: all of them, or those up to the given one."""
         found = (one.head.seq for one in self.claims.get(chain, ()) if up_to is None or one.number <= up_to)
         return max(found, default=0)
 
@@ -115,10 +115,10 @@ def verify(
     purges: Purges,
     anchor: Anchor | None = None,
 ) -> Report:
-    """`lines` must be sorted by chain and seq. They are read once, so there can be any number.
+    """Checks all `lines`, which must be sorted by chain and seq. They are read once, so there can be any number.
 
-    Of several things that are wrong, a line that doesn't fit its chain is named first, then a checkpoint, then a line
-    whose seal doesn't fit: with a wrong secret nothing does.
+    If several things are wrong, a line that does not fit its chain is reported first, then a checkpoint, then a line
+    whose seal does not fit: with a wrong secret, none fits.
     """
     look = _Look(sealed, keys, purges, max((n for n in sealed.seals if anchor and n in anchor.seals), default=None))
     broken = look.at(lines) or look.missing() or sealed.broken or _broken_anchor(sealed.seals, anchor) or look.unproven
@@ -168,7 +168,7 @@ class _Look:
         return None
 
     def missing(self) -> Broken | None:
-        """Lines that a checkpoint covers and that are missing: the end of the chain was cut off."""
+        """Lines that a checkpoint covers and that are gone: the end of the chain was cut off."""
         gone = min(
             (
                 (claim.number, chain, claim.head.seq)

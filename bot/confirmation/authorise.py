@@ -30,18 +30,18 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """A vote that is not counted: why, and what a sentence about it needs to name."""
+    """Why a vote is not counted, and the values that the sentence about it needs."""
 
     reason: Reason
-    state: str | None = None  # TOO_LATE: what it is by now
-    revision: int | None = None  # OLDER_REVISION: the current one
-    fields: tuple[str, ...] = ()  # NOT_EDITABLE, WRONG_KIND, OTHER_POLICY: which
+    state: str | None = None  # TOO_LATE: the state now
+    revision: int | None = None  # OLDER_REVISION: the current revision
+    fields: tuple[str, ...] = ()  # NOT_EDITABLE, WRONG_KIND, OTHER_POLICY: which one
     unresolved: Unresolved | None = None  # CANNOT_ASK
 
 
 @dataclass(frozen=True)
 class Permitted:
-    """As whom: the entry that named the person, or `None` for a withdrawal by the asker or the operator."""
+    """The entry that names the person; `None` for a withdrawal by the asker or the operator."""
 
     by: Approver | None = None
 
@@ -51,7 +51,7 @@ Ruling = Permitted | Refusal
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Who wants to do what, and how they stand to the confirmation. All of it is in the row and the click."""
+    """Who wants to do what, and how they relate to the confirmation. All of it comes from the row and the click."""
 
     act: Act
     voter: Person
@@ -59,16 +59,16 @@ class Claim:
     asked_by: Person
     speakers: frozenset[Person] = frozenset()
     escalated: bool = False
-    givers: frozenset[Person] = frozenset()  # whose grant it is, where one is revoked
+    givers: frozenset[Person] = frozenset()  # who gave the grant that is to be revoked
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What had to be found out when the vote was counted.
+    """What was looked up before the vote is counted.
 
-    `members` holds each group, address and function of `to_look_up`; `barred` are the entries of the file as it is now;
-    `speakers` are those who spoke to the agent in the session since the request, the row has those before. `others` are
-    the accounts of those whose votes make the quorum together with this one.
+    `members` holds each group, address and function of `to_look_up`. `barred` are the barred entries of the file now.
+    `speakers` spoke to the agent in the session after the request; the row has those before it. `others` are the
+    accounts of the people whose votes, together with this one, make the quorum.
     """
 
     account: Account | Unresolved
@@ -80,19 +80,19 @@ class Facts:
 
     @property
     def after(self) -> float | None:
-        """In how many seconds more can be found out, where something is missing only because Slack takes so many
-        questions a minute."""
+        """Seconds until more can be looked up, if something is missing only because of Slack's limit of questions a
+        minute."""
         answers = (self.account, *self.others.values(), *self.members.values())
         missing = [answer for answer in answers if isinstance(answer, Unresolved)]
         return min((answer.after for answer in missing if answer.after is not None), default=None)
 
     def about(self, other: Person) -> Facts:
-        """The same, about one of the others."""
+        """The same facts about another voter."""
         return replace(self, account=self.others.get(other, Unresolved(other.user, "the account was not asked about")))
 
 
 def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
-    """Fails closed: only somebody for whom every question has a good answer is permitted.
+    """Permits only a person for whom every question is answered well. Otherwise it refuses.
 
     >>> lead = Person("T1", "U0LEAD")
     >>> policy = Policy(tools=("*",), approvers=("user:U0LEAD",))
@@ -116,13 +116,14 @@ def authorise(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 
 def to_look_up(policy: Policy, escalated: bool, barred: tuple[Approver, ...] = ()) -> tuple[Approver, ...]:
-    """The entries whose people must be found out before `authorise` can say yes; `user:` entries name them already."""
+    """The entries whose people must be looked up before `authorise` can permit anybody. `user:` entries need no
+    look-up."""
     named = (*may_decide(policy, escalated), *policy.barred, *barred)
     return tuple(entry for entry in dict.fromkeys(named) if entry.kind is not ApproverKind.USER)
 
 
 def people_of(entry: Approver, team: str, members: Mapping[Approver, Members]) -> Members:
-    """Who is behind an entry now. One that nobody looked up names nobody, and says so."""
+    """Who an entry names now. An entry that nobody looked up names nobody, and is reported."""
     match entry.kind:
         case ApproverKind.USER:
             return frozenset({Person(team, entry.value)})
@@ -178,7 +179,7 @@ def _named(policy: Policy, claim: Claim, facts: Facts) -> Ruling:
 
 
 def _requester_refused(policy: Policy, claim: Claim, facts: Facts) -> Refusal | None:
-    """Whoever asks does not approve. Denying and revoking harm nobody: an approver who asked may still do both."""
+    """Nobody approves their own request. Denying and revoking do no harm, so an approver may do both to their own."""
     if claim.act in (Act.DENY, Act.REVOKE) or policy.allow_requester is True:
         return None
     if claim.voter.is_also(claim.asked_by):

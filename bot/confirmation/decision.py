@@ -64,7 +64,7 @@ from runtime.jsontypes import Json
 
 
 def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime) -> Transition:
-    """A request is put to people under the policy that governs it, frozen as it is now."""
+    """Opens a confirmation under the policy that governs the request, as the policy is now."""
     check_json(asked.arguments, f"The call to {asked.tool}")
     check_json(asked.payload, f"The payload that {asked.tool} asks for")
     first = Revision(
@@ -101,7 +101,7 @@ def open_confirmation(confirmation_id: str, asked: AskedCall, policy: Policy, se
 
 
 def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
-    """The counted votes make the quorum: so many *people*, on the current revision."""
+    """Approves: the counted votes are from enough *people*, on the current revision."""
     voters = sealed_voters(row, VoteKind.APPROVE, seal)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.APPROVE, f" with {len(voters)} of {row.policy.quorum} votes")
@@ -135,7 +135,7 @@ def approve(row: Confirmation, now: datetime, seal: Seal) -> Transition:
 def let_through(
     confirmation_id: str, asked: AskedCall, policy: Policy, seal: Seal, now: datetime, grant: Grant
 ) -> Transition:
-    """A request that falls under a grant: approved as it comes, with nobody asked."""
+    """Approves a request that a grant covers. Nobody is asked."""
     row = open_confirmation(confirmation_id, asked, policy, seal, now).row
     row = decided(row, ConfirmationEvent.APPROVE, now, by=grant.given_by[-1])
     row = with_decision(replace(row, start_by=now + policy.start_within, by_grant=grant.id), seal)
@@ -154,7 +154,7 @@ def let_through(
 
 
 def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
-    """The grant that came with an approval ends; what it let through before stays approved. `said`: why."""
+    """Ends the grant that came with an approval. What it let through before stays approved. `said`: the reason."""
     if row.grant_until is None:
         raise Illegal(row, ConfirmationEvent.REVOKE)
     row = changed(replace(row, grant_until=None, grant_look_at=None), now)
@@ -164,8 +164,8 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
 
 
 def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Transition:
-    """It was found out whether the grant would let a call like its own through. One that would not, for a reason that
-    does not pass by itself, ends for good: its card promises nothing that is not so."""
+    """Records whether the grant would still let a call like its own through. If it would not, and for a reason that
+    will not pass, the grant ends, so that its card does not promise what is no longer true."""
     if row.grant_until is None:
         return Transition(row=row)
     if why is None or why.for_now:
@@ -180,12 +180,12 @@ def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> T
 
 
 def deny(row: Confirmation, now: datetime, by: Person | None, reason: str | None) -> Transition:
-    """One Deny decides. `by` is `None` when the policies themselves leave nobody who could approve."""
+    """Denies. One Deny is enough. `by` is `None` when the policies leave nobody who could approve."""
     return refuse(row, ConfirmationEvent.DENY, LineKind.DENIED, now, by, reason)
 
 
 def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = None) -> Transition:
-    """`said`: why, in the operator's own words. They go to the agent and, apart from ours, into the ledger."""
+    """Withdraws. `said`: the operator's own reason. The agent and the ledger get it."""
     reason = words.withdrawn_by_operator_to_model(said) if is_operator(by) else words.WITHDRAWN_TO_MODEL
     reason = words.QUESTION_WITHDRAWN_TO_MODEL if row.asked.question else reason
     reason = words.SIGN_IN_WITHDRAWN_TO_MODEL if row.asked.sign_in and not is_operator(by) else reason
@@ -195,8 +195,8 @@ def withdraw(row: Confirmation, now: datetime, by: Person, said: str | None = No
 
 
 def sign_in_lost(row: Confirmation, now: datetime, seal: Seal) -> Transition:
-    """The process that had the credential ended before the agent got it. Its person is asked again: a new revision, so
-    that what they used to sign in before is not good a second time."""
+    """Asks the person again, since the process that had the credential ended before the agent got it. This is a new
+    revision, so that the earlier sign-in does not count twice."""
     if row.outcome is not None or not row.asked.sign_in:
         raise Illegal(row, ConfirmationEvent.ASK_AGAIN)
     row = replace(decided(row, ConfirmationEvent.ASK_AGAIN, now), decision=None, start_by=None, handed_at=None)
@@ -209,8 +209,8 @@ def sign_in_lost(row: Confirmation, now: datetime, seal: Seal) -> Transition:
 
 
 def asked_anew(row: Confirmation, now: datetime) -> Transition:
-    """A workflow's node asked once more under the same id: an answer would go to the newer request, so this one is
-    over. The agent is told nothing."""
+    """Ends a confirmation whose workflow node asked again under the same id, since an answer would reach the newer
+    request. The agent gets no message."""
     if row.state is not State.WAITING:
         return Transition(row=row)
     change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.ASKED_ANEW, now, None, words.ASKED_ANEW)
@@ -218,7 +218,8 @@ def asked_anew(row: Confirmation, now: datetime) -> Transition:
 
 
 def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:
-    """Somebody answered the session by another way: an alarm, told once, whatever had been decided here."""
+    """Records that somebody answered the session by another way. This is an alarm, raised once, whatever was decided
+    here."""
     if row.outside is not None:
         return Transition(row=row)
     step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
@@ -231,19 +232,19 @@ def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Trans
 def refuse(
     row: Confirmation, event: ConfirmationEvent, line: LineKind, now: datetime, by: Person | None, reason: str | None
 ) -> Transition:
-    """Every end but approval is a denial to the session, and carries its reason there."""
+    """Ends the confirmation without an approval. The session gets a denial with the reason."""
     row = decided(row, event, now, by=by, reason=reason)
     step = replace(step_of(row, line, now), who=by, reason=reason and row.redactor.mask_text(reason))
     return Transition(row=row, steps=(step,), delivery=denial(row, reason))
 
 
 def denial(row: Confirmation, reason: str | None) -> AnswerDelivery:
-    """What the session is told of a call that shall not run."""
+    """The denial that the session gets."""
     return _answer(row, False, reason=reason)
 
 
 def step_of(row: Confirmation, kind: LineKind, now: datetime) -> Step:
-    """A step of this kind, with what every step says."""
+    """A step of this kind, with what all steps have."""
     return Step(kind=kind, at=now, revision=row.revision.number, attempt=row.attempt)
 
 

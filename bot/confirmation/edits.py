@@ -18,7 +18,7 @@ from runtime.jsontypes import Json, JsonObject, canonical
 
 @dataclass(frozen=True)
 class Edited:
-    """What the call would be. No `changes`: the edit says what the revision says already, so it is a plain approval."""
+    """The call after an edit. Without `changes` the edit repeats the revision, and counts as a plain approval."""
 
     arguments: JsonObject
     payload: Json
@@ -26,9 +26,9 @@ class Edited:
 
 
 def edited(row: Confirmation, edit: Edit) -> Edited:
-    """Names given replace, all others keep their exact value: 1 is not 1.0, and not true.
+    """Replaces the named values; all others stay exactly as they are: 1 is not 1.0, and not true.
 
-    A payload is what a form of the request's own fields came to, so it replaces as a whole.
+    A payload comes from a form with all of the request's fields, so it is replaced whole.
     """
     before = row.revision
     arguments = {**before.arguments}
@@ -44,13 +44,14 @@ def edited(row: Confirmation, edit: Edit) -> Edited:
 
 
 def editable(row: Confirmation) -> tuple[str, ...]:
-    """The names a form may offer: of the payload if one is wanted, else of the arguments.
+    """The names that a form may offer: of the payload if the request wants one, else of the arguments.
 
-    What the policy redacts is never among them, nor is a value that holds something redacted: a form can't show it.
+    Names that the policy redacts are left out, and so is a value that holds something redacted, since a form can't show
+    it.
     """
     fixed = row.asked.ask in (Ask.NODE, Ask.OPERATION, Ask.CREDENTIAL)
     if fixed and not row.asked.wants_payload:
-        return ()  # they come from the workflow, an operation has begun with them, or there are none
+        return ()  # they come from the workflow, or an operation has begun with them, or there are none
     redactor = Redactor(row.policy.redact)
     shown = _fields(row)
     named = [*shown, *(name for name in _properties(row) if name not in shown)]
@@ -64,7 +65,7 @@ def editable(row: Confirmation) -> tuple[str, ...]:
 
 
 def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | None:
-    """Why this edit can't be counted, naming the fields; `None` when it can."""
+    """Why this edit can't be counted, with the names of the fields; `None` if it can."""
     if (row.asked.wants_payload and edit.arguments) or (not row.asked.wants_payload and edit.payload is not None):
         return Refusal(reason=Reason.NOT_EDITABLE, fields=tuple(edit.arguments) or ("payload",))
     after = edited(row, edit)
@@ -82,7 +83,7 @@ def check_edit(row: Confirmation, edit: Edit, policies: Policies) -> Refusal | N
 
 
 def amendments(row: Confirmation) -> JsonObject | None:
-    """The arguments that differ from what the model asked: all that the answer needs to carry."""
+    """The arguments that differ from what the model asked for. Only these are sent with the answer."""
     return amended(row.asked.arguments, row.revision.arguments)
 
 
@@ -92,7 +93,8 @@ def amended(asked: JsonObject, now: JsonObject) -> JsonObject | None:
 
 
 def _offered(row: Confirmation, edit: Edit) -> tuple[str, ...]:
-    """A payload that is no object, or an empty one without a schema, has no fields to hold against the policy."""
+    """The names that this edit may change. A payload that is no object, or an empty one without a schema, is free in
+    form."""
     template = row.revision.payload
     open_form = row.asked.wants_payload and not _properties(row) and not (isinstance(template, dict) and template)
     if not open_form:
@@ -112,21 +114,21 @@ def _lets(edit: bool | tuple[str, ...], name: str) -> bool:
 
 
 def _fields(row: Confirmation) -> JsonObject:
-    """The fields that a form shows now."""
+    """The fields that a form shows."""
     if not row.asked.wants_payload:
         return row.revision.arguments
     return row.revision.payload if isinstance(row.revision.payload, dict) else {}
 
 
 def _properties(row: Confirmation) -> tuple[str, ...]:
-    """The names that the schema knows beyond those the call has."""
+    """The names in the schema that the call has no value for."""
     schema = row.asked.payload_schema if row.asked.wants_payload else row.asked.tool_schema
     properties = (schema or {}).get("properties")
     return tuple(properties) if isinstance(properties, dict) else ()
 
 
 def _keeps_kind(row: Confirmation, change: FieldChange) -> bool:
-    """A number stays a number. What a schema describes is the form's and the host's to check, and they say more."""
+    """A number stays a number. What the schema describes is checked by the form and the host, with better messages."""
     if change.added or change.before is None or change.name in _properties(row):
         return True
     return _kind(change.before) == _kind(change.after)

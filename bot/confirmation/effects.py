@@ -17,7 +17,7 @@ from bot.policy.approvers import Person
 
 @dataclass(frozen=True)
 class FieldChange:
-    """One row of a diff; `before` is absent for an argument that the call did not have."""
+    """One row of a diff. `before` is absent for an argument that the call did not have."""
 
     name: str
     before: ExactJson
@@ -27,7 +27,7 @@ class FieldChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One thing that happened: a ledger line and a line in the thread. What it holds is masked already."""
+    """Something that happened: one line in the ledger and one in the thread. Its content is already masked."""
 
     kind: LineKind
     at: datetime
@@ -47,17 +47,17 @@ class Step:
     people: tuple[Person, ...] = ()
     entries: tuple[str, ...] = ()
     way: str | None = None
-    yes: bool | None = None  # SETTLED: it happened; ELSEWHERE: it was approved
+    yes: bool | None = None  # SETTLED: it took effect; ELSEWHERE: it was approved
     fingerprint: str | None = None
     grant: str | None = None
-    emptied: Emptied = ()  # PURGED: the lines that have no content any more
+    emptied: Emptied = ()  # PURGED: the lines that lost their content
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerDelivery:
-    """What the request is answered with. `arguments` is the whole call that may run, bound by `fingerprint`.
+    """The answer to a request. `arguments` are those of the whole call that may run, bound by `fingerprint`.
 
-    `payload` is what goes on the wire: of a call without a payload of its own, just the arguments that were edited.
+    `payload` is what is sent. For a call without a payload of its own, it holds only the edited arguments.
     """
 
     confirmed: bool
@@ -71,7 +71,7 @@ class AnswerDelivery:
 
 
 class Unsealed(StrEnum):
-    """What no seal vouches for: somebody wrote it into the database, or an older version stored it."""
+    """What no seal covers: somebody wrote it into the database, or an older version stored it."""
 
     VOTES = "votes"
     TERMS = "terms"
@@ -92,7 +92,7 @@ Settlement = Settled | Literal[VoteKind.RUN_AGAIN]
 
 @dataclass(frozen=True, kw_only=True)
 class SettlementDelivery:
-    """What the session hears about an unknown outcome; `run again` carries attempt and fingerprint like an answer."""
+    """What the session gets about an unknown outcome. `run again` has attempt and fingerprint, like an answer."""
 
     word: Settlement
     attempt: int

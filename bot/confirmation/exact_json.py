@@ -22,7 +22,7 @@ ExactObject = Annotated[JsonObject, PlainValidator(_as_it_is), PlainSerializer(_
 
 
 def check_json(value: Json, what: str) -> None:
-    """Raises `Invalid` for what could be neither fingerprinted nor shown."""
+    """Raises `Invalid` for JSON that has no fingerprint or can't be shown."""
     if deeper(value, DEEPEST):
         raise Invalid(f"{what} is nested deeper than {DEEPEST} levels.")
     try:

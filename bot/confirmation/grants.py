@@ -33,19 +33,19 @@ LOOKED_AT_EVERY = timedelta(minutes=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Grant:
-    id: str  # that of the confirmation it was given with
+    id: str  # of the confirmation with which it was given
     session: SessionKey
     team: str
     tool: str
-    policy: str  # fingerprint
-    on: ExactObject  # the arguments that must be the same
+    policy: str  # the fingerprint
+    on: ExactObject  # the arguments that must be equal
     given_by: tuple[Person, ...]
     given_at: datetime
     until: datetime
     revoked_at: datetime | None = None
     revoked_by: Person | None = None
-    uses: int | None = None  # for how many calls; None: for any number
-    used: int = 0  # how many it let through: the ledger knows, it is not stored here
+    uses: int | None = None  # for how many calls; None: any number
+    used: int = 0  # how many calls it let through: counted in the ledger, not stored here
     sealed: str = ""  # a keyed digest over all that was granted
 
     VERSION: ClassVar[int] = 3
@@ -56,7 +56,7 @@ class Grant:
 
     @staticmethod
     def from_json(stored: object) -> Grant:
-        """`NewerVersion` or `UnreadableRecord` for what this program can't read."""
+        """Raises `NewerVersion` or `UnreadableRecord` for what this program can't read."""
         try:
             return _ADAPTER.validate_python(untagged(stored, "grant", Grant.VERSION, Grant.READERS))
         except ValidationError as error:
@@ -66,7 +66,7 @@ class Grant:
         return replace(self, sealed=seal.within("grant").of(self._terms))
 
     def is_sealed(self, seal: Seal) -> bool:
-        """Whether it is, to the letter, what was granted: nobody made or changed it in the database."""
+        """Whether the grant is exactly as it was given: nobody made or changed it in the database."""
         return seal.within("grant").matches(self._terms, self.sealed)
 
     @property
@@ -84,7 +84,7 @@ _ADAPTER: TypeAdapter[Grant] = TypeAdapter(Grant)
 
 
 def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
-    """The grant that comes with an approval: only if the policy offers one and every approver gave it."""
+    """The grant that comes with an approval, if the policy offers one and every approver gave it."""
     offered = row.policy.grant
     if offered is None or row.asked.wants_payload or not row.approvals:
         return None
@@ -106,7 +106,7 @@ def granted(row: Confirmation, now: datetime, seal: Seal) -> Grant | None:
 
 
 def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> bool:
-    """Whether a call is one that the grant was given for. `policy` is the one that governs the call now."""
+    """Whether the grant covers a call. `policy` is the one that governs the call now."""
     if grant.revoked_at is not None or not grant.given_at <= now < grant.until or asked.wants_payload or grant.used_up:
         return False
     if grant.session != asked.session or grant.tool != asked.tool or grant.policy != policy.fingerprint:
@@ -116,22 +116,22 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
 
 @dataclass(frozen=True)
 class Withheld:
-    """Why a grant does not hold for a call: what would be said to a giver who voted on it; no giver, of the policy."""
+    """Why a grant does not let a call through. `giver` could not approve it; without one, the policy prevents it."""
 
     refusal: Refusal
     giver: Person | None = None
 
     @property
     def for_now(self) -> bool:
-        """Slack, or a function, gave no answer: it may hold again."""
+        """Slack, or a function, gave no answer. The grant may work again later."""
         return self.refusal.reason is Reason.CANNOT_ASK
 
 
 def withheld(
     grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
 ) -> Withheld | None:
-    """What keeps a call from being let through, though the grant is for it; None: nothing. `rights` are what was found
-    out of each giver for this very call; of whom nothing was found out gives nothing."""
+    """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
+    each giver for this call. A giver about whom nothing is known gives nothing."""
     if not grant.is_sealed(seal):
         return Withheld(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
@@ -152,6 +152,6 @@ def revoked(grant: Grant, by: Person, now: datetime) -> Grant:
 
 
 def _named(arguments: JsonObject, policy: Policy) -> JsonObject:
-    """The arguments by which calls are alike."""
+    """The arguments that must be equal."""
     names = policy.grant_on
     return {name: value for name, value in arguments.items() if names is None or name in names}

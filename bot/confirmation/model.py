@@ -23,7 +23,7 @@ from runtime.jsontypes import Json, JsonObject
 
 
 class State(StrEnum):
-    """What the votes came to."""
+    """The result of the votes so far."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -37,15 +37,15 @@ class State(StrEnum):
 class Ask(StrEnum):
     """What a request asks people for."""
 
-    CONFIRMATION = "confirmation"  # whether a call may run
-    NODE = "node"  # whether a workflow's node may run
+    CONFIRMATION = "confirmation"  # may this call run?
+    NODE = "node"  # may this node of a workflow run?
     INPUT = "input"  # an answer to a question
-    OPERATION = "operation"  # how a long-running operation, which has begun, is to end
-    CREDENTIAL = "credential"  # that the person whose session it is signs in somewhere
+    OPERATION = "operation"  # how does this long-running operation, which has begun, end?
+    CREDENTIAL = "credential"  # the person whose session it is has to sign in
 
 
 class OutcomeKind(StrEnum):
-    """What became of the call: the host's word, copied, and from `unknown` on people's."""
+    """What happened to the call, as the host reported it. After `unknown`, people say."""
 
     RUNNING = "running"
     DONE = "done"
@@ -85,7 +85,7 @@ _ACTS = {
 class VoteState(StrEnum):
     PENDING = "pending"  # stored, not yet counted
     STANDING = "standing"
-    FALLEN = "fallen"  # counted once; an edit, a bar or `reapply` undid it
+    FALLEN = "fallen"  # counted before, but an edit, a bar or `reapply` ended it
 
 
 SLACK = "slack-"
@@ -101,7 +101,7 @@ class SessionKey:
 
 @dataclass(frozen=True, kw_only=True)
 class AskedCall:
-    """The request as it came, and who stood behind it. Never changes."""
+    """The request as it came, and who was behind it. It never changes."""
 
     session: SessionKey
     request_id: str
@@ -109,7 +109,7 @@ class AskedCall:
     tool: str
     arguments: ExactObject
     agent: str
-    asked_by: Person  # the turn's author
+    asked_by: Person  # who spoke in the turn
     team: str
     channel: str = ""
     enterprise: str | None = None
@@ -119,15 +119,15 @@ class AskedCall:
     payload: ExactJson = None  # the template
     payload_schema: ExactObject | None = None
     tool_schema: ExactObject | None = None
-    can_edit: bool = True  # whether edited arguments reach the tool; else an edit is a denial that says what is wanted
+    can_edit: bool = True  # whether edited arguments reach the tool; if not, an edit becomes a denial that says so
     speakers: frozenset[Person] = field(default_factory=frozenset)
-    trace: str | None = None  # what it was asked in, as a `traceparent`: what follows belongs to it
+    trace: str | None = None  # the trace in which it was asked, as a `traceparent`; later spans belong to it
     ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # whatever is decided, agents that should follow never run
-    siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; older rows have none
+    ends_turn: bool = False  # agents that should follow will not run, whatever is decided
+    siblings: str = ""  # the same for all that one agent asks in one turn and branch; older rows have none
 
     def facts(self, arguments: JsonObject | None = None) -> CallFacts:
-        """The call as a policy sees it; with other arguments, as it would see the edited call."""
+        """The call as a policy sees it. With other arguments: as the policy would see the edited call."""
         return CallFacts(
             tool=self.tool,
             args=self.arguments if arguments is None else arguments,
@@ -154,15 +154,16 @@ class AskedCall:
 
     @property
     def turn(self) -> str:
-        """Requests of one turn may have to be answered together; a workflow's nodes wait each for itself."""
+        """Requests of one turn may have to be answered together. The nodes of a workflow each wait for their own
+        answer."""
         return turn_of(self.ask, self.siblings, self.invocation_id)
 
     def again(self, arguments: JsonObject, speakers: frozenset[Person]) -> AskedCall:
-        """The same person asks for it once more, with these arguments."""
+        """Whether the same person asks for the same call again, with these arguments."""
         return replace(self, arguments=arguments, speakers=self.speakers | speakers)
 
     def sealed(self, seal: Seal, arguments: JsonObject, payload: Json, revision: int) -> str:
-        """The fingerprint of the call as a revision has it: it binds what is shown to what runs."""
+        """The fingerprint of the call in a revision. It binds what is shown to what runs."""
         return seal.of({**self._call(arguments, payload), "revision": revision})
 
     def is_sealed(
@@ -175,7 +176,7 @@ class AskedCall:
         *,
         older: bool = False,
     ) -> bool:
-        """`older`: a fingerprint is good enough that was made before the revision's number was part of it."""
+        """Whether the fingerprint fits. `older`: one from before revision numbers were part of it is accepted too."""
         call = self._call(arguments, payload)
         return seal.matches({**call, "revision": revision}, fingerprint) or (older and seal.matches(call, fingerprint))
 
@@ -196,7 +197,7 @@ def turn_of(ask: Ask, siblings: str, invocation_id: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """What is put to the vote. An edit makes a new one; so does `unknown`, whose votes must all be fresh."""
+    """What people vote on. An edit makes a new revision, and so does `unknown`, since its votes must all be new."""
 
     number: int
     arguments: ExactObject
@@ -208,7 +209,7 @@ class Revision:
 
 @dataclass(frozen=True)
 class Edit:
-    """What an approver put in place of what was asked: arguments by name, or the payload as a whole."""
+    """What an approver changed: arguments by name, or the payload as a whole."""
 
     arguments: ExactObject = field(default_factory=dict)
     payload: ExactJson = None
@@ -216,9 +217,11 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True)
 class Vote:
-    """One person's word on one revision. It counts by `stored_at`; `stands_on` is the revision it was counted for.
+    """One person's vote on one revision. Votes count in the order of `stored_at`. `stands_on` is the revision for which
+    it was counted.
 
-    Only what `sealed.with_seal` made counts: `sealed` is a keyed digest over who said what, of which call, and when.
+    Only a vote made by `seals.with_seal` counts: `sealed` is a keyed digest over who voted what, on which call, and
+    when.
     """
 
     id: str
@@ -230,17 +233,18 @@ class Vote:
     edit: Edit | None = None
     grant: bool = False
     way: str = "button"
-    target: ExactObject | None = None  # where the voter looks for what became of it
+    target: ExactObject | None = None  # where the voter sees the result
     state: VoteState = VoteState.PENDING
     stands_on: int | None = None
-    heard: int | None = None  # the row's version in which it was counted
+    heard: int | None = None  # the version of the row in which it was counted
     of: str = ""  # the fingerprint of the revision when the vote was given
     sealed: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """The one decision. `fingerprint` is that of the revision it was made on; `sealed` is a keyed digest over it."""
+    """The decision. `fingerprint` is that of the revision that was decided on; `sealed` is a keyed digest over the
+    decision."""
 
     state: State
     at: datetime
@@ -257,7 +261,7 @@ class Outcome:
     attempt: int
     at: datetime
     begun_at: datetime | None = None
-    text: str | None = None  # result, error or refusal, as the host spelled it
+    text: str | None = None  # result, error or refusal, exactly as the host gave it
     by: Person | None = None
 
     @property
@@ -267,7 +271,7 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Outside:
-    """An answer that did not come from here: an alarm."""
+    """An answer that did not come from here. It raises an alarm."""
 
     at: datetime
     confirmed: bool | None
@@ -275,18 +279,18 @@ class Outside:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a card is to stand. `ts`, `drawn_version` and the file's link are facts that the worker writes back.
+    """Where a card goes. The worker writes `ts`, `drawn_version` and the file's link.
 
-    A place without a channel stands for people who could not be found out yet.
+    A place without a channel is for people who could not be looked up yet.
     """
 
     channel: str
     thread_ts: str | None = None
     ts: str | None = None
     drawn_version: int = 0
-    person: Person | None = None  # a DM's
-    pointer: bool = False  # only a line that leads to the card elsewhere
-    file: str | None = None  # the whole call of `file_revision`, where it is too much for a view
+    person: Person | None = None  # of a direct message
+    pointer: bool = False  # only a line that links to the card elsewhere
+    file: str | None = None  # the whole call of `file_revision`, if it is too large for a view
     file_revision: int = 0
 
 
@@ -305,20 +309,20 @@ class Confirmation:
     attempt: int = 1
     remind_at: datetime | None = None
     escalate_at: datetime | None = None
-    escalated: bool = False  # whether it was told; from `escalate_at` on it is so
+    escalated: bool = False  # whether the escalation was announced; it holds from `escalate_at` on
     start_by: datetime | None = None
-    handed_at: datetime | None = None  # the approval was given to the host
-    unreached: bool = False  # the host could not be reached for it
+    handed_at: datetime | None = None  # when the approval was given to the host
+    unreached: bool = False  # the host could not be reached with it
     unknown_until: datetime | None = None
     outside: Outside | None = None
     grant_until: datetime | None = None  # a grant came with it and is in force
-    grant_look_at: datetime | None = None  # when to look again whether it would still let a call through
+    grant_look_at: datetime | None = None  # when to check again whether the grant would still let a call through
     by_grant: str | None = None  # nobody was asked: this grant let it through
     places: tuple[Place, ...] = ()
     sealed: str = ""  # a keyed digest over what was asked and under which policy
-    unsealed: bool = False  # something in this row did not come through this app: an alarm
+    unsealed: bool = False  # something in this row was not written by this app: an alarm
     version: int = 1  # of the row
-    face: int = 1  # the version in which last something changed that people see
+    face: int = 1  # the version with the last change that people see
     changed_at: datetime
     doubt: Annotated[frozenset[LineKind] | None, Field(exclude=True)] = None
     """Not stored. The stored row is not the one that this app saved last: what the ledger says happened to it."""
@@ -338,7 +342,7 @@ class Confirmation:
         return tuple(v for v in self.votes if v.kind is kind and v.state is VoteState.STANDING and v.stands_on == here)
 
     def voters(self, kind: VoteKind) -> tuple[Person, ...]:
-        """Who stands behind the current revision: each account once, whichever team it voted from."""
+        """Who approved the current revision: each account once, whichever team it voted from."""
         accounts = {vote.voter.user: vote.voter for vote in reversed(self.standing(kind))}
         return tuple(reversed(accounts.values()))
 
@@ -348,19 +352,19 @@ class Confirmation:
 
     @property
     def answered(self) -> bool:
-        """Whether somebody has filled in the payload that the request wants: others may then simply agree."""
+        """Whether somebody has filled in the payload that the request wants. Others may then simply approve."""
         return self.revision.author is not None or bool(self.approvals)
 
     @property
     def givers(self) -> frozenset[Person]:
-        """Whose approval made the decision."""
+        """Whose approvals made the decision."""
         here = self.decision.revision if self.decision else None
         approvals = (v for v in self.votes if v.kind is VoteKind.APPROVE and v.state is VoteState.STANDING)
         return frozenset(vote.voter for vote in approvals if vote.stands_on == here)
 
     @property
     def quiet(self) -> bool:
-        """It needs no card: a grant let it through, and there is nothing that people would have to say."""
+        """It needs no card: a grant let it through, and people have nothing to do."""
         return self.by_grant is not None and not self.unknown
 
     @property
@@ -374,12 +378,12 @@ class Confirmation:
 
     @property
     def card_channels(self) -> tuple[str, ...]:
-        """Where the card stands now; a line that only leads to it is no card."""
+        """Where cards are now. A line that only links to a card is none."""
         standing = (place.channel for place in self.places if place.channel and place.ts and not place.pointer)
         return tuple(dict.fromkeys(standing))
 
     @property
     def redactor(self) -> Redactor:
-        """Masks whatever is shown of this confirmation: what its calls hold hidden, and what came back from them."""
+        """Masks all that is shown of this confirmation: hidden values of its calls and of their results."""
         known = [x for r in self.revisions for x in (r.arguments, r.payload)]
         return Redactor(self.policy.redact, *known, self.outcome.text if self.outcome else None)

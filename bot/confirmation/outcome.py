@@ -32,7 +32,7 @@ UNKNOWN_FOR = timedelta(hours=24)
 
 @dataclass(frozen=True, kw_only=True)
 class HostReport:
-    """What the host says of the call: running, done, failed, refused or unknown."""
+    """What the host says about the call: running, done, failed, refused or unknown."""
 
     kind: OutcomeKind
     text: str | None = None
@@ -41,10 +41,11 @@ class HostReport:
 
 
 def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> Transition:
-    """The last look before a host gets an approval: it is the one decided on, for this attempt, and still in time.
+    """The last check before a host gets an approval: it is for the decided call and for this attempt, and still in
+    time.
 
-    It is also, to the letter, what its approvers saw, and they did approve it. If somebody changed the database in
-    between, the call is refused, and `handed_at` stays empty.
+    The call is also exactly what its approvers saw and approved. If somebody changed the database in between, the call
+    is refused, and `handed_at` stays empty.
     """
     if row.state is not State.APPROVED or row.decision is None or delivery.attempt != row.attempt:
         raise Illegal(row, ConfirmationEvent.BEGIN)
@@ -59,9 +60,10 @@ def begin(row: Confirmation, delivery: Delivery, now: datetime, seal: Seal) -> T
 
 
 def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, again: bool = False) -> Transition:
-    """Our own runtime is about to run the call: it may only if the outcome is `running` afterwards.
+    """Our own runtime is about to run the call. It may do so only if the outcome is `running` afterwards.
 
-    An approval is good for one start. `again`: its process died while it ran, and its tool says that it can repeat it.
+    An approval is good for one start. `again`: the process died while the call ran, and its tool can be repeated
+    safely.
     """
     before = row.outcome.kind if row.outcome else None
     allowed = (None, OutcomeKind.RUNNING) if again else (None,)
@@ -75,24 +77,25 @@ def start(row: Confirmation, now: datetime, seal: Seal, *, begun_at: datetime, a
 
 
 def take_back(row: Confirmation, now: datetime) -> Transition:
-    """The host never got it: it may be given again, or lapse."""
+    """The host did not get it. It may be given again, or expire."""
     if row.handed_at is None or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.TAKE_BACK)
     return Transition(row=changed(replace(row, handed_at=None), now, visible=False))
 
 
 def unreached(row: Confirmation, now: datetime) -> Transition:
-    """The host can't be reached for what was approved: people see that it is tried again, or lapses."""
+    """The host can't be reached with what was approved. People see that it is tried again."""
     if row.state is not State.APPROVED or row.outcome is not None or row.handed_at is not None or row.unreached:
         return Transition(row=row)
     return Transition(row=changed(replace(row, unreached=True), now))
 
 
 def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
-    """Copies what the host says. Hearing it again changes nothing, nor does the echo of what people settled.
+    """Copies the host's report. A repeated report changes nothing, nor does a report of what people answered
+    themselves.
 
-    A host that runs what was not approved here, or was not given to it yet, was answered by somebody else. Before an
-    attempt that people decided on is given to it, it still speaks of the one before.
+    If a host runs a call that was not approved here, or was not given to it yet, somebody else answered it. Before the
+    host gets a new attempt that people decided on, its reports are about the attempt before.
     """
     before = row.outcome.kind if row.outcome else None
     if seen.kind not in SEEN_BY_HOSTS or row.state is State.WAITING:
@@ -115,7 +118,7 @@ def observe(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
 def settle(
     row: Confirmation, kind: Settled, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Transition:
-    """ "It happened", "it did not", or, after 24 hours, nobody knows: an unknown outcome is closed."""
+    """Ends an unknown outcome: it took effect, it did not, or, after 24 hours, nobody knows."""
     if not row.unknown or row.outcome is None:
         raise Illegal(row, kind)
     delivery = _settlement(row, kind, by, reason)
@@ -128,7 +131,7 @@ def settle(
 
 
 def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
-    """A fresh quorum wants the very call that was approved, once more."""
+    """A new quorum wants the same approved call to run once more."""
     voters = sealed_voters(row, VoteKind.RUN_AGAIN, seal)
     if len(voters) < row.policy.quorum:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN, f" with {len(voters)} of {row.policy.quorum} votes")
@@ -145,7 +148,7 @@ def run_again(row: Confirmation, now: datetime, seal: Seal) -> Transition:
 
 
 def lapse_again(row: Confirmation, now: datetime) -> Transition:
-    """A later attempt that could not begin in time leaves what was unknown before it as unknown as it was."""
+    """A later attempt did not begin in time. The outcome before it stays unknown."""
     if row.attempt < 2 or row.outcome is not None:
         raise Illegal(row, ConfirmationEvent.LAPSE)
     step = step_of(row, LineKind.LAPSED, now)
@@ -153,7 +156,7 @@ def lapse_again(row: Confirmation, now: datetime) -> Transition:
 
 
 def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
-    """Arguments and payload are those that the fingerprint is of, and the answer on the wire comes to the same."""
+    """Whether arguments, payload and the answer to send all fit the fingerprint."""
     asked, payload = row.asked, delivery.payload
     if isinstance(delivery, AnswerDelivery) and not asked.wants_payload:
         amended = payload if isinstance(payload, dict) else {}
@@ -167,8 +170,8 @@ def _intact(row: Confirmation, delivery: Delivery, seal: Seal) -> bool:
 
 
 def altered(row: Confirmation, now: datetime) -> Transition:
-    """An alarm, and for a first attempt a refusal, of which the agent is told. A later attempt leaves unknown what was
-    unknown before it."""
+    """Raises an alarm. A first attempt is also refused, and the agent gets the reason. Before a later attempt, the
+    outcome stays unknown."""
     row = replace(row, doubt=None)
     if row.attempt > 1:
         step = replace(step_of(row, LineKind.ALTERED, now), text=words.ALTERED)
@@ -195,7 +198,7 @@ def _copied(row: Confirmation, seen: HostReport, now: datetime) -> Transition:
 
 
 def _unknown(row: Confirmation, now: datetime, begun_at: datetime | None, text: str | None) -> Confirmation:
-    """A new revision of the same call: no vote from before can be taken for a word on what to do now."""
+    """Makes a new revision of the same call, so that no earlier vote counts as an answer about the outcome."""
     outcome = Outcome(kind=OutcomeKind.UNKNOWN, attempt=row.attempt, at=now, begun_at=begun_at, text=text)
     fresh = replace(row.revision, number=row.revision.number + 1, at=now)
     return replace(

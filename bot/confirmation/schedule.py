@@ -16,7 +16,7 @@ from bot.confirmation.states import ConfirmationEvent, Transition, changed
 
 
 class Owed(StrEnum):
-    """What a confirmation can need attention for, in the order in which it is given."""
+    """Why a confirmation needs attention, in the order in which it gets it."""
 
     COUNT = "count"
     REMIND = "remind"
@@ -30,22 +30,22 @@ class Owed(StrEnum):
 
 
 def next_due(row: Confirmation) -> datetime | None:
-    """From when on something is owed besides a drawing; a time gone by means now, `None` means nothing ever."""
+    """When something is due, drawing aside. A time in the past means now, `None` means never."""
     return min((since for since, what in claims(row) if what is not Owed.DRAW), default=None)
 
 
 def to_draw(row: Confirmation) -> bool:
-    """Whether a card shows an older row."""
+    """Whether a card shows an older version of the row."""
     return any(what is Owed.DRAW for _, what in claims(row))
 
 
 def owed(row: Confirmation, now: datetime) -> tuple[Owed, ...]:
-    """What needs attention now: counting first, drawing last, so that one drawing shows it all."""
+    """What needs attention now: counting first, drawing last, so that one drawing shows all of it."""
     return tuple(what for since, what in claims(row) if since <= now)
 
 
 def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
-    """All that is or will be owed, and from when on. Expiry and giving up wait for stored votes to be counted."""
+    """All that is or will be due, and when. Expiry and giving up wait until stored votes are counted."""
     pending = row.pending
     waiting = row.state is State.WAITING
     not_begun = row.state is State.APPROVED and row.outcome is None and row.handed_at is None
@@ -66,9 +66,9 @@ def claims(row: Confirmation) -> tuple[tuple[datetime, Owed], ...]:
 
 
 def tick(row: Confirmation, now: datetime) -> Transition:
-    """All that the clock brought by now. Never illegal: when nothing is due, nothing changes.
+    """Applies all that is due by the clock. It is never illegal: if nothing is due, nothing changes.
 
-    What expires is not reminded of first, however late the clock was looked at.
+    What expires is not reminded of first, however late the clock is looked at.
     """
     due = owed(row, now)
     if Owed.EXPIRE in due:
@@ -83,7 +83,7 @@ def tick(row: Confirmation, now: datetime) -> Transition:
     if Owed.GIVE_UP in due:
         return settle(row, OutcomeKind.NOBODY_KNOWS, now)
     steps: list[Step] = []
-    if Owed.END_GRANT in due:  # its card offers to revoke it no longer
+    if Owed.END_GRANT in due:  # its card no longer offers to revoke it
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     if Owed.REMIND in due:
         row = changed(replace(row, remind_at=None), now)

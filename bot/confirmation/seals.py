@@ -33,7 +33,7 @@ def terms_stand(row: Confirmation, seal: Seal) -> bool:
 
 
 def _terms(row: Confirmation) -> JsonObject:
-    """A key that a later version adds is left out at its default, so that it breaks no seal of this one."""
+    """A key that a later version adds is left out while it has its default, so that older seals still fit."""
     asked: JsonObject = _ASKED.dump_python(row.asked, mode="json", exclude_defaults=True, exclude={"speakers"})
     return {
         "confirmation": row.id,
@@ -50,13 +50,13 @@ def _terms(row: Confirmation) -> JsonObject:
 
 
 def first_with(row: Confirmation, fingerprint: str) -> Revision | None:
-    """The revision that a fingerprint was made for; what comes after it may repeat it, when an outcome is unknown."""
+    """The revision for which a fingerprint was made. Later revisions may repeat it if an outcome is unknown."""
     return next((revision for revision in row.revisions if revision.fingerprint == fingerprint), None)
 
 
 def revision_stands(row: Confirmation, seal: Seal) -> bool:
-    """Whether the current revision of a confirmation that waits holds the call that its fingerprint is of: that call,
-    and not an earlier revision in its place."""
+    """Whether the current revision of a waiting confirmation is the one of its fingerprint, and not an earlier one put
+    back."""
     revision = row.revision
     return row.asked.is_sealed(seal, revision.arguments, revision.payload, revision.number, revision.fingerprint)
 
@@ -65,7 +65,7 @@ def revision_stands(row: Confirmation, seal: Seal) -> bool:
 
 
 def with_seal(vote: Vote, row: Confirmation, seal: Seal) -> Vote:
-    """The vote as it may count: bound to this confirmation, and to the call that its revision held then."""
+    """Seals a vote for this confirmation and for the call that its revision held at that time."""
     if vote.edit is not None:
         check_json(vote.edit.arguments, "The edit")
         check_json(vote.edit.payload, "The payload")
@@ -75,7 +75,7 @@ def with_seal(vote: Vote, row: Confirmation, seal: Seal) -> Vote:
 
 
 def vote_stands(row: Confirmation, vote: Vote, seal: Seal) -> bool:
-    """Whether somebody gave this vote through this app, on what it counts for here."""
+    """Whether somebody gave this vote through this app, on the call for which it counts here."""
     if not seal.within("vote").matches(_said(row, vote), vote.sealed):
         return False
     given_on = _numbered(row, vote.revision)
@@ -93,13 +93,13 @@ def vote_stands(row: Confirmation, vote: Vote, seal: Seal) -> bool:
 
 
 def voters(row: Confirmation, kind: VoteKind, seal: Seal) -> tuple[Person, ...]:
-    """Who makes a quorum: each account once, by votes whose seals fit. A decision is made of these and of no others."""
+    """Who makes the quorum: each account once, by votes whose seals fit. Only these make a decision."""
     sound = tuple(vote for vote in row.votes if vote.kind is not kind or vote_stands(row, vote, seal))
     return replace(row, votes=sound).voters(kind)
 
 
 def _edited(row: Confirmation, vote: Vote) -> Edited | None:
-    """The call that the vote made of the revision it was given on, if it made another one."""
+    """The call that the vote's edit made of its revision, if it edited."""
     if vote.edit is None:
         return None
     after = edited(replace(row, revisions=row.revisions[: vote.revision]), vote.edit)
@@ -134,7 +134,7 @@ def _said(row: Confirmation, vote: Vote) -> JsonObject:
 
 
 def with_decision(row: Confirmation, seal: Seal) -> Confirmation:
-    """For an approval that sealed votes, or a sealed grant, have just made."""
+    """Seals an approval that sealed votes, or a sealed grant, have just made."""
     assert row.decision is not None
     return replace(row, decision=replace(row.decision, sealed=seal.within("decision").of(_decision(row))))
 

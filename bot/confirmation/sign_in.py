@@ -28,7 +28,7 @@ HOLDER = "holder"
 
 
 class Way(StrEnum):
-    """How somebody proves who they are to the service that an agent uses."""
+    """How a person signs in to the service that an agent uses."""
 
     OAUTH = "oauth"
     KEY = "api key"
@@ -38,7 +38,7 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """What a request asks for. `redirect_uri`: where the agent has the browser sent, if it says so."""
+    """What a request asks for. `redirect_uri`: where the agent sends the browser, if it says so."""
 
     way: Way
     auth_uri: str = ""
@@ -60,8 +60,8 @@ class SignIn:
 
 @dataclass(frozen=True, kw_only=True)
 class Credential:
-    """What somebody gave: the address that they came back to, a key, a token, or a password. It stays in the memory of
-    the process that got it, and goes to the agent. No `repr` shows it."""
+    """What a person gave: the address at which they returned, a key, a token, or a password. It stays in the memory of
+    the process that received it, and goes to the agent. No `repr` shows it."""
 
     way: Way
     value: str = field(repr=False)
@@ -70,7 +70,7 @@ class Credential:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """All that nothing may show."""
+        """Every value that must never be shown."""
         parts = {self.value}
         if self.way is Way.OAUTH:
             query = urlsplit(self.value).query
@@ -85,13 +85,13 @@ def callback_at(public_url: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Addresses:
-    """The addresses that people sign in at. `public_url`: where their browsers reach this app, if they do."""
+    """The addresses for signing in. `public_url`: where browsers reach this app, if they do."""
 
     seal: Seal
     public_url: str | None
 
     def of(self, row: Confirmation) -> str | None:
-        """Where its person signs in; None for what is typed into a form."""
+        """Where the person signs in; None if they type into a form."""
         sign_in = SignIn.of(row)
         if sign_in.way is not Way.OAUTH:
             return None
@@ -100,7 +100,7 @@ class Addresses:
         return urlunsplit(parts._replace(query=_with(parts.query, own)))
 
     def comes_back(self, row: Confirmation) -> bool:
-        """Whether the browser is sent to this app. If not, its person copies the address into a form."""
+        """Whether the browser returns to this app. If not, the person copies the address into a form."""
         sign_in = SignIn.of(row)
         return sign_in.way is Way.OAUTH and self._redirect(sign_in) == callback_at(self.public_url)
 
@@ -114,7 +114,7 @@ class Addresses:
         return (there.scheme, there.netloc, there.path or "/") == (wanted.scheme, wanted.netloc, wanted.path or "/")
 
     def credential(self, row: Confirmation, query: str) -> Credential:
-        """What its person came back with. The agent's own state stands in it again."""
+        """What the person came back with, with the agent's own state put back."""
         sign_in = SignIn.of(row)
         redirect, own = self._redirect(sign_in), query_of(sign_in.auth_uri).get("state")
         came_to = urlunsplit(urlsplit(redirect)._replace(query=_with(query, {"state": own})))
@@ -134,7 +134,7 @@ class Addresses:
 
 
 def ref_in(state: str) -> Ref | None:
-    """Which confirmation a state says that it is for. `Addresses.is_for` tells whether that is true."""
+    """The confirmation that a state names. `Addresses.is_for` says whether that is true."""
     return parse_ref(state.rpartition(".")[0])
 
 
@@ -143,7 +143,7 @@ def query_of(url: str) -> dict[str, str]:
 
 
 def _with(query: str, own: Mapping[str, str | None]) -> str:
-    """The query with these values in place of its own, or without them where they are None. All else stays as it is
-    spelled: a code is good to the letter."""
+    """Sets these values in the query, and removes those that are None. Everything else stays spelled as it was, since a
+    code must not change by a letter."""
     kept = [piece for piece in query.split("&") if piece and piece.partition("=")[0] not in own]
     return "&".join([*kept, *(f"{name}={quote(value, safe='')}" for name, value in own.items() if value is not None)])

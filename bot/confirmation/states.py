@@ -76,7 +76,7 @@ OUTCOMES: Mapping[OutcomeKind | None, frozenset[OutcomeKind]] = MappingProxyType
 
 
 class Illegal(Conflict):
-    """The confirmation's state does not allow this event: nothing was changed."""
+    """The confirmation's state does not allow this event. Nothing was changed."""
 
     def __init__(self, row: Confirmation, event: ConfirmationEvent | OutcomeKind, why: str = "") -> None:
         outcome = f" ({row.outcome.kind})" if row.outcome else ""
@@ -86,26 +86,26 @@ class Illegal(Conflict):
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """The row after an event, and all that has to be written, told and delivered with it."""
+    """The row after an event, with everything that has to be written, posted and delivered because of it."""
 
     row: Confirmation
     steps: tuple[Step, ...] = ()
     delivery: Delivery | None = None
     grant: Grant | None = None
-    revoked_by: Person | None = None  # the grant that came with the row lets nothing through any more
+    revoked_by: Person | None = None  # the grant that came with the row ends
 
     def then(self, later: Transition) -> Transition:
-        """Both, one after the other; only one of them may deliver something."""
+        """Both changes, one after the other. Only one of them may deliver something."""
         delivery = later.delivery or self.delivery
         return replace(later, steps=(*self.steps, *later.steps), delivery=delivery)
 
     def after(self, *before: Step) -> Transition:
-        """The same change, told after what led to it."""
+        """The same change, with its steps after those that led to it."""
         return replace(self, steps=(*before, *self.steps))
 
 
 def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confirmation:
-    """A new version of the row. `visible`: people see the difference, so its cards are owed a drawing."""
+    """Makes a new version of the row. `visible`: people see the difference, so its cards have to be drawn."""
     version = row.version + 1
     if not visible:
         return replace(row, version=version)
@@ -115,7 +115,7 @@ def changed(row: Confirmation, now: datetime, *, visible: bool = True) -> Confir
 def decided(
     row: Confirmation, event: ConfirmationEvent, now: datetime, by: Person | None = None, reason: str | None = None
 ) -> Confirmation:
-    """The decision's only way on."""
+    """Applies an event to the decision. Nothing else does."""
     state = DECISIONS[row.state].get(event)
     if state is None:
         raise Illegal(row, event)
@@ -127,7 +127,7 @@ def decided(
 
 
 def became(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
-    """The outcome's only way on, of a call that was approved here or answered elsewhere."""
+    """Applies an event to the outcome of a call that was approved here or answered elsewhere. Nothing else does."""
     before = row.outcome.kind if row.outcome else None
     if row.state not in (State.APPROVED, State.ELSEWHERE) or outcome.kind not in OUTCOMES[before]:
         raise Illegal(row, outcome.kind)
@@ -135,7 +135,7 @@ def became(row: Confirmation, outcome: Outcome, now: datetime) -> Confirmation:
 
 
 def again(row: Confirmation, now: datetime, by: Person) -> Confirmation:
-    """From unknown back to approved and not begun, as the next attempt."""
+    """Goes from unknown back to approved and not begun, for the next attempt."""
     if row.state is not State.APPROVED or not row.unknown:
         raise Illegal(row, ConfirmationEvent.RUN_AGAIN)
     revision = row.revision

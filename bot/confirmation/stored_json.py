@@ -22,7 +22,7 @@ VERSION = 4
 
 
 def _from_version_1(row: JsonObject) -> JsonObject:
-    """It sealed nothing but the call, and looked at no grant again."""
+    """Version 1 sealed only the call, and did not check grants again."""
     votes = row.get("votes")
     unsealed: list[Json] = (
         [{**vote, "sealed": ""} for vote in votes if isinstance(vote, dict)] if isinstance(votes, list) else []
@@ -31,13 +31,13 @@ def _from_version_1(row: JsonObject) -> JsonObject:
 
 
 def _from_version_2(row: JsonObject) -> JsonObject:
-    """Each asked for a confirmation of a tool's call. An older version takes anything else for one, so it may not read
-    these rows."""
+    """Version 2 had only confirmations of tool calls. It would mistake anything else for one, so it may not read these
+    rows."""
     return row
 
 
 def _from_version_3(row: JsonObject) -> JsonObject:
-    """It knew no sign-ins. A replica of that version may not read them."""
+    """Version 3 had no sign-ins. A replica of that version may not read them."""
     return row
 
 
@@ -58,7 +58,7 @@ def row_to_json(row: Confirmation) -> str:
 
 
 def row_from_json(stored: str) -> Confirmation:
-    """Raises `NewerVersion` for a row that a newer program wrote, and `UnreadableRecord` for what is no row at all."""
+    """Raises `NewerVersion` for a row of a newer program, and `UnreadableRecord` for what is no row."""
     known = _RECENT.get(stored)
     if known is None:
         known = _read(_ROW, stored, "confirmation", VERSION, READERS)
@@ -67,8 +67,8 @@ def row_from_json(stored: str) -> Confirmation:
 
 
 class _Recent:
-    """Rows by what is stored of them. A row is read many times between two changes, and to read one takes longer than
-    anything else that is done with it. Used by several threads."""
+    """Rows that were read lately, by their stored text. A row is read many times between two changes, and reading is
+    the most expensive thing done with it. Several threads use this."""
 
     def __init__(self, most: int, longest: int) -> None:
         self._most, self._longest = most, longest
@@ -95,7 +95,7 @@ _RECENT = _Recent(most=2_000, longest=8_000)
 
 
 def delivery_to_json(delivery: Delivery) -> str:
-    """For the mailbox."""
+    """As the mailbox stores it."""
     return _text(_DELIVERY.dump_python(delivery, mode="json"), TOLD_VERSION)
 
 
@@ -104,7 +104,7 @@ def delivery_from_json(stored: str) -> Delivery:
 
 
 def step_content(step: Step) -> JsonObject:
-    """A step as the content of a ledger line: what it has to say, and nothing that it has not."""
+    """A step as the content of a ledger line. Empty values are left out."""
     content: JsonObject = _STEP.dump_python(step, mode="json", exclude_defaults=True, exclude={"kind", "at"})
     return tagged(TOLD_VERSION, content)
 
@@ -123,6 +123,6 @@ def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers
 
 
 def _faults(error: ValidationError) -> str:
-    """Where and what, without the values: this is for logs too."""
+    """Where the fault is and what it is, without values, because this goes to logs too."""
     found = error.errors(include_url=False, include_input=False, include_context=False)
     return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found[:5])

@@ -38,7 +38,8 @@ _VOTES_GONE = frozenset({LineKind.VOTE_FELL, LineKind.VOTE_REFUSED})
 
 
 def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
-    """The row without what no seal vouches for. Where all is sealed nothing changes; checking again never does."""
+    """The row without what no seal covers. If everything is sealed, nothing changes, and checking twice changes nothing
+    more."""
     if row.doubt is not None:
         return _in_doubt(row, row.doubt, now, policies, seal)
     if row.state is State.WAITING or row.unknown:
@@ -52,8 +53,8 @@ def checked(row: Confirmation, now: datetime, policies: Policies, seal: Seal) ->
 def _in_doubt(
     row: Confirmation, happened: frozenset[LineKind], now: datetime, policies: Policies, seal: Seal
 ) -> Transition:
-    """Somebody changed the row, or put an older one back. Its parts may have seals that fit, so the ledger says what
-    can't be so any more: what was decided is not open again, and a vote that fell does not stand up."""
+    """Somebody changed the row, or put an older one back. Its parts may still have seals that fit, so the ledger
+    decides: a decision is not open again, and a vote that ended does not count again."""
     row = changed(replace(row, doubt=None), now, visible=False)
     waits = row.state is State.WAITING
     if waits and happened & _DECIDED:
@@ -71,12 +72,12 @@ def _in_doubt(
     sound = checked(row, now, policies, seal)
     if sound.row is not row:
         return Transition(row=row).then(sound)
-    row = changed(replace(row, unsealed=True), now)  # nothing that decides: where its cards stand, or when it reminds
+    row = changed(replace(row, unsealed=True), now)  # nothing that decides: where its cards are, or when it reminds
     return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
 def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:
-    """The row under another policy: times count from when it was asked; who was told already is not told again."""
+    """The row under another policy. Times count from when it was asked. Whoever was notified is not notified again."""
     old, new = row.policy, found.policy
     reminded = old.remind_after is not None and row.remind_at is None
     told_already = row.escalated and old.escalate_to == new.escalate_to
@@ -99,7 +100,7 @@ def _in_play(row: Confirmation) -> tuple[Vote, ...]:
 
 
 def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transition:
-    """Votes go. Whoever waits to hear of one hears that it does not count, be they its author or not."""
+    """Removes votes. Each voter who waits for a result hears that the vote does not count, whoever really gave it."""
     if not lost:
         return Transition(row=row)
     gone = {vote.id for vote in lost}
@@ -112,7 +113,7 @@ def _without(row: Confirmation, lost: tuple[Vote, ...], now: datetime) -> Transi
 
 
 def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: Seal) -> Transition:
-    """Nobody vouches for the policy in the row, nor for who asked: so neither do its votes count."""
+    """No seal covers the policy in the row or who asked, so its votes do not count either."""
     known = _call_is_known(row, seal)
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
@@ -132,7 +133,7 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: 
 
 
 def _call_is_known(row: Confirmation, seal: Seal) -> bool:
-    """Whether the fingerprint of the current revision is of its call, be it as an older version made it."""
+    """Whether the fingerprint of the current revision is of its call, also if an older version made it."""
     revision = row.revision
     made = revision if row.state is State.WAITING else first_with(row, revision.fingerprint)
     assert made is not None
@@ -142,14 +143,14 @@ def _call_is_known(row: Confirmation, seal: Seal) -> bool:
 
 
 def _numbered(row: Confirmation, seal: Seal) -> Confirmation:
-    """The current revision with a fingerprint as this version makes it. Its call has to be known."""
+    """The current revision with a fingerprint of this version. Its call has to be known."""
     revision = row.revision
     fingerprint = row.asked.sealed(seal, revision.arguments, revision.payload, revision.number)
     return replace(row, revisions=(*row.revisions[:-1], replace(revision, fingerprint=fingerprint)))
 
 
 def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal: Seal) -> Transition:
-    """No policy of the file is for it: what waits is denied, and what is unknown nobody can settle any more."""
+    """No policy in the file covers it. What waits is denied, and nobody can answer an unknown outcome any more."""
     step = replace(step_of(row, LineKind.REAPPLIED, now), text=why)
     if row.state is State.WAITING:
         return deny(row, now, None, to_model).after(step)
@@ -158,7 +159,7 @@ def _for_nobody(row: Confirmation, now: datetime, why: str, to_model: str, seal:
 
 
 def _not_the_call(row: Confirmation, now: datetime) -> Transition:
-    """What the row holds is not what people were asked about: it does not run."""
+    """The row does not hold the call that people were asked about, so it does not run."""
     change = deny(replace(row, unsealed=True), now, None, words.ALTERED_TO_MODEL)
     return change.after(_alarm(row, Unsealed.CALL, now))
 

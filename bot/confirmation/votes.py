@@ -29,9 +29,9 @@ from runtime.errors import Invalid
 
 
 def store_vote(row: Confirmation, vote: Vote) -> Transition:
-    """A click, before anybody was asked. A vote that can't count any more is refused right here, with a step.
+    """Stores a click before anything is looked up. A vote that can't count any more is refused at once, with a step.
 
-    The same vote again changes nothing: Slack, people and networks deliver twice.
+    The same vote again changes nothing, since Slack, people and networks all repeat themselves.
     """
     if any(known.id == vote.id or _says_the_same(known, vote) for known in row.votes):
         return Transition(row=row)
@@ -44,7 +44,7 @@ def store_vote(row: Confirmation, vote: Vote) -> Transition:
 
 
 def _says_the_same(waiting: Vote, vote: Vote) -> bool:
-    """A button pressed again while the first press waits to be counted: once it is, both are answered."""
+    """A button pressed again while the first press waits to be counted. Both get their answer when it is counted."""
     return waiting.state is VoteState.PENDING and vote.way == "button" and _word(waiting) == _word(vote)
 
 
@@ -53,7 +53,7 @@ def _word(vote: Vote) -> tuple[object, ...]:
 
 
 def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
-    """Why a vote can't count, as far as the row alone can tell. `None`: who may decide now has to be asked."""
+    """Why a vote can't count, as far as the row alone can say. `None`: the voter's rights have to be looked up."""
     match vote.kind:
         case VoteKind.APPROVE | VoteKind.DENY | VoteKind.WITHDRAW:
             refusal = _too_late(row, vote)
@@ -80,22 +80,22 @@ def refusal_without_asking(row: Confirmation, vote: Vote) -> Refusal | None:
 
 
 def needs_asking(row: Confirmation, vote: Vote) -> bool:
-    """Whether `count` needs facts for this vote. A withdrawal is the asker's, and whoever gave a grant may revoke it:
-    the row knows who that is."""
+    """Whether `count` needs facts for this vote. The asker may withdraw and a giver may revoke their grant: the row
+    says who they are."""
     own = vote.kind is VoteKind.REVOKE and (vote.voter in row.givers or is_operator(vote.voter))
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
 
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:
-    """In how many seconds to ask again, where a vote can't be counted only because it is not our turn to ask Slack."""
+    """Seconds until to ask again, if a vote can't be counted only because of Slack's limit of questions a minute."""
     verdicts = [authorise(row.policy, claim_of(row, vote), facts), *_looked_at_again(row, vote, facts).values()]
     unasked = any(isinstance(one, Refusal) and one.reason is Reason.CANNOT_ASK for one in verdicts)
     return facts.after if unasked else None
 
 
 def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
-    """The standing votes that make the quorum together with this one. Their authors' rights may be days old: they are
-    looked at again before anything is decided by them."""
+    """The standing votes that make the quorum together with this one. Their authors' rights may be days old, so they
+    are looked up again before a decision."""
     if vote.kind not in (VoteKind.APPROVE, VoteKind.RUN_AGAIN) or _edit_of(row, vote).changes:
         return ()
     standing = row.standing(vote.kind)
@@ -104,12 +104,12 @@ def completes(row: Confirmation, vote: Vote) -> tuple[Vote, ...]:
 
 
 def _looked_at_again(row: Confirmation, vote: Vote, facts: Facts) -> dict[str, Ruling]:
-    """Whether the votes that make the quorum with this one could still be given, by their ids."""
+    """By their ids: whether each vote of the quorum could still be given now."""
     return {one.id: authorise(row.policy, claim_of(row, one), facts.about(one.voter)) for one in completes(row, vote)}
 
 
 def claim_of(row: Confirmation, vote: Vote) -> Claim:
-    """How the voter stands to the confirmation; whether it was escalated is judged by when the vote was stored."""
+    """How the voter relates to the confirmation. Whether it was escalated depends on when the vote was stored."""
     return Claim(
         act=vote.kind.act,
         voter=vote.voter,
@@ -122,11 +122,12 @@ def claim_of(row: Confirmation, vote: Vote) -> Claim:
 
 
 def count(row: Confirmation, vote_id: str, facts: Facts | None, now: datetime, rules: Rules) -> Transition:
-    """The oldest stored vote, heard: refused, counted, or deciding. `facts` are about its voter, fresh.
+    """Counts the oldest stored vote: it is refused, counted, or decides. `facts` are about its voter, looked up just
+    now.
 
-    Votes of people who were barred meanwhile fall first, whoever's vote this is; before the last vote that is needed,
-    those of everybody who may not decide any more. If that can't be found out, the quorum waits for another try. Where
-    something has no seal that fits, that is put right and nothing is counted yet: call again if the vote still waits.
+    First the votes of people end who were barred since, whoever voted now. Before the last vote that is needed, so do
+    those of everybody who may not decide any more; if that can't be looked up, the quorum waits for another try. If
+    something has no seal that fits, that is corrected and nothing is counted yet: call again if the vote still waits.
     """
     pending = row.pending
     if not pending or pending[0].id != vote_id:
@@ -180,7 +181,7 @@ _STALE = (Reason.OLDER_REVISION, Reason.TOO_LATE, Reason.NOTHING_TO_SETTLE, Reas
 
 
 def _not_counted(row: Confirmation, vote: Vote, refusal: Refusal, now: datetime) -> Transition:
-    """Refused votes leave the row; the ledger keeps them. Who looked at an old card gets a fresh one."""
+    """Refused votes leave the row; the ledger keeps them. If the voter saw an old card, it is drawn again."""
     stale = refusal.reason in _STALE
     votes = tuple(other for other in row.votes if other.id != vote.id)
     row = changed(replace(row, votes=votes), now, visible=stale)
@@ -218,7 +219,7 @@ def _heard(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, r
 
 
 def _approval(row: Confirmation, vote: Vote, permitted: Permitted, now: datetime, rules: Rules) -> Transition:
-    """A plain one stands on the revision; one that edits makes the next, on which it stands alone."""
+    """A plain approval counts on the revision. One with an edit makes the next revision, and is its only vote."""
     fallen: tuple[Step, ...] = ()
     after = _edit_of(row, vote)
     if vote.edit is not None:
@@ -264,7 +265,7 @@ def _counted(row: Confirmation, vote: Vote, now: datetime) -> Confirmation:
 
 
 def _vote_step(row: Confirmation, vote: Vote, permitted: Permitted, kind: LineKind, now: datetime) -> Step:
-    """Told with how many votes there are by now, and as whom the person was permitted."""
+    """The step says how many votes there are now, and which entry permitted the person."""
     return replace(
         step_of(row, kind, now),
         who=vote.voter,
@@ -283,7 +284,7 @@ def _masked(row: Confirmation, changes: tuple[FieldChange, ...]) -> tuple[FieldC
 
 
 def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
-    """The standing votes of people who are barred. A bar that can't be looked up lets no new vote through either."""
+    """The standing votes of barred people. If a bar can't be looked up, no new vote counts either."""
     barred = [
         people
         for entry in (*row.policy.barred, *facts.barred)
@@ -296,7 +297,7 @@ def _barred_now(row: Confirmation, facts: Facts) -> tuple[str, ...]:
 
 
 def fall(row: Confirmation, lost: Mapping[str, Refusal | None], now: datetime) -> tuple[Confirmation, tuple[Step, ...]]:
-    """Votes that count no more, by their ids, with why; an edit that they were not given for needs no reason."""
+    """Ends these votes, by their ids, with the reason. A vote that an edit ended needs no reason."""
     if not lost:
         return row, ()
     steps = tuple(

@@ -45,7 +45,7 @@ def lapsed_to_model(within: timedelta) -> str:
 
 
 def ungoverned_to_model(found: Ungoverned) -> str:
-    """Why nobody is asked: plain enough that the model doesn't ask the same again."""
+    """Why nobody is asked, plain enough that the model does not ask the same again."""
     match found.why:
         case Unfit.NO_POLICY:
             return "no policy covers this call, so nobody may approve it"
@@ -72,7 +72,7 @@ def ungoverned_to_model(found: Ungoverned) -> str:
 
 
 def ungoverned(found: Ungoverned) -> str:
-    """The same to people, in the thread and from `adk-confirm explain`, with what would mend it."""
+    """The same for people, in the thread and from `adk-confirm explain`, with how to fix it."""
     policy = "The policy" if found.index is None else f"policy[{found.index}]"
     match found.why:
         case Unfit.NO_POLICY:
@@ -100,12 +100,12 @@ def ungoverned(found: Ungoverned) -> str:
 
 
 def wanted_otherwise_to_model(tool: str, amended: JsonObject) -> str:
-    """To the model: what people made of a call that can't be changed on its way."""
+    """For the model: what people want instead of a call that can't be changed on its way."""
     return f"Not like this. Call {tool} again with these arguments changed: {canonical(amended)}"
 
 
 def held_back(tool: str, others: Sequence[str]) -> str:
-    """In the thread, of what is approved and does not run yet."""
+    """For the thread: what is approved and does not run yet."""
     return f"{tool} runs once {' and '.join(others)} is decided: the agent takes the answers of one turn together."
 
 
