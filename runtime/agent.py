@@ -18,14 +18,14 @@ from runtime.wire import ASKING, TRANSFER_TO_AGENT, USER
 Instruction = str | Callable[[ReadonlyContext], str | Awaitable[str]]
 ToolLike = Tool | Toolset | Callable[..., object]
 
-_LONGEST_NAME = 256  # it is its app's name too, and so part of every session's
+_LONGEST_NAME = 256  # the agent's name is also its app's name, and so part of the key of each session
 _NAME = re.compile(rf"[^\W\d][\w-]{{0,{_LONGEST_NAME - 1}}}")
 _OURS = (*ASKING, TRANSFER_TO_AGENT)
 _PLACE = re.compile(r"\{([A-Za-z_][\w:]*)(\?)?\}")
 
 
 class BadAgent(ConfirmError):
-    """An agent that cannot work; the message says what to change."""
+    """An agent that can't work. The message says what to change."""
 
 
 class Agent:
@@ -79,7 +79,7 @@ class Agent:
         raise BadAgent(f"Agent {self.name} has no model: pass model='gemini-…' or an object with generate().")
 
     def walk(self) -> Iterator[Agent]:
-        """Itself and all below it."""
+        """This agent and all below it."""
         yield self
         for child in self.sub_agents:
             yield from child.walk()
@@ -93,11 +93,12 @@ class Agent:
 
     @property
     def keeps_the_conversation(self) -> bool:
-        """Whether the next message is for it. One that cannot hand over upwards would keep it for ever."""
+        """Whether the next message goes to this agent. An agent that can't hand over to its parent would keep the
+        conversation for ever."""
         return self.parent is None or (self._may_go_up and self.parent.keeps_the_conversation)
 
     def targets(self) -> list[Agent]:
-        """Whom it may hand over to: its children, its parent, its peers."""
+        """The agents to which it may hand over: its children, its parent, its peers."""
         found = list(self.sub_agents)
         if self.parent is not None:
             if self._may_go_up:
@@ -107,7 +108,7 @@ class Agent:
         return found
 
     async def resolve_tools(self) -> dict[str, Tool]:
-        """All it can call, by name, toolsets asked."""
+        """All tools that it can call, by name. Toolsets are asked for theirs."""
         found: dict[str, Tool] = {}
         for item in self.tools:
             for tool in await item.tools() if isinstance(item, Toolset) else [item]:
@@ -121,7 +122,7 @@ class Agent:
         return found
 
     async def instruct(self, context: ReadonlyContext) -> str:
-        """Its instruction for this run: `{key}` stands for the session state's value."""
+        """Its instruction for this run. `{key}` is replaced with the session state's value."""
         if isinstance(self.instruction, str):
             text = _PLACE.sub(lambda place: _filled(place, context), self.instruction)
         else:
@@ -146,7 +147,7 @@ def _config(given: JsonObject | BaseModel | None) -> JsonObject:
 
 
 def _filled(place: re.Match[str], context: ReadonlyContext) -> str:
-    """A name without a value stays as it stands (it may be JSON or code), one marked `?` vanishes."""
+    """A name without a value stays as it is, since it may be JSON or code; one marked `?` is removed."""
     value: Json = context.state.get(place[1])
     if value is None:
         return "" if place[2] else place[0]

@@ -45,13 +45,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A person's word on one request. `id` is that of the part that asked (or, tolerated, of the call)."""
+    """A person's answer to one request. `id` is that of the part that asked; the id of the call is accepted too."""
 
     id: str
     confirmed: bool
     payload: Json = None
     reason: str | None = None
-    question: bool = False  # it answers a question: `payload` is the answer, and not confirmed means that there is none
+    question: bool = False  # it answers a question: `payload` is the answer; if it is not confirmed, there is none
 
     def says_the_same(self, other: Answer) -> bool:
         mine, others = ([one.id, one.confirmed, one.payload, one.reason, one.question] for one in (self, other))
@@ -76,7 +76,7 @@ class Answer:
 
 
 def original_call_from(request: FunctionCall | FunctionResponse) -> FunctionCall:
-    """The call that a request is about. It may stand there typed or as a plain map; otherwise it is an error."""
+    """The call that a request is about. It may be typed or a plain map; anything else is an error."""
     carried = request.args if isinstance(request, FunctionCall) else request.response
     original: object = (carried or {}).get("originalFunctionCall")
     if original is None:
@@ -103,7 +103,7 @@ def _first(error: ValidationError) -> str:
 
 
 def requests_in(event: Event) -> Iterator[Request]:
-    """Every request in an event, in either dialect. Partial events and a user's own parts ask nothing."""
+    """Every request in an event, in either dialect. Partial events and a user's own parts hold none."""
     if event.partial or event.author == "user":
         return
     for part in (event.content.parts if event.content else None) or ():
@@ -133,12 +133,12 @@ _RESULT = "result"
 
 
 def answer_to_question(value: Json) -> JsonObject:
-    """An object as it is; another value, and an object that could be taken for the wrapping, as `{"result": …}`."""
+    """Objects stay as they are. Other values, and objects that look like the wrapping, become `{"result": …}`."""
     return value if isinstance(value, dict) and list(value) != [_RESULT] else {_RESULT: value}
 
 
 def read_input(part: FunctionResponse) -> Answer:
-    """An answer to a question. `{"error": "…"}` says that nobody answered."""
+    """Reads an answer to a question. `{"error": "…"}` means that nobody answered."""
     if not part.id:
         raise Invalid("The answer has no id: send the id of the adk_request_input part that asked.")
     if part.response is None:
@@ -151,9 +151,9 @@ def read_input(part: FunctionResponse) -> Answer:
 
 
 def read_answer(part: FunctionResponse) -> Answer:
-    """An answer in any accepted spelling: bare, `{"toolConfirmation": …}`, `{"response": … or its JSON text}`.
+    """Reads an answer in any accepted form: bare, `{"toolConfirmation": …}`, `{"response": … or its JSON text}`.
 
-    Only the JSON boolean `true` approves. `{}` denies. Whatever else is malformed raises `Invalid`.
+    Only the JSON boolean `true` approves. `{}` denies. Anything else that is malformed raises `Invalid`.
     """
     if not part.id:
         raise Invalid("The answer has no id: send the id of the adk_request_confirmation part that asked.")

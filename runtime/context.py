@@ -13,11 +13,11 @@ from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject, deeper
 from runtime.wire import EventActions, ToolConfirmation
 
-DEEPEST = 100  # readers of JSON give up somewhere beyond: a value that cannot be read again must not be stored
+DEEPEST = 100  # JSON readers give up at some depth: a value that can't be read again must not be stored
 
 
 def as_json(value: object) -> Json:
-    """A value as JSON, pydantic models and the like included; what has no JSON form is an error that names it."""
+    """Converts a value to JSON, pydantic models included. A value without a JSON form raises an error that names it."""
     try:
         text = to_json(value, inf_nan_mode="null")
         plain: Json = from_json(text)
@@ -29,7 +29,7 @@ def as_json(value: object) -> Json:
 
 
 class State(MutableMapping[str, Json]):
-    """The session's state; what is written here becomes the event's `stateDelta`.
+    """The session's state. What is written here becomes the event's `stateDelta`.
 
     Tools that run at the same time share `written`: each sees at once what the others write.
     """
@@ -60,7 +60,7 @@ class State(MutableMapping[str, Json]):
 
 
 class ReadonlyContext:
-    """What an instruction may look at."""
+    """What an instruction may read."""
 
     def __init__(
         self, *, agent_name: str, invocation_id: str, user_id: str, session_id: str, state: JsonObject
@@ -107,9 +107,10 @@ class ToolContext(ReadonlyContext):
         self._request_id = request_id
 
     def request_confirmation(self, *, hint: str | None = None, payload: object = None) -> None:
-        """Asks people before going on. The tool should then return; it is called again with `tool_confirmation`.
+        """Asks people before the tool goes on. The tool should then return; it is called again with
+        `tool_confirmation`.
 
-        `payload` is the form that the answer shall fill: JSON, or a pydantic model, whose schema is kept for forms.
+        `payload` is the form that the answer fills in: JSON, or a pydantic model, whose schema is kept for forms.
         """
         if self._request_id is None:
             raise Invalid("A predicate or an instruction cannot ask for a confirmation; only a tool's body can.")
@@ -129,8 +130,8 @@ class ToolContext(ReadonlyContext):
     def request_input(self, message: str, *, schema: object = None) -> None:
         """Asks people a question. The tool should then return; it is called again with the answer in `answer`.
 
-        `schema` says what an answer looks like: a JSON schema, a pydantic model, or a type such as `int` or
-        `list[str]`. Without one the answer is a text.
+        `schema` describes the answer: a JSON schema, a pydantic model, or a type such as `int` or `list[str]`. Without
+        one, the answer is a text.
         """
         if self._request_id is None:
             raise Invalid("A predicate or an instruction cannot ask people; only a tool's body can.")

@@ -6,11 +6,11 @@ _MOST_CAUSES = 10
 
 
 class ConfirmError(Exception):
-    """Something a person or a client can do something about; the message says what."""
+    """An error that a person or a client can do something about. The message says what."""
 
 
 def words_of(error: BaseException) -> str:
-    """What it says, as far as that can be said and stored: an error must not fail whoever tells of it."""
+    """The message of an exception, if it has one that can be stored. Reading it never raises."""
     try:
         return str(error).encode("utf-8", "replace").decode()
     except Exception:  # noqa: BLE001  (somebody else's exception, whose own words may fail in any way)
@@ -18,7 +18,7 @@ def words_of(error: BaseException) -> str:
 
 
 class Invalid(ConfirmError):
-    """The input does not mean anything: nothing was stored."""
+    """The input makes no sense. Nothing was stored."""
 
 
 class NotFound(ConfirmError):
@@ -26,24 +26,24 @@ class NotFound(ConfirmError):
 
 
 class Conflict(ConfirmError):
-    """The input contradicts what already happened: nothing was changed."""
+    """The input contradicts what already happened. Nothing was changed."""
 
 
 class Forbidden(ConfirmError):
-    """Whoever asks may not do this by this way in."""
+    """The caller may not do this in this way."""
 
 
 class Busy(ConfirmError):
-    """Somebody else is working on it and did not finish in time; trying again is safe."""
+    """Somebody else is working on it and did not finish in time. It is safe to try again."""
 
 
 class StoreError(ConfirmError):
-    """The store did not take it: the transaction as a whole did not happen."""
+    """The store refused. The whole transaction did not happen."""
 
 
 def reason(error: Exception) -> str:
-    """For a log line or a probe: our own sentence, without its full stop. Of any other exception only the kinds, since
-    its words may quote what no log may hold."""
+    """For a log line or a probe: our own sentence, without its full stop. Of any other exception only its type, since
+    its message may quote what no log may hold."""
     if isinstance(error, ConfirmError):
         return str(error).rstrip(".")
     first: BaseException = error

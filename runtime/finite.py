@@ -13,12 +13,12 @@ NOT_FINITE = "is not a finite number"
 
 
 def not_finite(values: Mapping[str, object]) -> dict[str, str]:
-    """Where such numbers stand in arguments, however deep, and what is wrong: `{"lines.0.amount": "is not …"}`."""
+    """Where such numbers are in arguments, at any depth, and what is wrong: `{"lines.0.amount": "is not …"}`."""
     return {where: f"{NOT_FINITE}, but {value}" for where, value in _found(values, "")}
 
 
 def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
-    # A stack of our own: nobody's nesting ends the process.
+    # An explicit stack: deep nesting must not end the process.
     left: list[tuple[object, str]] = [(value, where)]
     while left:
         one, here = left.pop()
@@ -33,7 +33,7 @@ def _found(value: object, where: str) -> Iterator[tuple[str, object]]:
 
 
 def _inside(value: object) -> Iterable[tuple[object, object]]:
-    """What a value holds, each part with its name or place."""
+    """The parts of a value, each with its name or index."""
     if isinstance(value, Mapping):
         return [*value.items(), *((key, key) for key in value if not isinstance(key, str))]
     if isinstance(value, BaseModel):

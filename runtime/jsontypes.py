@@ -13,29 +13,29 @@ JsonObject = dict[str, JsonValue]
 
 
 def canonical(value: Json) -> str:
-    """The same value always gives the same text, whatever order its keys came in.
+    """Equal values always give the same text, whatever the order of their keys.
 
-    A half of a surrogate pair, which JSON lets through alone, is spelled as its escape: no database takes it bare.
+    Half of a surrogate pair, which JSON allows, is written as its escape, since no database stores it bare.
     """
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text if text.isascii() else _LONE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def same(one: Json, other: Json) -> bool:
-    """Whether these are the same JSON. Python calls `1`, `true` and `1.0` equal; here they are three values."""
+    """Whether two values are the same JSON. Python calls `1`, `true` and `1.0` equal; here they are three values."""
     try:
         return canonical(one) == canonical(other)
     except ValueError:
-        return False  # what is no JSON, such as NaN, is the same as nothing
+        return False  # what is not JSON, such as NaN, equals nothing
 
 
 def alike(one: Json, other: Json) -> bool:
-    """The same JSON as a client sends it back that knows one kind of number: JavaScript spells `1.0` as `1`."""
+    """The same, for a client that knows one kind of number: JavaScript writes `1.0` as `1`."""
     return same(_plain(one), _plain(other))
 
 
 def deeper(value: Json, levels: int) -> bool:
-    """Whether lists and objects stand more than so many levels inside each other. It does not recurse."""
+    """Whether lists and objects are nested deeper than so many levels. It does not recurse."""
     inside = [value]
     for _ in range(levels):
         inside = [inner for outer in inside for inner in _within(outer)]

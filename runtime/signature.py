@@ -26,7 +26,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class _Schemas(GenerateJsonSchema):
-    """A default without a JSON form is simply not told to the model."""
+    """A default without a JSON form is left out of the schema."""
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,7 +34,7 @@ class _Schemas(GenerateJsonSchema):
 
 
 class BadArguments(Invalid):
-    """The arguments do not fit the tool; `fields` names each that does not."""
+    """The arguments do not fit the tool. `fields` names each that does not."""
 
     def __init__(self, tool: str, fields: Mapping[str, str]) -> None:
         self.fields = dict(fields)
@@ -43,7 +43,7 @@ class BadArguments(Invalid):
 
 
 class BadTool(ConfirmError):
-    """A function that cannot be a tool; the message says why."""
+    """A function that can't be a tool. The message says why."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Signature:
 
     @cached_property
     def _hints(self) -> dict[str, object]:
-        """The types of its arguments. Those of its context and its result are often known to type checkers only."""
+        """The types of the arguments. Those of the context and the result are often known to type checkers only."""
         bare = _bare(self.function)
         source: object = bare.__init__ if isinstance(bare, type) else bare  # type: ignore[misc]  # a class is called
         stand_in = types.FunctionType(_no_op.__code__, getattr(inspect.unwrap(bare), "__globals__", {}))
@@ -83,7 +83,7 @@ class Signature:
 
     @cached_property
     def context_name(self) -> str | None:
-        """The parameter that takes the context: annotated `ToolContext`, or of that name."""
+        """The parameter for the context: annotated `ToolContext`, or with that name."""
         for parameter in self._parameters:
             if parameter.name == CONTEXT_NAME or _is_context(self._hints.get(parameter.name)):
                 return parameter.name
@@ -95,7 +95,7 @@ class Signature:
 
     @cached_property
     def model(self) -> type[BaseModel]:
-        """The arguments as one pydantic model: validation and JSON schema from the same source."""
+        """The arguments as one pydantic model, which gives both validation and JSON schema."""
         documented = {p.arg_name: p.description or "" for p in docstring_parser.parse(self.description).params}
         fields: dict[str, tuple[object, object]] = {}
         for parameter in self._parameters:
@@ -105,7 +105,7 @@ class Signature:
             annotation = self._hints.get(parameter.name, typing.Any)
             said = documented.get(parameter.name)
             about: dict[str, typing.Any] = {"description": said} if said else {}
-            # The alias keeps names that pydantic reserves, like `schema` or `_x`, out of its way.
+            # The alias allows names that pydantic reserves, such as `schema` or `_x`.
             fields[f"arg_{parameter.name}"] = (annotation, Field(default, alias=parameter.name, **about))
         try:
             return create_model(  # type: ignore[no-any-return, call-overload]  # the fields are only known now
@@ -145,12 +145,12 @@ class Signature:
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """The arguments it takes, apart from its context."""
+        """The arguments that it takes, apart from its context."""
         return frozenset(str(field.alias) for field in self.model.model_fields.values())
 
     @cached_property
     def defaults(self) -> dict[str, object]:
-        """What it takes for the arguments that are left out."""
+        """The values of the arguments that are left out."""
         return {
             p.name: p.default
             for p in self._parameters
@@ -172,9 +172,10 @@ class Signature:
         return functools.partial(self.function, *positional, **named)
 
     def bind(self, args: JsonObject, *, strict: bool = False) -> dict[str, object]:
-        """Keyword arguments from JSON, in the declared types. `strict` takes no text for a number: people's edits.
+        """Converts keyword arguments from JSON to the declared types. `strict` accepts no text for a number; it is for
+        people's edits.
 
-        A number that is not finite is refused, also where a text like "nan" becomes one: every limit lets it through.
+        A number that is not finite is refused, also if a text such as "nan" becomes one, because it passes every limit.
         """
         if wrong := not_finite(args):
             raise BadArguments(self.name, wrong)
@@ -199,7 +200,7 @@ class Signature:
         return values
 
     def _read_through(self, name: str, bound: object) -> object:
-        """An `Iterable` is validated while it is read: here, and not in the middle of a predicate or a tool."""
+        """An `Iterable` is validated while it is read. Read it here, and not in the middle of a predicate or a tool."""
         if not isinstance(bound, Iterator):
             return bound
         try:
@@ -216,11 +217,12 @@ class Signature:
 
 
 class _Read(list[object]):
-    """What an iterator gave."""
+    """The values of an iterator."""
 
 
 def _bare(function: Callable[..., object]) -> Callable[..., object]:
-    """What carries the name, the annotations and the docstring: a partial's function, a callable object's method."""
+    """The function that has the name, the annotations and the docstring: a partial's function, a callable object's
+    method."""
     while isinstance(function, functools.partial):
         function = function.func
     if inspect.isroutine(function) or isinstance(function, type):
@@ -242,7 +244,7 @@ def _is_context(annotation: object) -> bool:
 
 
 def _as_given(given: object, bound: object) -> object:
-    """An int is a good float (PEP 484) and stays the number that people saw: 1500, not 1500.0."""
+    """An int is a valid float (PEP 484) and stays the number that people saw: 1500, not 1500.0."""
     if isinstance(bound, float) and isinstance(given, int) and not isinstance(given, bool):
         return given
     return bound

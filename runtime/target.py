@@ -19,11 +19,11 @@ _OUR_PACKAGES = ("bot", "runtime", "blocks", "examples")
 
 
 class BadTarget(ConfirmError):
-    """No agent can be had by this name; the message says what to change."""
+    """There is no agent of this name. The message says what to change."""
 
 
 def load_agent(target: str) -> Agent:
-    """The `Agent` at `module:name`; without a name, the module's `agent` or `root_agent`. Raises `BadTarget`."""
+    """The `Agent` at `module:name`. Without a name: the module's `agent` or `root_agent`. Raises `BadTarget`."""
     found = load_object(target)
     if isinstance(found, Agent):
         return found
@@ -34,7 +34,7 @@ def load_agent(target: str) -> Agent:
 
 
 def load_object(target: str) -> object:
-    """Whatever is at `module:name`, or the agent of google-adk in a folder. Raises `BadTarget`."""
+    """Any object at `module:name`, or google-adk's agent in a folder. Raises `BadTarget`."""
     if "/" in target:
         return _load_folder(Path(target))
     module_name, colon, name = target.partition(":")
@@ -77,7 +77,7 @@ def _load(name: str) -> ModuleType:
 
 
 def _extra(missing: ImportError) -> str:
-    """How to install what an extra of ours brings."""
+    """How to install the packages of one of our extras."""
     name = f"{missing.name}."
     extra = next((extra for root, extra in _EXTRAS.items() if name.startswith(f"{root}.") or name == "google."), None)
     return "" if extra is None else f": pip install 'adk-confirm[{extra}]'"
@@ -100,7 +100,7 @@ def _modules_of(package: str) -> list[str]:
 
 
 def _what(error: BaseException) -> str:
-    """The error in one line, with the place in the user's code where it came from."""
+    """The error in one line, with the place in the user's code that it came from."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith("<frozen")]
     text = str(error).splitlines()[0] if str(error) else ""
     said = f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -43,17 +43,17 @@ def title_fields(template: str) -> tuple[str, ...]:
 
 
 def with_title(schema: JsonObject, title: str | None) -> JsonObject:
-    """The schema with a format string that the bot draws a title from."""
+    """Adds a title to a schema, as a format string that the bot fills in."""
     return schema if title is None else {**schema, TITLE_KEY: title}
 
 
 def with_said_title(schema: JsonObject, said: str) -> JsonObject:
-    """The schema with a title that a function made of this very call: it holds for no edited arguments."""
+    """Adds a title that a function made for this call. It is not used for edited arguments."""
     return {**schema, TITLE_KEY: {"said": said[:LONGEST]}}
 
 
 def title_in(schema: JsonObject | None, *, edited: bool) -> str | None:
-    """The format string that is announced in a schema, if there is one for the call as it is now."""
+    """The title that a schema announces, if it holds for the call as it is now."""
     title = (schema or {}).get(TITLE_KEY)
     if isinstance(title, str):
         return title

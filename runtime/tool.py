@@ -39,13 +39,13 @@ __all__ = [
 
 Predicate = Callable[..., object]
 
-# A slow synchronous tool must neither stop the event loop nor starve the others.
+# A slow synchronous tool must not stop the event loop or starve the others.
 _THREAD_NAME = "adk-confirm-tool"
 _THREADS = ThreadPoolExecutor(max_workers=64, thread_name_prefix=_THREAD_NAME)
 
 
 def end_threads(*, patience: float) -> bool:
-    """Before the process stops: starts no more synchronous tools. Returns whether all that ran have ended."""
+    """Call this before the process stops: no more synchronous tools start. Returns whether all that ran have ended."""
     _THREADS.shutdown(wait=False, cancel_futures=True)
     until = time.monotonic() + patience
     running = [thread for thread in threading.enumerate() if thread.name.startswith(_THREAD_NAME)]
@@ -55,7 +55,7 @@ def end_threads(*, patience: float) -> bool:
 
 
 class ToolOutcomeUnknown(ConfirmError):
-    """Raised by a tool whose connection broke after the call was sent: it may have taken effect."""
+    """Raise this in a tool if its connection broke after the call was sent: it may have taken effect."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,13 @@ class Tool(Protocol):
         ...
 
     def check(self, args: JsonObject, *, amended: bool = False) -> None:
-        """Raises `BadArguments` when the tool cannot run with these."""
+        """Raises `BadArguments` if the tool can't run with these."""
         ...
 
     async def run(self, args: JsonObject, context: ToolContext) -> Json: ...
 
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
-        """After a crash: `True` or a result if the effect happened, `False` if it did not, `None` if the tool can't
+        """After a crash: `True` or a result if the call took effect, `False` if it did not, `None` if the tool can't
         say."""
         ...
 
@@ -169,7 +169,8 @@ class FunctionTool:
 
     @property
     def may_ask(self) -> bool:
-        """Whether people may be asked about some call of it. With the context, the function can ask by itself."""
+        """Whether people may be asked about some call of this tool. A function that takes the context can ask by
+        itself."""
         return bool(self._gate) or self._signature.context_name is not None
 
     async def gated(self, args: JsonObject, context: ToolContext) -> bool:
@@ -181,7 +182,7 @@ class FunctionTool:
         return bool(verdict)
 
     async def announced(self, args: JsonObject, context: ToolContext) -> JsonObject:
-        """Its schema, with the title of this call."""
+        """The tool's schema, with the title of this call."""
         schema = self.declaration.schema
         if isinstance(self._title, Signature):
             return with_said_title(schema, str(await self._asked(self._title, args, context)))
@@ -210,7 +211,7 @@ class FunctionTool:
     async def run(self, args: JsonObject, context: ToolContext) -> Json:
         value = await self._in_time(_called(self._signature, self._signature.bind(args), context))
         result = as_json(value)
-        # ADK shows the model a map as it is, and all else below `result`: also what only becomes a map here.
+        # ADK shows the model a map as it is, and anything else below `result`, also what only becomes a map here.
         return {"result": result} if isinstance(result, dict) and not isinstance(value, dict) else result
 
     async def verify(self, args: JsonObject, context: ToolContext) -> Json:
@@ -239,14 +240,14 @@ class FunctionTool:
         return beside
 
     async def _asked(self, beside: Signature, args: JsonObject, context: ToolContext) -> object:
-        """Sees the arguments as the tool would, defaults included."""
+        """It gets the arguments as the tool would, defaults included."""
         values = {**self._signature.defaults, **self._signature.bind(args)}
         taken = values if beside.takes_anything else {k: v for k, v in values.items() if k in beside.names}
         return await _called(beside, taken, context)
 
 
 async def _called(signature: Signature, values: dict[str, object], context: ToolContext) -> object:
-    """Async functions on the loop, sync ones in a thread, each with the context if it asks for it."""
+    """Runs async functions on the loop and sync ones in a thread, with the context if they take it."""
     arguments = dict(values)
     if signature.context_name:
         arguments[signature.context_name] = context
@@ -270,7 +271,7 @@ def _in_thread(call: Callable[[], object]) -> object:
 
 
 def as_tool(thing: Tool | Callable[..., object]) -> Tool:
-    """A plain function is a tool too."""
+    """Makes a tool of a plain function."""
     if isinstance(thing, Tool):
         return thing
     if callable(thing):

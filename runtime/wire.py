@@ -40,7 +40,7 @@ def new_event_id() -> str:
 
 
 class Wire(BaseModel):
-    """The base of all that travels: camelCase aliases, either spelling accepted."""
+    """The base of everything that is exchanged. It has camelCase aliases, and accepts either spelling."""
 
     model_config = ConfigDict(
         alias_generator=to_camel,
@@ -55,7 +55,7 @@ class Wire(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_none=True)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON value, for those who build it into a larger one."""
+        """The JSON value, to be part of a larger one."""
         return self.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
@@ -79,7 +79,7 @@ class FunctionCall(Wire):
     @field_validator("args", mode="before")
     @classmethod
     def _typed_values_as_maps(cls, args: object) -> object:
-        """A request may be built with its original call typed; on the wire it is a map."""
+        """A request may be built with its original call typed; as JSON it is a map."""
         if isinstance(args, dict) and any(isinstance(value, BaseModel) for value in args.values()):
             return {
                 k: v.model_dump(by_alias=True, exclude_none=True) if isinstance(v, BaseModel) else v
@@ -131,7 +131,7 @@ class Content(Wire):
 
     @property
     def text(self) -> str:
-        """What a person would read: the text parts, thoughts left out."""
+        """The text parts, without thoughts."""
         return "".join(p.text for p in self.parts or () if p.text and not p.thought)
 
     def calls(self) -> Iterator[FunctionCall]:
@@ -150,7 +150,7 @@ class ToolConfirmation(Wire):
 
 
 class ConfirmationRequest(Wire):
-    """What a request carries, in either dialect."""
+    """What a request holds, in either dialect."""
 
     original_function_call: FunctionCall
     tool_confirmation: ToolConfirmation
@@ -182,7 +182,7 @@ class NodeInfo(Wire):
 
 
 class Event(Wire):
-    """One step of a session, as it is stored and as it travels."""
+    """One step of a session, as it is stored and exchanged."""
 
     content: Content | None = None
     partial: bool | None = None
@@ -214,7 +214,7 @@ class Event(Wire):
         return self.content.text if self.content else ""
 
     def is_final_response(self) -> bool:
-        """Whether nothing more follows from this event by itself (ADK's helper of the same name)."""
+        """Whether nothing more follows from this event by itself, like ADK's helper of the same name."""
         if self.actions.skip_summarization or self.long_running_tool_ids:
             return True
         if self.error_code and not self.partial and not any(self.calls()):
@@ -234,5 +234,5 @@ class SessionRecord(Wire):
 
 
 def json_text(value: Json) -> str:
-    """JSON as it is stored: kept as text, since a database's own JSON types rewrite numbers."""
+    """JSON that is stored as text, since a database's own JSON types rewrite numbers."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)

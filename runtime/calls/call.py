@@ -30,8 +30,8 @@ class CallState(StrEnum):
     READY = "ready"  # may begin
     RUNNING = "running"  # the intent is written: from here on it may have taken effect
     UNKNOWN = "unknown"  # its process died while it ran
-    DONE = "done"  # has its result, an error included
-    REFUSED = "refused"  # never ran in this attempt, and never will
+    DONE = "done"  # has its result, or its error
+    REFUSED = "refused"  # did not run in this attempt, and never will
 
 
 class GateKind(StrEnum):
@@ -67,12 +67,12 @@ class Call:
     args: JsonObject  # as the model asked
     agent: str
     invocation_id: str
-    turn: int  # which of the session's turns it belongs to
-    place: int  # its place among the turn's calls
+    turn: int  # in which of the session's turns
+    place: int  # at which place among the turn's calls
     gate: GateKind = GateKind.NONE
     state: CallState = CallState.READY
     asked: tuple[HeldRequest, ...] = ()  # the last one is the current request
-    amended: JsonObject | None = None  # what people made of the arguments, when they did
+    amended: JsonObject | None = None  # the arguments after people's edits, if there were any
     approved: str | None = None  # fingerprint of what was approved
     attempt: int = 0
     reason: str | None = None
@@ -80,9 +80,9 @@ class Call:
     tool_schema: JsonObject | None = None
     since: float = 0.0  # when the state was entered
     begun: float | None = None  # when the tool last began
-    told: bool = field(default=False)  # its result stands in the session's events
-    actions: JsonObject | None = None  # what it does to the session, until that is told
-    seal: str | None = None  # a keyed digest of all the rest, where the runner has a key
+    told: bool = field(default=False)  # its result is in the session's events
+    actions: JsonObject | None = None  # its actions on the session, until its result is in the events
+    seal: str | None = None  # a keyed digest over all of the above, if the runner has a key
 
     @property
     def asks_input(self) -> bool:
@@ -107,7 +107,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Approved:
-    """The call as the approvers saw it, edits included. Their approval is for this call and for no other."""
+    """The call as its approvers saw it, edits included. The approval is for this call only."""
 
     call_id: str
     tool: str
@@ -150,7 +150,7 @@ class Finish:
 
 @dataclass(frozen=True)
 class Refuse:
-    """It cannot run any more: the tool is gone, or its arguments no longer fit."""
+    """It can't run any more: the tool is gone, or its arguments no longer fit."""
 
     why: str
 
@@ -162,19 +162,19 @@ class Lose:
 
 @dataclass(frozen=True)
 class Retry:
-    """The tool says that running it once more is safe (`idempotent=`), or that nothing happened (`verify=`)."""
+    """The tool says that it can safely run once more (`idempotent=`), or that nothing happened (`verify=`)."""
 
 
 @dataclass(frozen=True)
 class RunAgain:
-    """People looked, and decided afresh that it shall run again: attempt n + 1."""
+    """People decided again that it shall run: attempt n + 1."""
 
 
 CallEvent = Ask | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain
 
 
 class IllegalStep(Conflict):
-    """The call's state does not allow this event: nothing was changed."""
+    """The call's state does not allow this event. Nothing was changed."""
 
     def __init__(self, call: Call, event: CallEvent) -> None:
         super().__init__(f"Call {call.id} is {call.state}: {type(event).__name__.lower()} is not possible.")
@@ -182,12 +182,12 @@ class IllegalStep(Conflict):
 
 
 def fingerprint(tool: str, args: JsonObject) -> str:
-    """Binds what was shown to what runs."""
+    """A digest that binds what was shown to what runs."""
     return hashlib.sha256(canonical([tool, args]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def step(call: Call, event: CallEvent, now: float) -> Call:
-    """The call after the event, or `IllegalStep`."""
+    """The call after the event. Raises `IllegalStep`."""
     after = _step(call, event)
     if after is None:
         raise IllegalStep(call, event)
@@ -265,10 +265,10 @@ def _answered(call: Call, confirmed: bool, payload: Json) -> tuple[HeldRequest, 
 
 
 def already_answered(call: Call, request_id: str, confirmed: bool, payload: Json) -> bool:
-    """Whether this very answer was given before. A contradicting one is a `Conflict`; a first one is neither.
+    """Whether this same answer was given before. Raises `Conflict` if a different one was.
 
-    By the call's own id the first request is meant: once the call asks again, such an answer may be the first one's,
-    sent twice.
+    The call's own id means its first request. Once the call asks again, such an answer may be the first one's, sent
+    twice.
     """
     asked = next((a for a in reversed(call.asked) if request_id == a.request_id), (*call.asked, None)[0])
     if asked is None or asked.confirmed is None:

@@ -26,7 +26,7 @@ began before, its process died, and its tool says that it can be repeated."""
 
 @dataclass(frozen=True)
 class CallGuard:
-    """What keeps a stored call as it is. Without a key nothing is sealed or checked."""
+    """Protects stored calls from changes. Without a key, nothing is sealed or checked."""
 
     sealer: Sealer | None = None
     may_start: StartCheck | None = None
@@ -52,15 +52,15 @@ class CallSeal:
         return not hmac.compare_digest(stored, self._digest(self.sealer, call).encode())
 
     def checked(self, call: Call, now: float) -> Call:
-        """The call as it may go on. A broken seal ends a call that was about to begin. A call that ran before may have
-        taken effect, and nobody knows with which arguments, so it is unknown."""
+        """The call, if its seal fits. If not, a call that was about to begin is refused. One that ran before may have
+        taken effect, nobody knows with which arguments, so it becomes unknown."""
         if call.state not in (CallState.READY, CallState.RUNNING) or not self.is_broken(call, required=True):
             return call
         if call.state is CallState.READY:
             return replace(step(call, Refuse(ALTERED), now), told=False)
         event = (
             Lose() if call.request is not None else Finish({"error": INTERRUPTED})
-        )  # without one, nobody can settle it
+        )  # without one, nobody can answer it
         return replace(step(call, event, now), told=False)
 
     def _digest(self, sealer: Sealer, call: Call) -> str:
@@ -69,6 +69,6 @@ class CallSeal:
 
 
 def refuse_to_start(call: Call, now: float) -> Call:
-    """The call as it was before it began, refused."""
+    """The call before it began, refused."""
     ready = replace(call, state=CallState.READY, attempt=call.attempt - 1)
     return replace(step(ready, Refuse(ALTERED), now), told=False)

@@ -50,7 +50,7 @@ Next = Recover | Run | Tell | Literal["wait", "ask the model"]
 
 
 def next_step(calls: Sequence[Call]) -> Next:
-    """What is owed to a turn. A turn without calls owes the model's answer."""
+    """The next thing to do for a turn. A turn without calls still needs the model's answer."""
     ordered = sorted(calls, key=lambda call: call.place)
     if running := tuple(c for c in ordered if c.state is CallState.RUNNING):
         return Recover(running)
@@ -64,8 +64,8 @@ def next_step(calls: Sequence[Call]) -> Next:
 
 
 def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> list[Event]:
-    """The events that tell these calls' states, in ADK's order: what has run comes before the requests, requests
-    alone come before their placeholders. `event` carries author, invocation and the like."""
+    """The events for these calls' states, in ADK's order: what has run, then the requests, then their placeholders.
+    `event` has author, invocation and the like."""
     events: list[Event] = []
     speaking = [call for call in calls if call.state is not CallState.UNKNOWN]
     if speaking:
@@ -86,7 +86,7 @@ def tell(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Di
 def _responses(calls: Sequence[Call], event: Event, actions: EventActions, dialect: Dialect) -> Event:
     held = {call.id: _confirmation(call) for call in calls if call.state is CallState.HELD and not call.asks_input}
     static = any(call.state is CallState.HELD and call.gate is GateKind.STATIC for call in calls)
-    # With requests and results in one event there is something left to be said about the results.
+    # With requests and results in one event, something is left to be said about the results.
     enough = (static or actions.skip_summarization) and len(held) in (0, len(calls))
     actions = actions.model_copy(
         update={"requested_tool_confirmations": held, "skip_summarization": True if enough else None}
@@ -113,7 +113,7 @@ def _asking(call: Call) -> Part:
 
 
 def _question(call: Call) -> Part:
-    """As ADK's own tool asks; `payload`, which is what the question is about, and `toolName` are ours."""
+    """A question as ADK's own tool asks it. `payload`, what the question is about, and `toolName` are our additions."""
     assert call.request is not None
     args: JsonObject = {
         "message": call.request.hint,
@@ -154,7 +154,7 @@ def _unknown(call: Call, event: Event) -> Event:
 
 
 def _new(event: Event, content: Content | None, actions: EventActions, asking: Sequence[Call] = ()) -> Event:
-    """`asking`: the calls that it asks about. Clients over HTTP learn from its metadata what may be edited."""
+    """`asking`: the calls that it asks about. Its metadata tells HTTP clients what may be edited."""
     announced = announcing({call.id: _announcement(call) for call in asking}) if asking else {}
     return Event(
         invocation_id=event.invocation_id,
@@ -175,7 +175,7 @@ def _announcement(call: Call) -> Announcement:
 
 
 def merged(all_actions: Sequence[EventActions]) -> EventActions:
-    """The actions of calls that ran together, as one event carries them; the later one wins."""
+    """The actions of calls that ran together, as one event has them. The later one wins."""
     one = EventActions()
     for actions in all_actions:
         one.state_delta.update(actions.state_delta)

@@ -40,7 +40,7 @@ class _Asked(Wire):
 
 
 class Glimpse(Wire):
-    """What of a stored event a view looks at: read in half the time that the whole takes."""
+    """The parts of a stored event that a view needs. Reading them takes half the time of reading the event."""
 
     content: Content | None = None
     partial: bool | None = None
@@ -49,8 +49,8 @@ class Glimpse(Wire):
 
 
 class View:
-    """`contents` is what the model is asked with. The list is lent, not copied, and a content in it never changes.
-    `kept` is what a model keeps with them (`ModelRequest.kept`). `seen` is how many events went into the view."""
+    """`contents` is what the model gets. The list is lent, not copied, and a content in it never changes. `kept` is
+    what a model keeps with them (`ModelRequest.kept`). `seen` counts the events in the view."""
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
@@ -152,7 +152,7 @@ def _as_content(turn: _Turn) -> Content:
 
 
 def _settled_or_placeholder(response: FunctionResponse, turn: _Turn) -> FunctionResponse:
-    """In the response dialect the request stands where its call's response will."""
+    """In the response dialect the request is in the place of its call's response."""
     if response.name != REQUEST_CONFIRMATION:
         return response
     return FunctionResponse(id=response.id, name=turn.responses[str(response.id)].name, response=PLACEHOLDER)

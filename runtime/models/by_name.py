@@ -15,12 +15,12 @@ _GEMINI = re.compile(r"gemini-.+|(models|tunedModels|publishers/google|projects)
 
 
 class UnknownModel(Invalid):
-    """No model goes by this name; the message says which ones do."""
+    """There is no model of this name. The message says which there are."""
 
 
 class Models:
-    """The models that go by a name, each made once. google-genai is loaded with the first Gemini model: it takes as
-    long to load as all the rest."""
+    """Models by name, each made once. google-genai is loaded with the first Gemini model, since that takes as long as
+    everything else together."""
 
     def __init__(self) -> None:
         self._gemini: GeminiModel | None = None
@@ -40,7 +40,7 @@ class Models:
         return self._gemini
 
     async def close(self) -> None:
-        """Lets go of the models' connections; a later request opens new ones."""
+        """Closes the models' connections. A later request opens new ones."""
         if self._gemini is not None:
             await self._gemini.close()
 
@@ -49,12 +49,12 @@ _SHARED = Models()
 
 
 def resolve(model: str | Model) -> Model:
-    """The model itself, from the models that all runners of this process share."""
+    """The model, from those that all runners of this process share."""
     return _SHARED.resolve(model)
 
 
 async def close() -> None:
-    """Lets go of the shared models' connections; a later request opens new ones."""
+    """Closes the shared models' connections. A later request opens new ones."""
     await _SHARED.close()
 
 

@@ -88,7 +88,7 @@ class GeminiModel:
         yield gathering.whole()
 
     async def close(self) -> None:
-        """Lets go of the connections; the next request opens new ones."""
+        """Closes the connections. The next request opens new ones."""
         clients, self._clients = self._clients, {}
         for client in clients.values():
             await client.close()
@@ -105,7 +105,7 @@ class GeminiModel:
                     raise self._trouble(error, request.model, begun=True).failure from error
 
     async def _begin(self, question: _Question) -> tuple[AsyncGenerator[Chunk, None], Chunk | None]:
-        """The answer's stream and its first piece, asked for again while that may help."""
+        """The answer's stream and its first piece. The request is repeated while that may help."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._patience
         for attempt in itertools.count(1):
@@ -147,7 +147,7 @@ class GeminiModel:
         return _Question(client, request.model, _config(request), history.of(request.contents), request.streaming)
 
     def _client(self, vertex: bool) -> _Client:
-        """One for all requests of an event loop: each client has its own connections and TLS contexts."""
+        """One client for each event loop, since each has its own connections and TLS contexts."""
         known = self._clients.get(vertex)
         if known is None or known.loop is not asyncio.get_running_loop():
             known = self._clients[vertex] = _new_client(vertex)
@@ -156,7 +156,7 @@ class GeminiModel:
 
 @dataclass(frozen=True)
 class _Client:
-    """The SDK's client on a session of our own, which puts the history into each request."""
+    """The SDK's client with a session of ours, which puts the history into each request."""
 
     sdk: genai.Client
     session: aiohttp.ClientSession

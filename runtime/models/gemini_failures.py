@@ -14,7 +14,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s?")
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a request did not work out. `passing`: it may work soon; `wait`: for how long the server wants to rest."""
+    """Why a request failed. `passing`: it may work soon. `wait`: how long the server asks us to wait."""
 
     failure: ModelFailure
     passing: bool = False
@@ -22,7 +22,7 @@ class Trouble:
 
 
 def refused(code: int, details: object, headers: Mapping[str, str], model: str) -> Trouble:
-    """An HTTP answer that is none of success. `details` is its body, as far as it could be read."""
+    """Explains an HTTP answer other than success. `details` is its body, so far as it could be read."""
     body = _error_in(details)
     status = str(body.get("status") or f"HTTP_{code}").upper().replace(" ", "_")
     message = " ".join(str(body.get("message") or "no reason given").split())[:_LONGEST_MESSAGE].rstrip(".")
@@ -79,7 +79,7 @@ def _overloaded(code: int, message: str, model: str, wait: float) -> str:
 
 
 def _error_in(details: object) -> Mapping[str, object]:
-    """Google's error object, which stands alone, under `error`, or in a list of one."""
+    """Google's error object: alone, under `error`, or in a list of one."""
     if isinstance(details, list) and len(details) == 1:
         details = details[0]
     if isinstance(details, Mapping) and isinstance(details.get("error"), Mapping):
@@ -97,7 +97,7 @@ def _reason(body: Mapping[str, object]) -> object:
 
 
 def _wait_asked_for(headers: Mapping[str, str], body: Mapping[str, object]) -> float:
-    """`Retry-After` in seconds, or Google's own `RetryInfo`; the longer one. Dates and the like do not count."""
+    """`Retry-After` in seconds, or Google's own `RetryInfo`, whichever is longer. Dates are ignored."""
     asked = [headers.get("Retry-After", ""), *(str(detail.get("retryDelay", "")) for detail in _details(body))]
     return max((float(found[1]) for text in asked if (found := _SECONDS.fullmatch(text.strip()))), default=0.0)
 

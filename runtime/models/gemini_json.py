@@ -15,7 +15,7 @@ from runtime.jsontypes import JsonObject
 from runtime.models.model import ModelResponse
 from runtime.wire import Content, Part
 
-_OURS = "adk-"  # begins the ids that a runtime gave to calls that came without one: Gemini never saw them
+_OURS = "adk-"  # begins the ids that the runtime gave to calls without one; Gemini never saw them
 _FINISHED = {None, "STOP", "FINISH_REASON_UNSPECIFIED"}
 
 _WHY = {
@@ -28,7 +28,7 @@ _WHY = {
 
 
 class HistoryJson:
-    """A history as Gemini takes it. The JSON of each message is written once, and kept for the requests that follow."""
+    """A history as Gemini takes it. The JSON of each message is made once, and kept for later requests."""
 
     def __init__(self, *, vertex: bool) -> None:
         self._vertex = vertex
@@ -36,7 +36,7 @@ class HistoryJson:
         self._pieces: list[bytes] = []
 
     def of(self, contents: Sequence[Content]) -> bytes:
-        """The elements of the JSON array of these contents. Contents without parts are left out."""
+        """The elements of the JSON array for these contents. Contents without parts are left out."""
         known = _common_start(self._contents, contents)
         del self._contents[known:], self._pieces[known:]
         for content in contents[known:]:
@@ -46,7 +46,7 @@ class HistoryJson:
 
 
 def _common_start(some: Sequence[Content], others: Sequence[Content]) -> int:
-    """How many contents both begin with: the same objects, since contents are never changed."""
+    """How many contents both begin with. They are the same objects, since contents never change."""
     if all(map(is_, some, others)):
         return min(len(some), len(others))
     return next(number for number, same in enumerate(map(is_, some, others)) if not same)
@@ -79,7 +79,7 @@ class Chunk:
 
 
 class Gathering:
-    """An answer as it comes in, put together: neighbouring texts become one, everything else stays as it came.
+    """Puts an answer together from its pieces: neighbouring texts become one, everything else stays as it came.
 
     A part with a signature is never merged with another: Gemini wants it back exactly so.
     """
@@ -89,7 +89,7 @@ class Gathering:
         self._last = Chunk()
 
     def add(self, chunk: Chunk) -> Content | None:
-        """Takes a piece in, and gives back what of it is worth showing at once: its texts, thoughts included."""
+        """Adds a piece, and returns what of it can be shown at once: its texts, thoughts included."""
         before = self._last
         self._last = Chunk(
             finish_reason=chunk.finish_reason or before.finish_reason,
@@ -115,9 +115,9 @@ class Gathering:
             self._parts.append(part)
 
     def whole(self) -> ModelResponse:
-        """The answer; or, when the model did not finish properly, the error that says why.
+        """The answer. If the model did not finish properly, raises the error that says why.
 
-        Text that was cut short is kept, since people may have seen it; a tool call never is.
+        Text that was cut short is kept, since people may have seen it. A tool call that was cut short never is.
         """
         last = self._last
         if last.block_reason:
@@ -161,7 +161,7 @@ def _is_plain_text(part: Part) -> bool:
 
 
 def _says_something(part: Part) -> bool:
-    """A thought alone is no answer, and neither is a signature alone."""
+    """Whether there is an answer. A thought alone is none, and neither is a signature alone."""
     if part.thought:
         return False
     return bool(part.text) or any(

@@ -29,7 +29,7 @@ class ModelRequest:
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """A piece of the answer (`partial`) or the answer as a whole, which always comes last."""
+    """A piece of the answer (`partial`), or the whole answer, which always comes last."""
 
     content: Content | None = None
     partial: bool = False
@@ -41,8 +41,8 @@ class ModelResponse:
 
 
 class ModelFailure(ConfirmError):
-    """The model failed for good. `code` is short and stable; the message says what to do; `said` is what it had said
-    before, if that is worth keeping."""
+    """The model failed for good. `code` is short and stable. The message says what to do. `said`: what it said before,
+    if that is worth keeping."""
 
     def __init__(self, code: str, message: str, said: Content | None = None) -> None:
         super().__init__(message)

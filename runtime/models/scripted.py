@@ -18,9 +18,9 @@ def call(name: str, /, **args: Json) -> FunctionCall:
 
 
 class ScriptedModel:
-    """Answers with the script's lines in order; or, given a function, with what it makes of each request.
+    """Answers with the lines of a script, in order, or with the result of a function of the request.
 
-    `requests` keeps what the model was shown, copied, for a test to look at.
+    `requests` keeps a copy of each request, for tests.
     """
 
     def __init__(
