@@ -28,14 +28,15 @@ class Lists:
         await self._tell(reader, channel, url, help_message())
 
     async def redraw(self, reader: Reader, channel: str, url: str, votes: dict[str, str]) -> None:
-        """After a click in it, once these votes (by confirmation) are counted: what can't be pressed any more goes."""
+        """Draws the list again after clicks in it, once these votes (by confirmation) are counted. Buttons that no
+        longer work go."""
         with self._database.waiter(CONFIRMATIONS) as waiter:
             try:
                 async with asyncio.timeout(COUNTED_WITHIN):
                     while await self._any_pending(votes):
                         await waiter.wait(0.5)
             except TimeoutError:
-                pass  # it shows them still, and whoever presses again hears that their word counts already
+                pass  # it still shows them; somebody who presses again hears that their vote already counts
         message = approvals(await self._inbox.listed(reader, channel, _version()))
         await self._sender.respond(url, message, replace_original=True)
 
@@ -55,5 +56,5 @@ class Lists:
 
 
 def _version() -> int:
-    """A new number for every drawing: Slack wants new block ids when a message changes."""
+    """A new number for each drawing: Slack wants new block ids when a message changes."""
     return time.time_ns() // 1_000_000

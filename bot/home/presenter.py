@@ -23,10 +23,11 @@ def home_view(
     more_here: int = 0,
     paused: bool = False,
 ) -> HomeView:
-    """`waiting` is the reader's to decide, `asked` they asked for, `here` waits in the channel for others.
+    """`waiting`: what the reader may decide. `asked`: what they asked for. `here`: what waits in the channel for
+    others.
 
-    A grant comes with the confirmation that it was given with, whose policy says what of it is hidden. `links` are by
-    confirmation; `version` is new with every drawing.
+    Each grant comes with its confirmation, whose policy says what to hide. `links` are by confirmation; `version` is
+    new for each drawing.
     """
     known = links or {}
 

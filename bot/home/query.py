@@ -48,8 +48,7 @@ class Reader:
 
 @dataclass(frozen=True)
 class Composed:
-    """`settled`: no card is still on its way to its place, and no lookup waits for its turn, so that nothing but an
-    event can change the view."""
+    """`settled`: every card is in its place and every lookup is done, so that only an event can change the view."""
 
     view: HomeView
     settled: bool
@@ -57,7 +56,7 @@ class Composed:
 
 @dataclass(frozen=True)
 class _Names:
-    """The entries of policies that mean somebody; `more_later` if some wait for their turn to be looked up."""
+    """The entries of policies that name somebody. `more_later`: some could not be looked up yet."""
 
     mine: frozenset[str]
     more_later: bool
@@ -71,7 +70,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Page:
-    """Part of what may be for somebody: the rows with who spoke in their sessions, as it was at one moment."""
+    """One page of what may be for somebody: rows, with who spoke in their sessions, all from one moment."""
 
     places: list[waiting_index.Position]
     rows: list[tuple[Confirmation, frozenset[Person]]]
@@ -132,7 +131,8 @@ class Inbox:
     # Who may decide what
 
     async def _names(self, reader: Reader) -> _Names:
-        """The entries that mean this person now. One that can't be looked up lists nothing: its cards still stand."""
+        """The entries that name this person now. One that can't be looked up lists nothing; its cards are still
+        there."""
         entries = [
             Approver.parse(name) for name in await self._database.read(waiting_index.entries_in_use, reader.at.team)
         ]
@@ -144,7 +144,7 @@ class Inbox:
             for entry, people in zip(looked_up, members, strict=True)
             if isinstance(people, frozenset) and reader.person in people
         }
-        functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # each call is theirs to say
+        functions = {str(entry) for entry in entries if entry.kind is ApproverKind.PYTHON}  # they judge each call
         later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
         return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
 
@@ -172,7 +172,7 @@ class Inbox:
         return _Found(tuple(found), more)
 
     async def _permitted(self, reader: Reader, row: Confirmation, speakers: frozenset[Person], at: datetime) -> bool:
-        """Whether a vote of theirs would count now and is still needed."""
+        """Whether this person's vote would count now and is still needed."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
         given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
         if any(vote.voter.is_also(reader.person) for vote in (*given, *row.pending)):
@@ -190,7 +190,7 @@ class Inbox:
         return {row.id: Links(card=link) for row, link in zip(rows, links, strict=True)}
 
     async def _link(self, reader: Reader, row: Confirmation) -> str | None:
-        """A link to the card that this reader can see: their own, or the one in a channel."""
+        """A link to a card that this reader can see: their own, or the one in a channel."""
         cards = [place for place in row.places if _is_card(place)]
         own = [place for place in cards if place.person == reader.person]
         place = next((place for place in (*own, *cards) if place.person in (reader.person, None)), None)
@@ -199,7 +199,7 @@ class Inbox:
         try:
             return await self._sender.permalink(reader.at, place.channel, place.ts)
         except SlackTrouble:
-            return None  # deleted, or Slack is busy: the list stands without the way there
+            return None  # deleted, or Slack is busy: the list is shown without the link
 
 
 def _is_card(place: Place) -> bool:

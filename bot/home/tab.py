@@ -52,7 +52,7 @@ class HomeTab:
 
 
 class Homes:
-    """Which tabs are looked at again, and when."""
+    """Which tabs are drawn again, and when."""
 
     def __init__(self, database: Database, *, pause: float = PAUSE) -> None:
         self._database, self._pause = database, pause
@@ -62,7 +62,7 @@ class Homes:
         await self._database.run(opened, reader)
 
     async def run(self) -> None:
-        """Makes tabs due when something has happened since they were drawn. Returns once it is stopped."""
+        """Makes tabs due when something has happened since they were drawn. Returns when it is stopped."""
         with self._database.waiter(THREADS) as waiter:
             while not self._stopping.is_set():
                 await self._until_stopped(waiter.wait(_POLL))
@@ -106,7 +106,8 @@ class Tabs:
         await lease.run(looked, home, at, again, self._pause)
 
     async def _publish(self, lease: Lease, home: HomeTab, view: JsonObject) -> HomeTab:
-        """With Slack's `hash`: what another replica, late, has put there is seen, and drawn over next time."""
+        """Publishes with Slack's `hash`, so that a late drawing by another replica is noticed, and drawn over next
+        time."""
         reader = home.reader
         try:
             published = await self._sender.under(lease.sure).publish_home(
@@ -128,7 +129,7 @@ def _digest(view: JsonObject) -> str:
 
 
 def opened(tx: Tx, reader: Reader) -> None:
-    """Makes the tab due at once, whatever it showed before: Slack may have forgotten it."""
+    """Makes the tab due at once, whatever it showed before, since Slack may have forgotten it."""
     key, at = f"{reader.at.team}/{reader.person.user}", tx.now()
     first = {
         "key": key,
@@ -159,8 +160,8 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
 
 
 def looked(tx: Tx, home: HomeTab, at: float, again: bool, pause: float) -> None:
-    """What was found out, and when: what happened after `at` makes it due again. Somebody who opened the tab meanwhile
-    keeps it due."""
+    """Records what was shown, and as of when. What happened after `at` makes the tab due again. So does somebody who
+    opened it meanwhile."""
     here = update(homes).where(homes.c.key == home.key)
     tx.execute(here.values(looked_at=at, version=home.version, owed_since=None, failures=0, trouble=None))
     since = here.where(homes.c.opened_at <= at)

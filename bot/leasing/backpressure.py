@@ -30,7 +30,7 @@ class Precedence:
 
     @contextmanager
     def given(self) -> Iterator[None]:
-        """Around a click, for whose ack somebody waits."""
+        """Wrap the handling of a click in this: somebody waits for its ack."""
         self._clicks += 1
         try:
             with self.hurrying():
@@ -41,7 +41,7 @@ class Precedence:
 
     @contextmanager
     def hurrying(self) -> Iterator[None]:
-        """Around what decides, or hands an approved call to its agent."""
+        """Wrap work in this that decides, or hands an approved call to its agent."""
         self._under_way += 1
         self._begun += 1
         self._none.clear()
@@ -62,7 +62,7 @@ class Precedence:
         return self._clicks >= MANY
 
     async def stand_back(self) -> bool:
-        """Before something is begun that can wait; whether nothing has gone first for a moment."""
+        """Call this before work that can wait. Returns whether nothing went first for a moment."""
         loop = asyncio.get_running_loop()
         if self._under_way or loop.time() - self._last < self._lull:
             with suppress(TimeoutError):
@@ -72,7 +72,7 @@ class Precedence:
 
     @property
     def nobody_clicks(self) -> bool:
-        """Nor has for a moment."""
+        """Whether nobody has clicked for a moment."""
         return not self._clicks and asyncio.get_running_loop().time() - self._last_click >= self._moment
 
     async def _lulled(self) -> None:

@@ -43,7 +43,7 @@ _NOBODY: Mapping[str, str] = {}
 
 
 class NotNow(ConfirmError, PutOff):
-    """It can't be done now, through no fault of the row: it comes up again after so many seconds."""
+    """It can't be done now, through no fault of the row. The row is tried again after so many seconds."""
 
     def __init__(self, after: float, why: str) -> None:
         super().__init__(why)
@@ -68,7 +68,7 @@ def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `
 
 @dataclass(frozen=True)
 class ClaimedRow:
-    """A row that is ours for a while, when it was due, and whose turn it is."""
+    """A row that this process holds for a while: since when it was due, and whose turn it is."""
 
     token: str
     due_at: float
@@ -77,12 +77,14 @@ class ClaimedRow:
 
 @dataclass(frozen=True)
 class RowKind:
-    """One kind of row that needs attention. `attend` does all that is owed to one row, and writes by its lease only.
+    """One kind of row that needs attention. `attend` does everything that is due for one row, and writes only by its
+    lease.
 
-    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn`: whose a row is.
-    Those of one take turns with those of others, and have half of the slots at most: whoever has hundreds of rows keeps
-    nobody else waiting. `overtaken` makes work for whoever holds a row now that was lost here: what was sent last may
-    have landed after what they sent. What is `urgent` does not stand back for clicks, but leaves them some room.
+    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn` says whose a row
+    is. Rows of one person or thread take turns with those of others and get half of the slots at most, so that hundreds
+    of rows of one delay nobody else. `overtaken` is called for a row whose lease was lost here: what was sent last may
+    have arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but
+    leave them some room.
     """
 
     table: Table
@@ -91,7 +93,7 @@ class RowKind:
     attend: Callable[[str, Lease], Awaitable[None]]
     at_once: int = 64
     deadline: Callable[[Tx, str], float | None] = _never
-    about: Callable[[str], AbstractContextManager[None]] = _nothing  # what log lines tell of a row
+    about: Callable[[str], AbstractContextManager[None]] = _nothing  # how log lines name a row
     turn: Column[str] | Column[str | None] | None = None
     overtaken: Callable[[Tx, str], None] | None = None
     urgent: bool = False
@@ -102,7 +104,7 @@ class RowKind:
 
 
 class Attendant:
-    """Attends the rows of one kind until it is stopped. `for_good` asks the store whether a row is to be left alone."""
+    """Attends to the rows of one kind until it is stopped. `for_good` asks the store whether to leave a row alone."""
 
     def __init__(
         self,
@@ -121,7 +123,7 @@ class Attendant:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Returns after `stop`, once its rows are done. If it is cancelled, it leaves them as they are."""
+        """Returns after `stop`, when its rows are done. If cancelled, it leaves them as they are."""
         try:
             with self._database.waiter(self._kind.topic) as waiter:
                 while not self._stopping.is_set():
@@ -132,7 +134,7 @@ class Attendant:
             for task in self._tasks:
                 task.cancel()
             if self._tasks:
-                await asyncio.wait(self._tasks)  # each gives its lease back
+                await asyncio.wait(self._tasks)  # each returns its lease
             raise
 
     def stop(self) -> None:
@@ -144,7 +146,7 @@ class Attendant:
 
     @property
     def at_work(self) -> list[str]:
-        """The rows that are attended just now."""
+        """The rows that are being attended to."""
         return [f"{self._kind.table.name} {key}" for key, _ in self._tasks.values()]
 
     async def _begin(self, waiter: Waiter) -> None:
@@ -162,7 +164,7 @@ class Attendant:
             await self._pause(waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
-        """Claims due rows. Returns them, and how long to wait for the next one."""
+        """Claims due rows. Returns them, and the seconds until the next one."""
         if room <= 0:
             return [], self._poll
         try:
@@ -193,10 +195,10 @@ class Attendant:
                 await self._overtaken(key)
             except StoreError as error:
                 log.warning("the store did not answer; %s %s comes up again: %s", kind.table.name, key, error)
-                await self._overtaken(key)  # as far as we know: after a freeze the connections break first
+                await self._overtaken(key)  # so far as this process knows: after a freeze the connections break first
 
     async def _overtaken(self, key: str) -> None:
-        """Tells the row's owner. After a freeze the first connections may be dead, so it is tried several times."""
+        """Calls the row's `overtaken`. After a freeze the first connections may be dead, so it tries several times."""
         if self._kind.overtaken is None:
             return
         for attempt in range(1, OVERTAKEN_TRIES + 1):
@@ -207,7 +209,7 @@ class Attendant:
                 if attempt == OVERTAKEN_TRIES:
                     log.warning("%s %s may show what was sent last: %s", self._kind.table.name, key, error)
                     return
-            await asyncio.sleep(AGAIN)  # also while the process stops: nobody else can tell the row's owner
+            await asyncio.sleep(AGAIN)  # also while the process stops, since no other process can do this
 
     async def _once(self, key: str, claim: ClaimedRow, lease: Lease) -> None:
         try:
@@ -220,7 +222,7 @@ class Attendant:
             except (StoreError, LeaseLost):
                 raise
             except Exception:
-                lease.stop()  # given back, it would come up again at once, and for ever
+                lease.stop()  # if its lease were returned, it would come up again at once, for ever
                 log.exception("%s %s could not be put off, and is left to its lease", self._kind.table.name, key)
 
     async def _put_off(self, key: str, claim: ClaimedRow, lease: Lease, error: Exception) -> None:
@@ -248,10 +250,10 @@ class Attendant:
 def claim_due(
     tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
 ) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
-    """The most overdue rows that nobody attends, claimed; and in how many seconds the next one may be claimed.
+    """Claims the most overdue rows that nobody attends to. Also returns the seconds until the next one may be claimed.
 
-    What is `at_work` here, by key and by whose turn it is, is left alone: after a process stood still for longer than
-    its leases they may have lapsed, and it goes on where it was.
+    Rows that are `at_work` here, by key and by turn, are left alone. After this process stood still for longer than its
+    leases, those may have expired, and its work goes on where it was.
     """
     table, now = kind.table, tx.now()
     others = kind.key.not_in([*at_work])
@@ -270,21 +272,22 @@ def claim_due(
     times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
     if not times:
         return [], None
-    # A row that is due but could not be claimed is locked by a transaction right now: it is free in a moment.
+    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment.
     return [], max(min(times) - now, SKIPPED)
 
 
 def _turns(
     tx: Tx, kind: RowKind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
 ) -> dict[str, str] | None:
-    """The rows whose turn it is, and whose that is: the first of each before the second of any. None: all may go."""
+    """The rows whose turn it is, each with its turn: the first row of each before the second of any. None: all may
+    go."""
     if kind.turn is None:
         return None
     due = select(kind.key, kind.turn).where(is_due).order_by(kind.table.c.due_at).limit(_LOOKED_AT)
     count = Counter(at_work.values())
     ranked: list[tuple[int, int, str, str]] = []
     for place, (key, whose) in enumerate(tx.execute(due).all()):
-        turn = whose or f" {key}"  # nobody's in particular
+        turn = whose or f" {key}"  # it belongs to nobody in particular
         if count[turn] < kind.most_each:
             ranked.append((count[turn], place, str(key), turn))
         count[turn] += 1
@@ -292,7 +295,7 @@ def _turns(
 
 
 def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:
-    """Parked at once where the store says that it is `for_good`; otherwise it counts as any other failure."""
+    """Parks the row at once if the store says that it is `for_good`. Otherwise this counts as any other failure."""
     postpone(tx, kind, key, due_at, None, str(error), counted=True, last=for_good(tx, error))
 
 
@@ -308,13 +311,13 @@ def postpone(
     last: bool = False,
     lag: float = 0.0,
 ) -> bool:
-    """Later, and later each time; after twenty failures, or the `last` one, only when it must, until something
-    happens to the row. `due_at` is when it was due as it was claimed: if it is due at another time now, something has
-    happened since, and is not put off with the rest. `lag`: the share of the time that it has waited that it waits
-    again, if that is longer.
+    """Puts the row off, each time for longer. After twenty failures, or after the `last` one, it is tried only at its
+    deadline, until something happens to it. `due_at` is when it was due as it was claimed: if it is due at another time
+    now, something has happened since, and that is not put off. `lag`: the part of its waiting time that it waits again,
+    if that is longer.
 
-    Since when it has been owed stays known however often it is put off, until it is parked, which is told apart.
-    Returns whether this is the first time.
+    How long the row has waited stays known however often it is put off. Parked rows are counted apart. Returns whether
+    this is the first time.
     """
     table = kind.table
     found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(kind.key == key)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 
 class PutOff(Exception):
-    """The row comes up again in `after` seconds, through no fault of its own. `failing`: whoever was asked does not
-    work, so the pause grows with how long the row has waited."""
+    """The row is tried again in `after` seconds, through no fault of its own. `failing`: the other side does not work,
+    so the pause grows with how long the row has waited."""
 
     after: float
 
@@ -15,4 +15,4 @@ class PutOff(Exception):
 
 
 class PutAside(Exception):
-    """It can't be done until somebody changes something; trying again later would not help."""
+    """It can't be done until somebody changes something. Trying again later would not help."""

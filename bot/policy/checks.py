@@ -124,7 +124,7 @@ def _times(policy: Policy) -> Iterator[_Finding]:
 
 
 def _people(policy: Policy) -> Iterator[_Finding]:
-    """A quorum that these entries can never reach. A group or a function may hold any number of people."""
+    """A quorum that these entries can never make up. A group or a function may name any number of people."""
     entries = set(may_decide(policy, escalated=True))
     if not policy.approvers or any(entry.kind in (ApproverKind.GROUP, ApproverKind.PYTHON) for entry in entries):
         return

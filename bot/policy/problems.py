@@ -28,7 +28,7 @@ class Problem:
 
 
 class SettingsError(ConfirmError):
-    """All problems at once, one a line, so that nobody mends a file error by error."""
+    """All problems at once, one a line, so that nobody has to fix a file error by error."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
@@ -44,7 +44,7 @@ _EXAMPLES = {
 
 
 def from_pydantic(error: ErrorDetails, known: Sequence[str]) -> Problem:
-    """`known`: the keys that the table in question has, to suggest the near one."""
+    """`known`: the keys of the table, to suggest the nearest."""
     return Problem(key_of(error["loc"]), _said(error, known))
 
 

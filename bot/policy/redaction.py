@@ -25,7 +25,7 @@ _BETWEEN = str.maketrans(dict.fromkeys("-_"))
 
 
 class _TooDeep(Exception):
-    """A text holds JSON of more levels than are looked into."""
+    """A text holds JSON with more levels than are searched."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Redactor:
     """
 
     def __init__(self, names: Iterable[str], *known: Json) -> None:
-        """`known`: what else the call holds; the hidden values in it are masked wherever they turn up."""
+        """`known`: what else the call holds. The hidden values in it are masked wherever they appear."""
         self._names = tuple(map(_pattern, names))
         self._secrets = frozenset(secret for value in known if self._names for secret in self._find(value))
 
@@ -62,14 +62,14 @@ class Redactor:
         return self._mask(value, Hidden(self._secrets.union(self._find(value))))
 
     def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
-        """The same for the arguments of a call, which stay an object."""
+        """The same for the arguments of a call. The result is an object too."""
         if not self._names:
             return value, 0
         return self._mask_object(value, Hidden(self._secrets.union(self._find(value))))
 
     def mask_text(self, text: str) -> str:
-        """A hint, a reason, a result, an error: the hidden values of the `known` are blackened in it, and if it is
-        JSON, what has a hidden name there."""
+        """Masks a hint, a reason, a result or an error: the hidden values of `known` and, if the text is JSON, values
+        with a hidden name."""
         if not self._names:
             return text
         return self._mask_string(text, Hidden(self._secrets.union(self._find(text))))[0]
@@ -92,7 +92,7 @@ class Redactor:
         try:
             inside = _inside(text)
             found = self._mask(inside, secrets) if inside is not None else None
-        except _TooDeep:  # nobody can look into it
+        except _TooDeep:  # nobody can search it
             return MASK, 1
         if found is None or not found.hidden:
             return secrets.blacken(text)
@@ -131,7 +131,7 @@ class Redactor:
 
 
 def _inside(text: str) -> Json:
-    """What a text holds that is an object or a list spelled out; else nothing. Raises `_TooDeep`."""
+    """The object or list that a text spells out as JSON, if it does. Raises `_TooDeep`."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -161,7 +161,7 @@ def _texts(value: Json) -> Iterator[str]:
             try:
                 yield from tuple(_texts(_inside(value)))
             except _TooDeep:
-                return  # as a whole it is one already
+                return  # as a whole it is one of the values already
         case int() | float():
             if abs(value) >= _LARGEST or len(repr(value)) >= SHORTEST:
                 yield from _numerals(value)
@@ -190,7 +190,7 @@ _UNSEEN = {"Cc", "Cf", "Cn", "Co", "Cs", "Mn", "Me", "Zl", "Zp", "Zs"}
 
 
 def _plain(name: str) -> str:
-    """A name as it is compared."""
+    """A name in the form in which names are compared."""
     return _known(name) if len(name) <= _LONGEST_KNOWN else _folded(name).translate(_BETWEEN)
 
 

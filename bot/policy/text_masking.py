@@ -39,7 +39,7 @@ class Hidden:
         self._spellings = tuple({spelling for value in self.values for spelling in _spellings(value)})
 
     def blacken(self, text: str) -> tuple[str, int]:
-        """The masked text, and how many places in it are hidden."""
+        """The masked text, and how many places in it were hidden."""
         if not self._spellings or len(text) < SHORTEST:
             return text, 0
         try:
@@ -69,14 +69,14 @@ class Hidden:
 
 @lru_cache(maxsize=4096)
 def _spellings(secret: str) -> tuple[str, ...]:
-    """Those that no reading of a text takes back."""
+    """The spellings that can't be undone by reading the text another way."""
     found = {secret, secret.replace(" ", "+")}
     data = secret.encode("utf-8", "surrogatepass")
     whole = base64.b64encode(data).decode()
     found |= {whole, whole.rstrip("=")}
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + data).decode()
-        # Without what depends on the bytes around it.
+        # Without the characters that depend on the bytes around it.
         found.add(encoded[(before * 8 + 5) // 6 : (before + len(data)) * 8 // 6])
     found |= {one.replace("+", "-").replace("/", "_") for one in found - {secret}}
     return tuple(spelling for spelling in found if len(spelling) >= SHORTEST)
@@ -87,8 +87,8 @@ def _spellings(secret: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Reading:
-    """A text without some escapes. `marks`: where its parts begin, here and in the original, which of them were read
-    as they are, and where the last one ends."""
+    """A text without some of its escapes. `marks` has, for each part, where it begins here and in the original and
+    whether it was an escape, and where the last part ends."""
 
     text: str
     starts: list[int]
@@ -120,7 +120,7 @@ def _readings(text: str) -> Iterator[_Reading]:
 
 
 def _unescaped(reading: _Reading) -> _Reading | None:
-    """None when nothing in it is escaped."""
+    """None if nothing in it is escaped."""
     if "%" not in reading.text and "\\" not in reading.text:
         return None
     parts, starts, originals = list[str](), list[int](), list[Span]()
@@ -150,7 +150,7 @@ def _unescaped(reading: _Reading) -> _Reading | None:
 
 
 def _pieces(reading: _Reading, part: str, start: int, end: int) -> Iterator[tuple[str, Span]]:
-    """What was read as it is falls into the pieces that it had before; an escape is one."""
+    """A part that was not an escape keeps its earlier pieces; an escape is one piece."""
     if len(part) != end - start:
         yield part, reading.span(start, end)
         return
@@ -191,7 +191,7 @@ def _one_by_one(text: str, spellings: Collection[str]) -> Iterator[Span]:
 
 
 def _all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
-    """By their first characters, and then by each length that those can have."""
+    """Searches for all values at once: by their first characters, then by each possible length."""
     begun: dict[str, dict[int, set[str]]] = {}
     for spelling in spellings:
         begun.setdefault(spelling[:SHORTEST], {}).setdefault(len(spelling), set()).add(spelling)
@@ -206,7 +206,7 @@ def _all_at_once(text: str, spellings: Collection[str]) -> Iterator[Span]:
 
 
 def _joined(spans: list[Span]) -> list[Span]:
-    """Joins overlapping places, so that nothing of either is left."""
+    """Joins overlapping places, so that no part of either is left."""
     joined: list[Span] = []
     for start, end in sorted(spans):
         if joined and start < joined[-1][1]:

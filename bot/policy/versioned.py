@@ -16,7 +16,7 @@ class NewerVersion(ConfirmError):
 
 
 class UnreadableRecord(ConfirmError):
-    """Neither this version nor an earlier one writes such a value."""
+    """No version of this program writes such a value."""
 
 
 def tagged(version: int, part: JsonObject) -> JsonObject:

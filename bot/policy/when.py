@@ -77,11 +77,10 @@ def check_expression(expression: str) -> None:
 
 
 def holds(expression: str, facts: Mapping[str, Json]) -> bool:
-    """Whether the expression is true of the call; `ExpressionFailed` when it can't say, or not cheaply.
+    """Whether the expression is true for the call. Raises `ExpressionFailed` if it gives no answer within its limits.
 
-    The arguments are the agent's, and CEL's loops can be nested: so it is not asked in this process, and takes a while.
-    What it said of a call is kept. So whoever evaluates in a thread first does not hold up the transaction that asks
-    again.
+    The arguments come from an agent and CEL's loops can be nested, so another process evaluates it, which takes a
+    while. Answers are kept: evaluate in a thread first, and the transaction that asks again is not held up.
     """
     names = dict(facts)
     key = _digest(expression, names)
@@ -103,13 +102,13 @@ def holds(expression: str, facts: Mapping[str, Json]) -> bool:
 
 
 class _Answers:
-    """What expressions said of calls, the latest few thousand. A failure is not kept for long: what takes too long here
-    may take less in a minute."""
+    """The latest few thousand answers of expressions. A failure is kept only for a short time, since what takes too
+    long now may take less in a minute."""
 
     def __init__(self, most: int = 4096, failures_for: float = 60.0) -> None:
         self._most, self._failures_for = most, failures_for
         self._known: dict[bytes, tuple[bool | str, float]] = {}
-        self._lock = threading.Lock()  # it is asked in threads
+        self._lock = threading.Lock()  # threads use it
 
     def get(self, key: bytes) -> bool | str | None:
         with self._lock:
@@ -158,13 +157,13 @@ _OPERATORS = (
 
 
 def _meant(expression: str) -> str | None:
-    """Operators of other languages that CEL writes differently."""
+    """Suggests CEL's operator for one of another language."""
     bare = _TEXT.sub("''", expression)
     return next((said for pattern, said in _OPERATORS if pattern.search(bare)), None)
 
 
 def _name_meant(name: str) -> str:
-    """A name that is not ours is a slip, or else most often an argument or a text."""
+    """Suggests what an unknown name could mean: one of ours misspelt, else an argument or a text."""
     if near := get_close_matches(name, NAMES, n=1):
         return f" Did you mean {near[0]}?"
     return f" Write args.{name} for the call's argument, or '{name}' for the text"

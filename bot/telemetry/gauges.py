@@ -28,12 +28,12 @@ class Gauges:
     waiting: int
     unknown: int
     parked: Mapping[str, int]  # by kind of row
-    oldest_owed: float  # how many seconds ago it came due; what is attended just now is not counted
+    oldest_owed: float  # how many seconds ago it was due; rows being attended to are not counted
     paused: bool
-    uncounted: bool  # decisions that a command left to be counted
+    uncounted: bool  # decisions of a command that are not counted yet
 
 
-# SQLite uses a partial index only for the very words that it was made with, so the value is no parameter here.
+# SQLite uses a partial index only for the exact condition that it was made with, so the value is no parameter here.
 _COUNT = select(func.count()).select_from(confirmations)
 _WAITING = _COUNT.where(confirmations.c.state == literal_column("'waiting'"))
 _UNKNOWN = _COUNT.where(confirmations.c.outcome == literal_column("'unknown'"))
@@ -44,7 +44,7 @@ _PARKED = {
 
 
 def _since() -> list[Select[float]]:
-    """Since when the oldest work of each kind has waited, whether it was never tried or was put off."""
+    """Since when the oldest row of each kind has waited, whether it was never tried or was put off."""
     found: list[Select[float]] = []
     now = bindparam("now", type_=confirmations.c.due_at.type)
     for table in ATTENDED:

@@ -187,7 +187,8 @@ class Metrics:
 
 
 class _Facts(Collector):
-    """The numbers of the last look at the store. While it does not answer there are none, rather than old ones."""
+    """The figures of the last look at the store. While the store does not answer there are none, rather than old
+    ones."""
 
     facts: Gauges | None = None
 

@@ -55,7 +55,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
     for step in change.steps:
         verdict = VERDICTS.get(step.kind)
         if verdict is None or (step.kind is LineKind.ELSEWHERE and step.text != State.WAITING):
-            continue  # what had been decided here is not decided elsewhere
+            continue  # what was decided here before is not decided elsewhere as well
         if row.asked.question and step.kind is LineKind.APPROVED:
             verdict = "answered"
         timed = row.decision is not None and verdict not in _NO_WAIT
@@ -64,7 +64,7 @@ def tallies(change: Transition) -> Iterator[Tally]:
 
 
 async def unscraped(database: Database, work: Callable[[Database], Awaitable[R]]) -> R:
-    """Does a command's work, and leaves its decisions in the store for the next replica that is scraped."""
+    """Runs a command's work, and leaves its decisions in the store for the next replica that is scraped."""
     decided: list[Tally] = []
 
     def heard(fact: object) -> None:
@@ -94,7 +94,7 @@ def some_left(tx: Tx) -> bool:
 
 
 def take(tx: Tx) -> None:
-    """Takes the decisions out of the store. They are reported when that is committed, so that only one replica counts
+    """Takes the decisions out of the store. They are reported when this is committed, so that only one replica counts
     them."""
     found = select(switches.c.name, switches.c.value).where(switches.c.name.startswith(_LEFT, autoescape=True))
     rows = tx.execute(for_update(found.order_by(switches.c.name).limit(_AT_ONCE), skip_locked=True)).all()

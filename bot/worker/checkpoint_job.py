@@ -44,7 +44,7 @@ Post = Callable[[str], Awaitable[None]]
 
 
 class Checkpointing:
-    """Makes checkpoints until it is stopped, and a last one then. `post` writes a line to the audit's channel."""
+    """Makes checkpoints until it is stopped, and one last then. `post` writes a line to the audit's channel."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Checkpointing:
         self._clicks = clicks or Precedence()
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
-        self._doubted: float | None = None  # when the index was looked at last
+        self._doubted: float | None = None  # when the index was last checked
 
     async def run(self) -> None:
         while not self._stopping.is_set():
@@ -70,7 +70,8 @@ class Checkpointing:
         self._stopping.set()
 
     async def _seal_moved(self, *, at_once: bool) -> timedelta:
-        """Returns in how long to look again. Of several checkpoints in a row only the last is published."""
+        """Returns the seconds until it should look again. Of several checkpoints in a row only the last is
+        published."""
         made: Checkpoint | None = None
         try:
             while True:
@@ -98,7 +99,7 @@ class Checkpointing:
                 await self._tell(made)
 
     async def _doubt(self) -> None:
-        """Once an hour. At the stop there is no time for it: the next start looks."""
+        """Checks the index once an hour. There is no time for it at the stop: the next start does it."""
         at = asyncio.get_running_loop().time()
         due = self._doubted is None or at >= self._doubted + LOOK_AGAIN.total_seconds()
         if self._stopping.is_set() or not due:
@@ -135,9 +136,9 @@ class Checkpointing:
 
 @dataclass(frozen=True)
 class SealingResult:
-    """What was made, if anything was; in how long to look again; whether there are more chains to seal.
+    """The checkpoint, if one was made; the seconds until to look again; whether more chains wait to be sealed.
 
-    `last` is the last checkpoint there is; `gone` the number of one that is not there any more.
+    `last` is the last checkpoint in the store; `gone` is the number of one that has disappeared.
     """
 
     made: Checkpoint | None
@@ -150,7 +151,7 @@ class SealingResult:
 def seal_moved(
     tx: Tx, keys: LedgerKeys, every: timedelta, *, at_once: bool = False, known: Checkpoint | None = None
 ) -> SealingResult:
-    """Makes a checkpoint over the chains that grew, if one is due and there are any."""
+    """Makes a checkpoint over the chains that grew, if one is due."""
     take_turn(tx)
     at, before = now(tx), last_checkpoint(tx)
     gone = None
@@ -168,5 +169,5 @@ def seal_moved(
 
 
 MOVED = select(chains.c.chain, chains.c.seq, chains.c.hash).where(chains.c.hash != chains.c.sealed_hash).limit(AT_ONCE)
-# A chain that somebody writes to just now is not waited for: its next line is in the next checkpoint.
+# A chain that somebody is writing to is left out. Its next line is in the next checkpoint.
 _MOVED = for_update(MOVED, skip_locked=True)

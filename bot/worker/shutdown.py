@@ -30,7 +30,7 @@ class StopDeadline(float, Enum):
     REQUESTS = 6.25
     AGENT = 6.75
     STORE = 7.25
-    PROCESS = 8.0  # what stops it kills it after ten, and on a busy machine all of this takes longer
+    PROCESS = 8.0  # a supervisor kills the process after ten seconds, and on a busy machine all of this takes longer
 
 
 MOST_NAMED = 20
@@ -99,7 +99,7 @@ def _say(left: Sequence[str]) -> None:
 
 
 def exit_by(mark: StopDeadline, code: int) -> None:
-    """From a signal handler: the process ends then, whatever it does. The store is made for it."""
+    """Ends the process by then, whatever it does. Called from a signal handler; the store survives this."""
 
     def end() -> None:
         log.warning("not everything ended in time: the process ends here, and what is left goes on at the next start")
@@ -111,7 +111,7 @@ def exit_by(mark: StopDeadline, code: int) -> None:
 
 
 def end_now(code: int) -> None:
-    """Without waiting for threads: a tool or a disk may hold one up for as long as it likes."""
+    """Ends the process without waiting for threads, since a tool or a disk may block one for any time."""
     logging.shutdown()
     with suppress(OSError, ValueError):
         sys.stdout.flush()

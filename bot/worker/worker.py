@@ -65,7 +65,7 @@ HELD_FOR = 300.0
 
 
 class PeopleLookup(Protocol):
-    """What has to be found out before a vote is counted."""
+    """Looks up what must be known before a vote is counted."""
 
     async def facts(
         self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
@@ -73,10 +73,10 @@ class PeopleLookup(Protocol):
 
 
 class CardDrawer(Protocol):
-    """What people look at."""
+    """Draws what people look at."""
 
     async def draw(self, lease: Lease, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
-        """Brings every place up to date, and returns them with the facts."""
+        """Brings every place up to date, and returns the places with what Slack said."""
         ...
 
     async def reply(
@@ -135,7 +135,7 @@ class Worker:
 
     @property
     def loops(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """One for each kind of row, by name. Each goes on until `stop`; then as long as what was begun takes to end."""
+        """One loop for each kind of row, by name. Each runs until `stop`, and then until its work is done."""
         return {f"worker-{attendant.name}": attendant.run for attendant in self._attendants}
 
     def stop(self) -> None:
@@ -144,11 +144,11 @@ class Worker:
 
     @property
     def at_work(self) -> list[str]:
-        """The rows that are attended just now."""
+        """The rows that are being attended to."""
         return [row for attendant in self._attendants for row in attendant.at_work]
 
     async def _confirmation(self, confirmation_id: str, lease: Lease) -> None:
-        """Counts stored votes and keeps the time: nothing here waits for a card."""
+        """Counts stored votes and applies the clock. It never waits for a card."""
         nothing_was_due = True
         row, owed_now = await lease.read(what_is_owed, confirmation_id)
         while True:
@@ -169,15 +169,15 @@ class Worker:
                 with following("count", row=row):
                     return await self._count(lease, row)
             except NotNow:
-                await lease.run(keep_time, row.id)  # which does not wait for what Slack knows of a voter
+                await lease.run(keep_time, row.id)  # it does not wait for what Slack says about a voter
                 raise
         if Owed.LOOK_AT_GRANT in due:
             return await self._look_at_grant(lease, row)
         return await lease.run(then_owed(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
-        """Draws until every card shows the row as it is. Of a call that was approved just now, only its end is drawn,
-        if that comes within a second: Slack takes few updates a minute."""
+        """Draws until every card shows the current row. For a call that was just approved, only its end is drawn if it
+        comes within a second, since Slack allows few updates a minute."""
         while to_draw(row := await lease.read(read_known, confirmation_id)):
             await self._clicks.stand_back()
             wait = await lease.read(until_drawn, row)
@@ -196,7 +196,7 @@ class Worker:
         def sound() -> bool:
             return checked(row, row.changed_at, rules.policies, rules.seal).row is row
 
-        # Of a row that is not sound the conditions are asked again, which takes a while.
+        # If a row fails its checks, its conditions are evaluated again, which takes a while.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
 
     async def _draw(self, lease: Lease, row: Confirmation) -> None:
@@ -214,7 +214,7 @@ class Worker:
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(age, vote) < HELD_FOR:
                 raise NotNow(after, "Slack takes no more questions about who may decide for now.")
-        if vote.edit is not None:  # so that the transaction finds what the conditions say of the edited call
+        if vote.edit is not None:  # so that the transaction finds the answers of the conditions for the edited call
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
         with self._clicks.hurrying():
             return await lease.run(then_owed(count_next), row.id, vote.id, facts, self._rules.now)
@@ -251,8 +251,8 @@ def what_is_owed(tx: Tx, confirmation_id: str) -> RowOwed:
 
 
 def until_drawn(tx: Tx, row: Confirmation) -> float:
-    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not.
-    While many cards are owed they wait longer, since Slack takes about fifty updates a minute."""
+    """How long the cards of a call that was just approved wait for its end. A card that is not posted yet does not
+    wait. While many cards are due they wait longer, since Slack allows about fifty updates a minute."""
     if row.decision is None or not runs(row) or not row.card_channels or row.unreached or paused(tx):
         return 0.0
     wait = min(SOON + (cards_owed(tx) - 1) * WHILE_OWED, LONGEST_HOLD)
@@ -260,7 +260,7 @@ def until_drawn(tx: Tx, row: Confirmation) -> float:
 
 
 def then_owed(change: Callable[Concatenate[Tx, P], Confirmation]) -> Callable[Concatenate[Tx, P], RowOwed]:
-    """The same transaction, which also returns what is owed to the row afterwards."""
+    """The same transaction, which also returns what is then due for the row."""
 
     @wraps(change)
     def changed(tx: Tx, /, *args: P.args, **kwargs: P.kwargs) -> RowOwed:
@@ -275,7 +275,7 @@ def age(tx: Tx, vote: Vote) -> float:
 
 
 def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
-    """When a confirmation needs more than to be drawn. Of one that can't be read nobody here can say."""
+    """When a confirmation next needs more than drawing. Nothing can be said of one that this process can't read."""
     try:
         row = read_confirmation(tx, confirmation_id)
     except (NewerVersion, UnreadableRecord):
@@ -292,7 +292,8 @@ def read_around(tx: Tx, row: Confirmation) -> Around:
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
-    """Where to, what, and what is known by now of the votes that were given together with it, this one included."""
+    """Where the answer goes, what it is, and what is known of the votes that were given together with it, this one
+    included."""
     row = tx.execute(select(replies.c.target, replies.c.body).where(replies.c.vote == vote)).one()
     target: JsonObject = json.loads(row.target)
     batch = texts(target.get("batch"))
@@ -301,6 +302,6 @@ def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObje
 
 
 def told(tx: Tx, vote: str) -> None:
-    """The row stays for a day, so that the same click again is known."""
+    """The row is kept for a day, so that the same click is recognised if it comes again."""
     tx.execute(update(replies).where(replies.c.vote == vote).values(due_at=None, owed_since=None, told_at=tx.now()))
     tx.execute(delete(replies).where(replies.c.told_at < tx.now() - 86_400))
