@@ -33,7 +33,7 @@ _TITLED = "agent session titled"
 
 
 class AgentStatus(StrEnum):
-    """Slack's own words."""
+    """The statuses, as Slack names them."""
 
     PROCESSING = "processing"
     ACTIVE = "active"
@@ -52,14 +52,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Next:
-    """What to do about a session's status. `again`: it is looked at in so many seconds."""
+    """What to do about a session's status. `again`: look again in so many seconds."""
 
     change: Change | None = None
     again: float | None = None
 
 
 def begin_processing(tx: Tx, key: str) -> Change | None:
-    """None if it is shown already. Whoever attends to the thread corrects the status when the run has ended."""
+    """Sets `processing`. None if Slack shows it already. When the run ends, the thread's worker corrects the status."""
     lock_session(tx, key)
     before = shown(tx, key)
     if before is not None and before[0] is AgentStatus.PROCESSING:
@@ -71,7 +71,7 @@ def begin_processing(tx: Tx, key: str) -> Change | None:
 
 
 def begin_next(tx: Tx, key: str) -> Next:
-    """What to set now, if anything. It counts as shown from here on."""
+    """The status to set now, if any. It counts as shown from here on."""
     lock_session(tx, key)
     found = next_status(tx, key)
     if found.change is not None:
@@ -80,7 +80,7 @@ def begin_next(tx: Tx, key: str) -> Next:
 
 
 def next_status(tx: Tx, key: str) -> Next:
-    """What there is to do. Changes nothing."""
+    """The status to set next. Changes nothing."""
     if cards_owed(tx) > MANY_CARDS:
         return Next(again=LOOK_AGAIN)
     found = shown(tx, key)
@@ -101,14 +101,14 @@ def next_status(tx: Tx, key: str) -> Next:
 
 
 def not_changed(tx: Tx, key: str, change: Change) -> None:
-    """Slack did not take it: what was shown before still is."""
+    """Slack refused, so the earlier status is still shown."""
     found = shown(tx, key)
     if found is not None and found[0] is change.status:
         _note(tx, key, change.before)
 
 
 def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
-    """The status that Slack shows, and since when; None where the thread is no session of Slack's yet."""
+    """The status that Slack shows, and since when. None if the thread is not one of Slack's sessions yet."""
     found = select(attempts.c.mark, attempts.c.at).where(
         attempts.c.scope == key, attempts.c.mark.startswith(_STATUS, autoescape=True)
     )
@@ -117,7 +117,7 @@ def shown(tx: Tx, key: str) -> tuple[AgentStatus, float] | None:
 
 
 def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
-    """The status that fits, and for `suspended` since when something waits."""
+    """The status that fits and, for `suspended`, since when something has waited."""
     if _works(tx, key):
         return AgentStatus.PROCESSING, tx.now()
     oldest = select(func.min(confirmations.c.created)).where(
@@ -139,20 +139,20 @@ def wanted(tx: Tx, key: str) -> tuple[AgentStatus, float]:
 
 
 def run_ended(tx: Tx, key: str) -> None:
-    """Whoever attends to the thread takes `processing` back."""
+    """The run has ended: the thread's worker replaces `processing`."""
     found = shown(tx, key)
     if found is not None and found[0] is AgentStatus.PROCESSING:
         owe_thread(tx, key)
 
 
 def note_stopped(tx: Tx, key: str) -> None:
-    """Slack shows `processing` until another status is set: whoever attends to the thread sets it."""
+    """Slack shows `processing` until another status is set, so the thread's worker sets one."""
     _note(tx, key, AgentStatus.PROCESSING)
     owe_thread(tx, key)
 
 
 def close_purged(tx: Tx, key: str) -> None:
-    """What people said there is gone, so Slack shows the session as closed."""
+    """What people said there was purged, so Slack shows the session as closed."""
     found = shown(tx, key)
     if found is not None and found[0] is not AgentStatus.CLOSED:
         over(tx, key, _CLOSE)
@@ -184,7 +184,7 @@ def title_of(words: str) -> str:
 
 
 def _works(tx: Tx, key: str) -> bool:
-    """The agent is told something. A run whose process died counts while its letter is there for the next process."""
+    """Whether the agent is at work. A run whose process died counts while its letter is there for the next process."""
     letter = select(mail.c.id).where(mail.c.session == key, mail.c.done_at.is_(None)).limit(1)
     if tx.execute(letter).first() is None:
         return False

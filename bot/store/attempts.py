@@ -36,14 +36,14 @@ KEPT = 30 * 86_400.0
 
 @dataclass(frozen=True)
 class Earlier:
-    """Attempts that were made: when the first one began, and how many there were."""
+    """Earlier attempts: when the first began, and how many there were."""
 
     at: float
     tries: int
 
 
 def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
-    """Writes down one more attempt; None when it is the first. The caller holds the scope's lease."""
+    """Notes one more attempt. None if it is the first. The caller holds the scope's lease."""
     before, now = earlier(tx, scope, mark), tx.now()
     here = (attempts.c.scope == scope, attempts.c.mark == mark)
     if before is not None:
@@ -60,12 +60,12 @@ def earlier(tx: Tx, scope: str, mark: str) -> Earlier | None:
 
 
 def over(tx: Tx, scope: str, mark: str) -> None:
-    """Nothing of it is in Slack, or what is there is stored as a fact."""
+    """None of it is in Slack, or what is there is stored."""
     tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.mark == mark))
 
 
 class Attempts:
-    """A lease holder's: who lost the lease begins no post."""
+    """The attempts of a lease holder. After its lease is lost it begins no post."""
 
     def __init__(self, lease: Lease) -> None:
         self._lease = lease

@@ -29,7 +29,7 @@ SHORTEST_ID = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which lines: at or after `since`, before `until`, of a tool (a shell pattern will do), of a chain."""
+    """Which lines: at or after `since`, before `until`, of a tool (or a shell pattern), of a chain."""
 
     since: datetime | None = None
     until: datetime | None = None
@@ -38,7 +38,7 @@ class Wanted:
 
 
 async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
-    """The lines in the order of their time, a page at a time: no reader holds up the store, nor all in memory."""
+    """The lines in order of time, a page at a time, so that a reader neither blocks the store nor fills the memory."""
     after: LedgerLine | None = None
     while True:
         page = await database.read(read_page, wanted, after, size)
@@ -86,7 +86,7 @@ def _is_of(line: LedgerLine, tool: str | None) -> bool:
 
 
 def find_chain(tx: Tx, name: str) -> str:
-    """The chain of a session named by its id or its whole key, or `system`."""
+    """The chain of a session, named by its id or its whole key, or `system`."""
     known = tx.execute(select(chains.c.chain).where(chains.c.chain == name)).scalar_one_or_none()
     if known is not None or name == SYSTEM:
         return name
@@ -102,7 +102,7 @@ def find_chain(tx: Tx, name: str) -> str:
 
 
 def find_confirmation(tx: Tx, name: str) -> str:
-    """The id of the confirmation of which `name` is the id, or its beginning."""
+    """The id of the confirmation whose id is `name` or begins with it."""
     found = _confirmation_ids(tx, name)
     if len(found) == 1:
         return found[0]
@@ -112,7 +112,7 @@ def find_confirmation(tx: Tx, name: str) -> str:
 
 
 def _confirmation_ids(tx: Tx, name: str) -> list[str]:
-    """Of purged ones only the lines are left."""
+    """Purged confirmations have only their lines left."""
     begins = name if len(name) >= SHORTEST_ID else None
     ids: set[str] = set()
     for column in (confirmations.c.id, ledger.c.confirmation):
@@ -122,7 +122,7 @@ def _confirmation_ids(tx: Tx, name: str) -> list[str]:
 
 
 def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
-    """The confirmations that were asked last, the newest first. What this version can't read is left out."""
+    """The confirmations that were asked last, newest first, without those that this version can't read."""
     found = select(confirmations.c.id).order_by(confirmations.c.created.desc(), confirmations.c.id)
     if tool is not None:
         found = found.where(confirmations.c.tool == tool)
@@ -135,7 +135,8 @@ def read_recent(tx: Tx, tool: str | None, limit: int) -> list[Confirmation]:
 
 @dataclass(frozen=True)
 class Story:
-    """All that the ledger tells of one confirmation or session; `rows` are the confirmations that are still stored."""
+    """Everything in the ledger about one confirmation or session. `rows` are the confirmations that are still
+    stored."""
 
     title: str
     lines: tuple[LedgerLine, ...]
@@ -174,7 +175,7 @@ def _rows(tx: Tx, lines: tuple[LedgerLine, ...]) -> dict[str, Confirmation]:
 
 
 def _row(tx: Tx, confirmation: str) -> Confirmation | None:
-    """Of rows that a newer version wrote only the lines are shown."""
+    """For rows of a newer version, only the lines are shown."""
     try:
         return read_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):

@@ -23,14 +23,14 @@ PAGE = 1000
 
 
 class _Odd(Exception):
-    """Something that no version of this program has written like this."""
+    """Something that no version of this program would write."""
 
     def __init__(self, broken: Broken) -> None:
         self.broken = broken
 
 
 def verify_ledger(tx: Tx, keys: LedgerKeys, anchor: Anchor | None = None) -> Report:
-    """All of the ledger as it stands in one look at the store; a line is named before anything else that is wrong."""
+    """Verifies the whole ledger, from one snapshot of the store. A faulty line is reported before anything else."""
     try:
         sealed = SealedCheckpoints.read(stored_checkpoints(tx), keys)
         purges = Purges.read(_purge_lines(tx), keys)
@@ -67,7 +67,8 @@ _PERHAPS = ("confirmation", "tool", "content", "salt", "sealed")
 
 
 def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
-    """Cell by cell as this program writes them. SQLite takes anything in any column, and a time has many spellings."""
+    """Checks each cell for the exact form that this program writes. SQLite takes anything in any column, and a time can
+    be written in many ways."""
     of_a_kind = all(isinstance(getattr(row, name), str) for name in _TEXTS) and isinstance(row.seq, int)
     if not of_a_kind or not all(isinstance(getattr(row, name), str | None) for name in _PERHAPS):
         raise _Odd(Broken(str(row.chain), row.seq if isinstance(row.seq, int) else None, "a part of it is no text"))
@@ -84,11 +85,11 @@ def _exact_line(row: Row[*tuple[Any, ...]]) -> LedgerLine:
 
 
 def _is_undecodable(error: DBAPIError) -> bool:
-    return "decode" in str(error.orig)  # SQLite keeps bytes as text that are none
+    return "decode" in str(error.orig)  # SQLite can hold bytes as text that are no text
 
 
 def _wrong_head(tx: Tx) -> Broken | None:
-    """The chains know how far they go: a line that is missing at an end, or was put there, shows against that."""
+    """Each chain's head is stored, so a line that is missing or added at its end does not fit."""
     last = select(ledger.c.chain, func.max(ledger.c.seq).label("seq")).group_by(ledger.c.chain).subquery()
     here = and_(ledger.c.chain == chains.c.chain, ledger.c.seq == chains.c.seq)
     found = (
@@ -116,7 +117,7 @@ def _at_the_end(chain: str, sealed_end: int, last: int) -> Broken:
 
 
 def _wrong_index(tx: Tx, sealed: SealedCheckpoints) -> Broken | None:
-    """Nothing rests on this column but what the next checkpoint is made over. Who changes it wants a chain left out."""
+    """Only the next checkpoint depends on this column. Somebody who changes it wants to leave a chain out."""
     found = select(chains.c.chain, chains.c.sealed_hash).order_by(chains.c.chain).execution_options(yield_per=PAGE)
     for row in tx.execute(found):
         if row.sealed_hash != sealed.last_hash(row.chain):

@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 def cast_all(tx: Tx, ballots: Sequence[Ballot], rules: Rules) -> list[tuple[Ballot, Cast]]:
-    """Each is a vote of its own. What was purged since the form was opened is left out.
+    """Stores each vote of a batch. Confirmations that were purged since the form was opened are left out.
 
-    Sessions are locked in the order of their keys, as by anybody else who locks several.
+    Sessions are locked in the order of their keys, as everywhere.
     """
     by_confirmation = {ballot.confirmation: ballot for ballot in ballots}
     found = select(confirmations.c.id).where(confirmations.c.id.in_(by_confirmation))

@@ -31,7 +31,7 @@ from runtime.store.upsert import insert_if_absent
 
 @dataclass(frozen=True, kw_only=True)
 class Ballot:
-    """A click or a submitted form, as it is stored. `id` is the same when the same click is delivered again."""
+    """A click or a submitted form, to be stored. A click that is delivered again has the same `id`."""
 
     id: str
     confirmation: str
@@ -42,12 +42,12 @@ class Ballot:
     edit: Edit | None = None
     grant: bool = False
     way: str = "button"
-    target: JsonObject | None = None  # where the voter looks for what became of it
+    target: JsonObject | None = None  # where the voter sees the result
 
 
 @dataclass(frozen=True)
 class Cast:
-    """What a vote came to so far: `settled` when it needed nobody to be asked."""
+    """The result of a vote so far. `settled`: nobody had to be asked."""
 
     row: Confirmation
     settled: bool
@@ -63,7 +63,8 @@ def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) ->
 
 
 def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
-    """Stores a vote; whoever called acks only after. What needs no asking, or was asked just now, is counted here."""
+    """Stores a vote. The caller acks only afterwards. The vote is counted here if nothing has to be looked up, or was
+    looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
     sound = checked(row, now(tx), rules.policies, rules.seal)
     plain = Vote(
@@ -94,7 +95,7 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
     _tell_the_lost(tx, row, sound)
     if settled and not _tell_voter(
         tx, vote, change, answered=_form_says_so(vote, change)
-    ):  # likewise, of a vote that was refused
+    ):  # the same, for a vote that was refused
         return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
     if settled and news is not change and not news.steps:  # refused, as often before
@@ -104,7 +105,7 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> 
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:
-    """Counts the oldest stored vote with what was found out about its voter; another replica may have been faster."""
+    """Counts the oldest stored vote, with what was looked up about its voter. Another replica may have been faster."""
     session, row = lock_confirmation(tx, confirmation_id)
     if not row.pending or row.pending[0].id != vote_id:
         return row
@@ -117,7 +118,7 @@ def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, 
 
 
 def put_right(tx: Tx, confirmation_id: str, rules: Rules) -> Confirmation:
-    """What no seal vouches for goes."""
+    """Removes what no seal covers."""
     session, row = lock_confirmation(tx, confirmation_id)
     sound = checked(row, now(tx), rules.policies, rules.seal)
     _tell_the_lost(tx, row, sound)
@@ -129,7 +130,7 @@ def _put_right(tx: Tx, session: Session, row: Confirmation, sound: Transition) -
 
 
 def _tell_the_lost(tx: Tx, before: Confirmation, change: Transition) -> None:
-    """Whoever's vote waited and waits no more hears what became of it."""
+    """Answers each voter whose vote no longer waits."""
     waiting = {vote.id for vote in change.row.pending}
     for vote in before.pending:
         if vote.id not in waiting:
@@ -144,15 +145,16 @@ _WHILE_TOLD = 1.0
 
 
 def _form_says_so(vote: Vote, change: Transition) -> bool:
-    """Slack waits for the answer to a form: a refusal that is known by then is shown in the form itself."""
+    """Slack waits for the answer to a form, so a refusal that is known by then is shown in the form itself."""
     return vote.way == "form" and _refusal(change) is not None
 
 
 def _tell_voter(tx: Tx, vote: Vote, change: Transition, *, answered: bool = False) -> bool:
-    """Stores what somebody who submitted a form, or is refused, has to hear; False: it was stored before. Whoever
-    pressed a button that counted sees it on the card.
+    """Stores the answer for somebody who submitted a form or is refused. Somebody who pressed a button that counted
+    sees it on the card. False: it was stored before.
 
-    `answered`: the caller tells them. It is stored all the same, so that the same vote delivered again is known.
+    `answered`: the caller answers them. The answer is stored all the same, so that the same vote is recognised if it is
+    delivered again.
     """
     if vote.target is None or not (_refusal(change) or vote.target.get("batch") or vote.target.get("list")):
         return True
@@ -172,20 +174,20 @@ def _tell_voter(tx: Tx, vote: Vote, change: Transition, *, answered: bool = Fals
 
 
 def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> None:
-    """Of what somebody was not told yet about one confirmation only the newest is worth telling, and no later than the
-    oldest would have been. What is shown in a view of its own is told there."""
+    """If several answers about one confirmation wait for one person, only the newest is kept, and it is due when the
+    oldest was. Answers that have a view of their own are shown there."""
     now, same = tx.now(), and_(replies.c.person == person, replies.c.matter == matter, replies.c.due_at.is_not(None))
     waits = free(replies, now)
     due_at = tx.execute(select(func.min(replies.c.due_at)).where(same, waits)).scalar_one()
     if due_at is None and tx.execute(select(replies.c.id).where(same)).first() is not None:
-        due_at = now + _WHILE_TOLD  # one is on its way: what comes until it has arrived is told together
+        due_at = now + _WHILE_TOLD  # one is being sent: what comes until it has arrived is sent together
     tx.execute(update(replies).where(same, waits).values(due_at=None, owed_since=None, told_at=now))
     values = {"matter": matter} if due_at is None else {"matter": matter, "due_at": due_at}
     tx.execute(update(replies).where(replies.c.vote == vote).values(values))
 
 
 def _verdict(change: Transition) -> str:
-    """What the voter is told: the step their word led to, and where the confirmation stands now."""
+    """The answer to the voter: the step that their vote led to, and the state of the confirmation now."""
     row = change.row
     told = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
     heard = next((step for step in told if step.kind is LineKind.VOTE_REFUSED), told[0] if told else None)
@@ -209,5 +211,5 @@ def _verdict(change: Transition) -> str:
 
 
 def _too_late_for(refusal: Refusal | None) -> str | None:
-    """A vote that came after the deadline is too late for it, also before the clock was looked at."""
+    """A vote after the deadline is too late for it, even if the clock has not been applied yet."""
     return refusal.state if refusal is not None and refusal.reason is Reason.TOO_LATE else None

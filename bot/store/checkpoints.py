@@ -22,7 +22,7 @@ _TURNS = int.from_bytes(blake2b(b"adk-confirm checkpoints", digest_size=8).diges
 
 
 def take_turn(tx: Tx) -> None:
-    """Checkpoints are made one after the other, by whatever process."""
+    """Lets one process at a time make a checkpoint."""
     if tx.dialect == "postgresql":
         tx.execute(select(func.pg_advisory_xact_lock(_TURNS)))
 
@@ -43,7 +43,7 @@ def store_checkpoint(tx: Tx, made: Checkpoint) -> Checkpoint:
 
 
 def say_sealed(tx: Tx, hashes: Mapping[str, str]) -> None:
-    """In the index, by chain: the head that the last checkpoint over it was made over."""
+    """Writes to the index, by chain, the head that the last checkpoint covers."""
     tx.execute(_SAY_SEALED, [{"chain_": chain, "hash_": hash_} for chain, hash_ in hashes.items()])
 
 
@@ -51,7 +51,8 @@ _SAY_SEALED = update(chains).where(chains.c.chain == bindparam("chain_")).values
 
 
 def stored_checkpoints(tx: Tx) -> Iterator[Checkpoint]:
-    """By number. What is not spelled as it was stored has no seal here: nothing about it may be changed."""
+    """The stored checkpoints, by number. One that is not spelled as it was stored has no seal here, because nothing
+    about it may be changed."""
     found = select(checkpoints).order_by(checkpoints.c.number).execution_options(yield_per=100)
     for row in tx.execute(found):
         point = checkpoint_of(row)
@@ -70,7 +71,8 @@ def is_there(tx: Tx, point: Checkpoint) -> bool:
 
 
 def checkpoint_of(row: Row[*tuple[Any, ...]]) -> Checkpoint:
-    """As it is stored. What somebody wrote over it is no error here: then its seal does not fit, and that is told."""
+    """The checkpoint as stored. If somebody wrote over it, this raises nothing: its seal does not fit, and that is
+    reported."""
     return Checkpoint(
         number=row.number, at=_time(row.at), heads=_heads(row.heads), previous=str(row.previous), sealed=str(row.sealed)
     )

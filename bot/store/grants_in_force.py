@@ -35,23 +35,23 @@ Rights = dict[Person, Facts]
 
 
 def grants_in(tx: Tx, key: str) -> list[Grant]:
-    """The grants of a session that have not ended. One that can't be read here lets nothing through here."""
+    """The grants of a session that have not ended. One that this version can't read lets nothing through."""
     return _readable(tx, _open(tx).where(grants.c.session == key))
 
 
 def grants_by(tx: Tx, person: Person) -> list[Grant]:
-    """The grants that somebody gave and that have not ended, the first to end first."""
+    """The grants of one giver that have not ended, the first to end first."""
     given = _readable(tx, _open(tx).order_by(grants.c.until))
     return [grant for grant in given if person in grant.given_by]
 
 
 def all_grants(tx: Tx) -> list[Grant]:
-    """The grants that have not ended, of every session, the first to end first."""
+    """The grants of every session that have not ended, the first to end first."""
     return _readable(tx, _open(tx).order_by(grants.c.until, grants.c.id))
 
 
 def _open(tx: Tx) -> Select[str, str]:
-    """That a grant was revoked the ledger knows, whatever the grant's own row says by now."""
+    """The ledger says whether a grant was revoked, whatever the grant's own row says."""
     line = exists().where(ledger.c.confirmation == grants.c.id, ledger.c.kind == str(LineKind.GRANT_REVOKED))
     return select(grants.c.id, grants.c.body).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now(), ~line)
 
@@ -62,19 +62,19 @@ def read_grant(tx: Tx, grant_id: str) -> Grant | None:
 
 
 def _readable(tx: Tx, stored: Select[str, str]) -> list[Grant]:
-    """Each by the name of its row: of a copy under another name the seal does not fit."""
+    """The grants that can be read, each by the name of its row: the seal of a copy under another name does not fit."""
     found = []
     for row in tx.execute(stored):
         try:
             grant = replace(Grant.from_json(json.loads(row.body)), id=row.id)
             found.append(grant if grant.uses is None else replace(grant, used=_uses(tx, grant)))
         except (NewerVersion, UnreadableRecord, ValueError):
-            continue  # calls ask, as without it; a replica that can read it knows more
+            continue  # such calls are put to people; a replica that can read the grant knows more
     return found
 
 
 def _uses(tx: Tx, grant: Grant) -> int:
-    """How many calls it let through, as the ledger has it. A line whose content was purged counts, too."""
+    """How many calls it let through, by the ledger. Lines whose content was purged count too."""
     lines = select(ledger.c.content).where(
         ledger.c.chain == chain_of(grant.session),
         ledger.c.kind == str(LineKind.GRANT_USED),
@@ -95,7 +95,7 @@ def grant_for(
             why = withheld(grant, asked, policy, rights, seal)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
-                    _look_again(tx, key, grant.id, at)  # this was the last one: its card must not promise more
+                    _look_again(tx, key, grant.id, at)  # this was its last use: its card must not promise more
                 return grant
             if not why.for_now:
                 _look_again(tx, key, grant.id, at)
@@ -103,14 +103,14 @@ def grant_for(
 
 
 def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:
-    """Nobody gave it through this app: that is said once, and it lets nothing through."""
+    """Nobody gave this grant through this app. That is reported once, and it lets nothing through."""
     tx.execute(update(grants).where(grants.c.id == grant.id).values(revoked_at=tx.now()))
     write_step(tx, key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.GRANT), grant=grant.id), None, tool)
     _look_again(tx, key, grant.id, now(tx))
 
 
 def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
-    """A grant did not let a call through: it is looked at now whether its card still tells the truth."""
+    """A grant did not let a call through, so check now whether its card is still right."""
     try:
         stored = read_confirmation(tx, grant_id)
         if stored is None or chain_of(stored.asked.session) != key:
@@ -124,7 +124,7 @@ def _look_again(tx: Tx, key: str, grant_id: str, at: datetime) -> None:
 async def rights_of(
     givers: Iterable[Person], asked: AskedCall, policy: Policy, rules: Rules, at: datetime, ask: FactsOf
 ) -> Rights:
-    """What is known now of each giver for this call, as if it had been put to people and they had approved it."""
+    """What is known now about each giver for this call, as if they had approved it by an ordinary vote."""
     row = open_confirmation("grant", asked, policy, rules.seal, at).row
     everybody = tuple(dict.fromkeys(givers))
     votes = [probe(row, giver, at) for giver in everybody]
@@ -135,7 +135,7 @@ async def rights_of(
 async def would_withhold(
     grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, at: datetime, ask: FactsOf
 ) -> Withheld | None:
-    """What would keep the call that a grant came with from being let through, if the same person asked for it again."""
+    """Why the grant would not let its own call through, if the same person asked for it again; None if it would."""
     asked = row.asked.again(row.revision.arguments, speakers)
     found = await asyncio.to_thread(rules.policies.resolve, asked.facts())
     if not grant.is_sealed(rules.seal):
@@ -149,5 +149,5 @@ async def would_withhold(
 
 
 def probe(row: Confirmation, person: Person, at: datetime, kind: VoteKind = VoteKind.APPROVE) -> Vote:
-    """A vote that nobody gave, to ask whether it would count. It is never stored."""
+    """A vote that nobody gave, to find out whether it would count. It is never stored."""
     return Vote(id="probe", kind=kind, voter=person, revision=row.revision.number, stored_at=at, sealed="")

@@ -19,7 +19,7 @@ from runtime.store.upsert import insert_if_absent
 
 @dataclass(frozen=True, kw_only=True)
 class Heard:
-    """Somebody's words to the agent, as Slack delivered them."""
+    """A person's message to the agent, as Slack delivered it."""
 
     app: str
     team: str
@@ -42,7 +42,7 @@ class Heard:
 
 
 class Sign(StrEnum):
-    """What whoever said something is told at once."""
+    """What the writer is told at once."""
 
     STOP = "stop"  # how to stop the calls that wait
     HINT = "hint"  # how to reach the agent
@@ -51,7 +51,7 @@ class Sign(StrEnum):
 
 @dataclass(frozen=True)
 class Listened:
-    """What became of somebody's words. `new`: the agent gets them. `waiting`: the calls that could be stopped."""
+    """What happened to a message. `new`: the agent gets it. `waiting`: the calls that could be stopped."""
 
     new: bool = False
     sign: Sign | None = None
@@ -60,7 +60,7 @@ class Listened:
 
 
 def addressed(tx: Tx, heard: Heard, stops: bool) -> Listened:
-    """Words that name the agent, or that nobody else is there to read."""
+    """A message that names the agent, or that only the agent can be meant to read."""
     if not hear(tx, heard):
         return Listened()
     key = _session_at(tx, heard)
@@ -72,8 +72,8 @@ def addressed(tx: Tx, heard: Heard, stops: bool) -> Listened:
 
 
 def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
-    """A plain reply in a session's thread. It is for the agent while nobody else wrote there, unless it is meant to
-    stop a call that waits."""
+    """A plain reply in a session's thread. It is for the agent while nobody else wrote there, unless it asks to stop a
+    call that waits."""
     key = _session_at(tx, heard)
     if key is None:
         return Listened()
@@ -85,7 +85,7 @@ def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
     if len(present) == 1 and not (stops and waiting):
         return addressed(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
-        return Listened()  # people talk among themselves; or Slack delivered it again
+        return Listened()  # people talk to each other, or Slack delivered it again
     if stops:
         return Listened(sign=Sign.STOP, session=key, waiting=waiting)
     first = begin(tx, key, "reply hint") is None
@@ -93,7 +93,7 @@ def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
 
 
 def is_queued(tx: Tx, key: str, mark: str) -> bool:
-    """Whether somebody's words wait for the agent to be done with what came before."""
+    """Whether a message waits for the agent to finish what came before."""
     found = select(mail.c.mark).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id)
     waiting = list(tx.execute(found).scalars())
     return mark in waiting[1:]
@@ -107,7 +107,7 @@ def _waiting(tx: Tx, key: str) -> tuple[str, ...]:
 
 
 def hear(tx: Tx, heard: Heard) -> bool:
-    """Words for a session's agent go into its mailbox; the first in a thread begin the session. False: known."""
+    """Puts a message into the session's mailbox. The first in a thread begins the session. False: it was known."""
     key = _session_at(tx, heard)
     if key is None:
         key = chain_of(heard.session)

@@ -33,7 +33,7 @@ _WRITE_LINE = Prepared(insert(ledger).values({column.name: bindparam(f"{column.n
 
 
 def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, tool: str | None = None) -> LedgerLine:
-    """One more line of a chain. The chain's head is locked, so that lines written at once stand one after the other."""
+    """Appends a line to a chain. The chain's head is locked, so that concurrent lines come one after the other."""
     keys = ledger_keys(tx)
     line = append(
         _lock_head(tx, chain),
@@ -71,7 +71,7 @@ def write_step(tx: Tx, chain: str, step: Step, confirmation: str | None = None, 
 def _lock_head(tx: Tx, chain: str) -> Head:
     head = _HEAD.first(tx, chain_=chain)
     if head is None:
-        # Another replica may begin it at this moment: then its line comes first, and this one continues it.
+        # Another replica may begin the chain at this moment. Then its line comes first, and this one follows.
         begun = Head()
         tx.execute(insert_if_absent(tx.dialect, chains), {"chain": chain, "seq": begun.seq, "hash": begun.hash})
         head = _HEAD.first(tx, chain_=chain)
@@ -84,12 +84,12 @@ def read_lines(tx: Tx, chain: str, after: int = 0) -> list[LedgerLine]:
 
 
 def lines_to_tell(tx: Tx, chain: str, after: int) -> list[LedgerLine]:
-    """The same, for a thread: a line that somebody changed or made in the database is an alarm instead."""
+    """The same, for a thread. If somebody changed or made a line in the database, an alarm takes its place."""
     return [to_show(line, ledger_keys(tx)) for line in read_lines(tx, chain, after)]
 
 
 def confirmation_lines(tx: Tx, confirmation: str) -> list[LedgerLine]:
-    """All that was written of one confirmation, in order, for people to look at."""
+    """All lines about one confirmation, in order, for people."""
     found = select(ledger).where(ledger.c.confirmation == confirmation).order_by(ledger.c.seq)
     return [to_show(line_of(row), ledger_keys(tx), older=True) for row in tx.execute(found)]
 
@@ -112,7 +112,7 @@ def line_of(row: Row[*tuple[Any, ...]]) -> LedgerLine:
 
 
 def content_of(line: LedgerLine) -> JsonObject | None:
-    """What a line told, without its version; `None` once it is purged."""
+    """The content of a line, without its version; `None` once it is purged."""
     if line.content is None:
         return None
     content: JsonObject = json.loads(line.content)

@@ -28,7 +28,7 @@ _LATEST = 20
 
 
 def adopt(tx: Tx) -> Checkpoint | None:
-    """The last checkpoint made here; `None`: there is nothing to take over."""
+    """The last checkpoint made here. `None`: there is nothing to take over."""
     take_turn(tx)
     keys, before = ledger_keys(tx), last_checkpoint(tx)
     if before is not None and version_of(before, keys) != BEFORE_SEALED_LINES:
@@ -59,9 +59,10 @@ def _tell_emptied(tx: Tx) -> None:
 
 
 def secret_fits(tx: Tx) -> bool:
-    """Whether the last checkpoint, or any of the latest lines, was sealed with the secret that the store is open with.
+    """Whether the last checkpoint, or any of the latest lines, was sealed with the secret that the store was opened
+    with.
 
-    Any will do: somebody may have changed the others. With nothing to tell by, it fits.
+    One is enough, since somebody may have changed the others. If there is nothing to compare, the secret fits.
     """
     keys, point = ledger_keys(tx), last_checkpoint(tx)
     if point is not None and version_of(point, keys) is not None:

@@ -40,7 +40,8 @@ _REST = Prepared(
 
 @dataclass(frozen=True)
 class Letter:
-    """What waits to be told to a session's agent: words, an answer, a refusal, or a settlement."""
+    """What a session's agent has yet to receive: a message, an answer, a refusal, or people's answer about an unknown
+    outcome."""
 
     id: int
     kind: str
@@ -52,7 +53,7 @@ class Letter:
 
     @property
     def trace(self) -> str | None:
-        """What it belongs to, as a `traceparent`."""
+        """The trace that it belongs to, as a `traceparent`."""
         trace = self.body.get("trace")
         return trace if isinstance(trace, str) else None
 
@@ -71,8 +72,8 @@ def read_session(tx: Tx, key: str) -> Session:
 
 @dataclass(frozen=True)
 class Overtaking:
-    """While words wait for Slack, decisions go first: those that were not `told` yet, by their ids, unless one of the
-    `turns` that they belong to has requests about which nobody was asked yet."""
+    """While a message waits for Slack, decisions overtake it: those not in `told`, by their ids, unless one of the
+    `turns` that they belong to has requests that nobody was asked about yet."""
 
     told: Collection[int] = ()
     turns: Collection[str] = ()
@@ -81,10 +82,10 @@ class Overtaking:
 def next_letters(
     tx: Tx, key: str, *, together: bool, several: bool = False, overtaking: Overtaking | None = None
 ) -> tuple[Letter, ...]:
-    """What the agent is told next, as one message.
+    """What the agent gets next, as one message.
 
-    `together`: an answer waits until each request of its turn is decided; then all of them go. Words do not wait.
-    `several`: the answers that wait go in one message, whatever else is undecided.
+    `together`: an answer waits until each request of its turn is decided; then all of them go. Messages do not wait.
+    `several`: all waiting answers go in one message, whatever else is undecided.
     """
     rows = (_WAITING if together or overtaking else _NEXT_WAITING).all(tx, session_=key)
     letters = [_letter(tx, row) for row in rows]
@@ -103,11 +104,11 @@ def next_letters(
 
 @dataclass(frozen=True)
 class Mail:
-    """What the agent is told next, and the session's confirmations at that moment."""
+    """What the agent gets next, with the session's confirmations at that moment."""
 
     letters: tuple[Letter, ...]
     paused: bool
-    left: bool  # an earlier run was cut while its reply was shown
+    left: bool  # an earlier run ended while its reply was shown
     rows: tuple[Confirmation, ...]
 
     def about(self, letter: Letter) -> Confirmation:
@@ -127,7 +128,7 @@ def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Sess
 
 
 def then_next_mail(tx: Tx, key: str, told: Sequence[Letter], *, together: bool, several: bool) -> Mail:
-    """The agent was told these; what it is told next."""
+    """Marks these letters as received, and returns the next mail."""
     letters_done(tx, told)
     return read_mail(tx, key, together=together, several=several)
 
@@ -140,21 +141,20 @@ def _letter(tx: Tx, row: Row[*tuple[Any, ...]]) -> Letter:
 def next_together(
     letters: Sequence[Letter], turns: Mapping[str, str], undecided: Collection[str]
 ) -> tuple[Letter, ...]:
-    """`turns`: what each confirmation was asked together with; `undecided`: the turns in which somebody still has to
-    decide."""
+    """`turns`: with what each confirmation was asked. `undecided`: the turns in which somebody still has to decide."""
     for letter in letters:
         if letter.kind not in ANSWERS:
             return (letter,)
         turn = _turn(letter, turns)
         if not turn:
-            return (letter,)  # a server that does not tell turns apart
+            return (letter,)  # a server that does not distinguish turns
         if turn not in undecided:
             return tuple(one for one in letters if one.kind in ANSWERS and _turn(one, turns) == turn)
     return ()
 
 
 def held_back(rows: Sequence[Confirmation]) -> Iterator[tuple[Confirmation, list[Confirmation]]]:
-    """What was approved and waits for others of its turn, each with those that are undecided there."""
+    """What was approved and waits for others of its turn, each with those that are undecided."""
     for row in rows:
         turn = row.asked.turn
         undecided = [one for one in rows if turn and one.asked.turn == turn and one.state is State.WAITING]
@@ -169,14 +169,14 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
 
 
 def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:
-    """The agent was told, or need not be."""
+    """The agent has these letters, or need not get them."""
     for letter in letters:
         _DONE(tx, id_=letter.id, at_=tx.now())
 
 
 def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
-    """What has no seal that fits does not reach the agent, and the thread hears of it. The confirmation that it is
-    about is looked at, since that may be forged as well."""
+    """A letter whose seal does not fit does not reach the agent, and the thread says so. Its confirmation is checked,
+    since that may be forged as well."""
     lock_session(tx, key)
     letters_done(tx, [letter])
     what = Unsealed.WORDS if letter.kind == "words" else Unsealed.LETTER
@@ -187,7 +187,7 @@ def refuse_letter(tx: Tx, key: str, letter: Letter) -> None:
 
 
 def rest(tx: Tx, key: str, *, together: bool = False, again: float | None = None) -> None:
-    """Nothing is owed to the session, unless something came meanwhile. `again`: it is looked at in so many seconds."""
+    """The session needs nothing, unless something came meanwhile. `again`: look again in so many seconds."""
     lock_session(tx, key)
     due_at = tx.now() if next_letters(tx, key, together=together) else None if again is None else tx.now() + again
     _REST(tx, key_=key, due_at_=due_at)
@@ -201,7 +201,7 @@ _SWITCH = Prepared(select(switches.c.value).where(switches.c.name == bindparam("
 
 @dataclass(frozen=True)
 class PausedRuns:
-    """Runs are paused: since when, by whom, and why they say it is."""
+    """Runs are paused: since when, by whom, and why."""
 
     since: datetime
     by: str | None = None

@@ -28,7 +28,8 @@ audit_log = logging.getLogger("adk_confirm.audit")
 
 
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """Raises `StoreError` with what to do about it. The ledger is written with the secret, and with no other."""
+    """Raises `StoreError`, which says what to do. The ledger can be written with the secret it was begun with, and no
+    other."""
     database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
     try:
         await bring_up_to_date(database)
@@ -44,7 +45,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
-    """For a command, on a store that is up to date. It writes nothing where the service has another secret."""
+    """Opens an up-to-date store for a command. If the service has another secret, nothing can be written."""
     database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
     try:
         await _take_over(database)
@@ -63,7 +64,7 @@ async def _take_over(database: Database) -> None:
 
 
 def free_all(tx: Tx) -> None:
-    """Whoever worked on a session or attended to a row before is gone."""
+    """Frees all rows: no other process can be at work on this store."""
     free_sessions(tx)
     for table in ATTENDED:
         held = update(table).where(table.c.lease_token.is_not(None))
@@ -71,7 +72,7 @@ def free_all(tx: Tx) -> None:
 
 
 def socket_path(url: str) -> Path | None:
-    """Where the owner of this store listens; `None` for a store that has no single owner."""
+    """Where the owner of this store listens. `None` for a store without a single owner."""
     parsed = make_url(url) if url.startswith("sqlite") else None
     if parsed is None or not parsed.database or parsed.database == ":memory:":
         return None

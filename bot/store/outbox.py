@@ -58,7 +58,8 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 
 @dataclass(frozen=True)
 class Telling:
-    """What is posted next: lines, as one message, or words. `retry`: the letter that failed, to be tried again."""
+    """What to post next: lines, as one message, or an agent's words. `retry`: the letter that failed, for "Try
+    again"."""
 
     lines: Sequence[LedgerLine] = ()
     said: Said | None = None
@@ -67,14 +68,14 @@ class Telling:
 
 @dataclass(frozen=True)
 class Left:
-    """A reply that is still written: its message, or since when there may be one, and whose invocation it is."""
+    """A reply that is still being written: its message, or since when there may be one, and its invocation."""
 
     ts: str
     invocation: str
 
 
 def say_later(tx: Tx, key: str, said: Said, retry: str | None = None) -> None:
-    """Once for each event."""
+    """Does nothing if the event is known."""
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return
@@ -86,13 +87,13 @@ def say_later(tx: Tx, key: str, said: Said, retry: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """An agent waits for something of this kind, and this app does not answer it."""
+    """An agent waits for something that this app can't answer."""
 
     kind: str
 
 
 def say_waits(tx: Tx, key: str, waits: Waits) -> None:
-    """People are told once what an agent waits for, and it is counted once."""
+    """Tells people once what an agent waits for, and counts it once."""
     lock_session(tx, key)
     if not has_spoken(tx, key, waits.said.event):
         say_later(tx, key, waits.said)
@@ -109,7 +110,7 @@ def next_telling(tx: Tx, key: str) -> Telling | None:
 
 
 def all_told(tx: Tx, key: str, again: float | None = None) -> None:
-    """Nothing is left to post, unless something came in the meantime. `again`: it is looked at in so many seconds."""
+    """Nothing is left to post, unless something came meanwhile. `again`: look again in so many seconds."""
     lock_thread(tx, key)
     doubt = earlier(tx, key, _COPIES)
     times = [
@@ -122,33 +123,33 @@ def all_told(tx: Tx, key: str, again: float | None = None) -> None:
 
 
 def may_be_doubled(tx: Tx, key: str) -> None:
-    """A process that was taken over may have posted what was posted again: whoever attends to the thread next looks for
-    copies."""
+    """A process that lost the thread may have posted what was then posted again. The next one to hold the thread looks
+    for copies."""
     looked_for = {"scope": key, "mark": _COPIES, "at": tx.now(), "tries": 1}
     tx.execute(insert_if_absent(tx.dialect, attempts), looked_for)
     owe_thread(tx, key)
 
 
 def copies_since(tx: Tx, key: str) -> float | None:
-    """From when on copies have to be looked for, if at all."""
+    """From when on to look for copies, if at all."""
     doubt = earlier(tx, key, _COPIES)
     return None if doubt is None else doubt.at - _LONGEST_FREEZE
 
 
 def looked_for_copies(tx: Tx, key: str) -> None:
-    """Slack may still be at work on what the other process sent, so they are looked for twice."""
+    """Slack may still be working on what the other process sent, so copies are looked for twice."""
     doubt = earlier(tx, key, _COPIES)
     if doubt is not None and tx.now() >= doubt.at + _SLACK_IS_LATE:
         over(tx, key, _COPIES)
 
 
 def has_spoken(tx: Tx, key: str, event: str) -> bool:
-    """Whether it was posted in the thread, or will be."""
+    """Whether the event's words are posted in the thread, or will be."""
     return _HAS_SPOKEN.first(tx, key_=key, event_=event) is not None
 
 
 def all_spoken(tx: Tx, key: str) -> set[str]:
-    """The agent's events whose words were posted in the thread, or will be."""
+    """The agent's events whose words are posted in the thread, or will be."""
     return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
 
@@ -167,12 +168,12 @@ def told_up_to(tx: Tx, key: str, seq: int) -> None:
 
 
 def thread_is_behind(tx: Tx, key: str) -> bool:
-    """Whether lines or words wait to be posted: what the agent is writing now comes after them."""
+    """Whether lines or words wait to be posted. What the agent writes now comes after them."""
     return last_told(tx, key) < _head(tx, key) or not _nothing_to_say(tx, key)
 
 
 def third_tries(tx: Tx, lines: Sequence[LedgerLine]) -> frozenset[int]:
-    """Those of the lines that are the third refused vote of one person on one card."""
+    """Those lines that are the third refused vote of one person on one card."""
     refused = [line for line in lines if line.kind is LineKind.VOTE_REFUSED and line.confirmation is not None]
     thirds: set[int] = set()
     for confirmation in {line.confirmation for line in refused}:
@@ -252,7 +253,7 @@ def is_stale(tx: Tx, key: str) -> bool:
 
 
 def is_left_from_before(tx: Tx, key: str) -> bool:
-    """Whether a run that begins finds such a reply of an earlier run."""
+    """Whether a run that begins finds a reply of an earlier run."""
     return read_left(tx, key) is not None and _nothing_to_say(tx, key)
 
 

@@ -52,7 +52,7 @@ _EVIDENCE = (str(LineKind.PURGED), str(LineKind.CHECKPOINT))
 
 @dataclass(frozen=True, kw_only=True)
 class Purged:
-    """How much of each went, or would go. `kept`: sessions that are still in use and keep what they need."""
+    """How many of each were purged, or would be. `kept`: sessions that are still in use and keep what they need."""
 
     lines: int = 0
     confirmations: int = 0
@@ -110,7 +110,7 @@ async def purge(database: Database, before: datetime) -> Purged:
 
 
 async def plan(database: Database, before: datetime) -> Purged:
-    """What would go; nothing is changed."""
+    """What a purge would remove. Changes nothing."""
     found = await database.read(purge_rest, before, dry_run=True)
     async for part in _parts(database, before):
         found += await database.read(purge_sessions, part, before, dry_run=True)
@@ -120,7 +120,7 @@ async def plan(database: Database, before: datetime) -> Purged:
 
 
 def _told(tx: Tx, before: datetime, gone: Purged, lines: _Lines) -> Purged:
-    """Part of each purging transaction: nothing is ever gone that no line tells of."""
+    """Part of each purging transaction, so that nothing is ever gone without a line that says so."""
     if gone.any and not lines.dry_run:
         step = Step(kind=LineKind.PURGED, at=now(tx), who=OPERATOR, until=before, text=str(gone))
         write_step(tx, SYSTEM, replace(step, emptied=emptied(lines.gone)))
@@ -144,7 +144,7 @@ class _Lines:
         return len(found)
 
 
-# What belongs to no session of ours
+# What belongs to no session
 
 
 def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
@@ -153,7 +153,8 @@ def purge_rest(tx: Tx, before: datetime, *, dry_run: bool) -> Purged:
         old = [ledger.c.chain == SYSTEM, ledger.c.at < at, ledger.c.content.is_not(None)]
         old.append(ledger.c.kind.not_in(_EVIDENCE))
         _go(tx, replies, [replies.c.parked_at < at], dry_run=dry_run)
-        _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)  # who opens it is there again
+        # The row comes back when its person opens the tab.
+        _go(tx, homes, [homes.c.opened_at < at, homes.c.looked_at < at], dry_run=dry_run)
         return _told(tx, before, Purged(lines=lines.empty(old)), lines)
 
 
@@ -209,7 +210,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
         tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
         close_purged(tx, key)
         if forgotten:
-            # What the agent knew of it is gone: nothing that people said there has a bearing on what it asks for next.
+            # The agent's own record of it is gone, so what people said there has no bearing on what it asks for next.
             tx.execute(delete(spoken).where(spoken.c.session == key))
             session = replace(session, speakers=frozenset(), present=frozenset())
         save_people(tx, session, stood=stood)
@@ -217,7 +218,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
 
 
 def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dry_run: bool) -> int:
-    """Of a session in use they stay as empty envelopes, with seals that say who spoke."""
+    """In a session in use letters stay, empty, with seals that say who spoke."""
     if ended or dry_run:
         return _go(tx, mail, where, None if ended else _EMPTY, dry_run=dry_run)
     letters = tx.execute(select(mail).where(*where)).all()
@@ -241,7 +242,7 @@ _SETTLED = and_(
 
 
 def _over(at: float) -> ColumnElement[bool]:
-    """Its whole story lies before: it goes as a whole, or not yet."""
+    """Whether the whole confirmation ended before that day. It goes whole, or not yet."""
     later = exists().where(ledger.c.confirmation == confirmations.c.id, ledger.c.at >= at)
     return and_(_SETTLED, confirmations.c.created < at, ~later)
 
@@ -252,7 +253,7 @@ def _lines(key: str, at: float, kept: Sequence[str]) -> list[ColumnElement[bool]
 
 
 def _letters(key: str, at: float, kept: Sequence[str], *, ended: bool) -> list[ColumnElement[bool]]:
-    """Those of a session in use stay as empty envelopes: who spoke last there may still have to be known."""
+    """In a session in use letters stay, empty, because it may still have to be known who spoke last."""
     of_none = or_(mail.c.confirmation.is_(None), mail.c.confirmation.not_in(kept))
     read = true() if ended else and_(mail.c.done_at.is_not(None), mail.c.body != _EMPTY["body"])
     return [mail.c.session == key, mail.c.stored_at < at, of_none, read]
@@ -269,7 +270,7 @@ def _lately(tx: Tx, key: str, at: float) -> bool:
 
 
 def _untold(tx: Tx, key: str) -> bool:
-    """Something is still to be said in the thread, and was not given up."""
+    """Something still has to be posted in the thread, and was not given up."""
     owed = threads.c.due_at.is_not(None), threads.c.parked_at.is_(None)
     return tx.execute(select(threads.c.session).where(threads.c.session == key, *owed)).first() is not None
 
@@ -283,7 +284,7 @@ def _undelivered(tx: Tx, key: str) -> bool:
 
 
 async def _leftover(database: Database, before: datetime) -> AsyncIterator[Sequence[SessionId]]:
-    """Sessions of our runtime that came by another way than Slack."""
+    """Sessions of our runtime that did not come from Slack."""
     after: int | None = -1
     while after is not None:
         found = await database.read(read_histories, before, after)
@@ -343,7 +344,7 @@ def _go(
     *,
     dry_run: bool,
 ) -> int:
-    """How many rows go, or lose these values."""
+    """Counts the rows that go, or that lose these values."""
     if dry_run:
         counted: int = tx.execute(select(func.count()).select_from(table).where(*where)).scalar_one()
         return counted
@@ -353,7 +354,7 @@ def _go(
 
 @contextmanager
 def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
-    """SQLite leaves what was deleted where it was, unless it is told not to."""
+    """SQLite leaves deleted data in its file, unless told otherwise."""
     if dry_run or tx.dialect != "sqlite":
         yield
         return
@@ -365,7 +366,7 @@ def _overwriting(tx: Tx, *, dry_run: bool) -> Iterator[None]:
 
 
 async def _wipe(database: Database) -> None:
-    """Old pages wait in SQLite's write-ahead log until they are written over; a reader at work may delay that."""
+    """Old pages stay in SQLite's write-ahead log until they are overwritten. A reader may delay that."""
     beside = socket_path(database.url)
     if beside is not None:
         await asyncio.to_thread(_truncate_log, beside.with_suffix(""))

@@ -27,13 +27,13 @@ _TOLD_BY = ("who", "revision", "text", "refusal")
 
 @dataclass(frozen=True)
 class RefusedAgain:
-    """For counting: so many clicks were refused of which the ledger has lines enough."""
+    """For the metrics: so many refused clicks that have no line of their own."""
 
     clicks: int
 
 
 def without_repeats(tx: Tx, change: Transition) -> Transition:
-    """The change without the refusals of which the ledger has enough of the same person and revision. The caller has
+    """The change without refusals of which the ledger has enough lines for the same person and revision. The caller has
     locked the confirmation."""
     refused = [step for step in change.steps if step.kind is LineKind.VOTE_REFUSED]
     if not refused:

@@ -30,7 +30,7 @@ class RefusedFeature:
 
 
 def note_refused_feature(tx: Tx, team: str, feature: str, channel: str, code: str) -> None:
-    """Older refusals are forgotten."""
+    """Notes a refusal, and deletes old ones."""
     now = tx.now()
     old = [one for one in _all(tx) if one.at <= now - REMEMBERED]
     same = RefusedFeature(team, feature, channel, code, now)

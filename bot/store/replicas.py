@@ -31,15 +31,15 @@ class Replicas:
 
     @property
     def name(self) -> str:
-        """This process's own, for as long as it lives."""
+        """This process's own name, for as long as it lives."""
         return self._name
 
     def alive(self) -> int:
-        """This one included. While the store does not answer it is what was known last."""
+        """How many are alive, with this one. While the store does not answer, the last known number."""
         return self._alive
 
     async def run(self) -> None:
-        """Until `stop`. A SQLite store belongs to one process."""
+        """Runs until `stop`. A SQLite store has only one process."""
         if self._database.dialect == "sqlite":
             await self._stopping.wait()
             return
@@ -76,7 +76,7 @@ class Replicas:
 
 
 def heard_of(tx: Tx, name: str) -> int:
-    """This replica is alive; how many are. The others hear of it when it is new."""
+    """Notes that this replica is alive, and counts those that are. The others are woken if it is new."""
     now = tx.now()
     mine = update(replicas).where(replicas.c.name == name).values(alive_until=now + TERM)
     if not tx.execute(mine).rowcount:
@@ -88,7 +88,7 @@ def heard_of(tx: Tx, name: str) -> int:
 
 
 def is_alive(tx: Tx, name: str) -> bool:
-    """Whether another replica of this name is. On SQLite there is no other."""
+    """Whether another replica of this name is alive. On SQLite there is none."""
     here = select(replicas.c.alive_until).where(replicas.c.name == name)
     until = tx.execute(here).scalar_one_or_none()
     return until is not None and until > tx.now()

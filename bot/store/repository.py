@@ -62,7 +62,7 @@ class Session:
 
     @property
     def place(self) -> tuple[str | None, ...]:
-        """What never changes."""
+        """What never changes of it."""
         at = self.session
         fixed = (self.key, at.app, at.user, at.id, self.team, self.enterprise, self.channel, self.thread_ts)
         return (*fixed, self.starter.team, self.starter.user)
@@ -173,35 +173,35 @@ def _people(stored: str) -> frozenset[Person]:
 
 
 def people_text(people: Iterable[Person]) -> str:
-    """How the database keeps them."""
+    """In the form in which the database keeps them."""
     return json.dumps(sorted([person.team, person.user] for person in people))
 
 
 def session_stands(tx: Tx, session: Session) -> bool:
-    """Whether a session is where it began, and has everybody who spoke to its agent, as this app saved it last."""
+    """Whether the session's place and its speakers are as this app saved them last."""
     return same_seal(session_seal(tx, session), session.sealed)
 
 
 def session_seal(tx: Tx, session: Session) -> str:
-    """Bound to the last words in the mailbox, so that no older row fits: whoever spoke since is in none of them."""
+    """Bound to the last message in the mailbox, so that no older row fits: whoever spoke since is missing there."""
     last = _LAST_WORDS.first(tx, session_=session.key).id
     return ledger_keys(tx).session.of([*session.place, people_text(session.speakers), last])
 
 
 def save_people(tx: Tx, session: Session, *, stood: bool) -> None:
-    """`stood`: whether the session stood before. One that did not is never sealed again."""
+    """`stood`: whether the session's seal fitted before. If it did not, the session is never sealed again."""
     sealed = session_seal(tx, session) if stood else ""
     people = {"speakers_": people_text(session.speakers), "present_": people_text(session.present)}
     _SAVE_PEOPLE(tx, key_=session.key, sealed_=sealed, **people)
 
 
 def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmation]:
-    """Both rows, in the order that everybody locks them in."""
+    """Locks both rows, in the order in which everybody locks them."""
     found = _FIND_CONFIRMATION.first(tx, id_=confirmation_id)
     if found is None:
         raise NotFound(f"There is no confirmation {confirmation_id}.")
     session = lock_session(tx, found.session)
-    if tx.dialect != "sqlite":  # there the writer is alone, and what it read stands
+    if tx.dialect != "sqlite":  # there the writer is alone, and what it read stays true
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
     return session, _confirmation(tx, found)
 
@@ -220,7 +220,7 @@ def session_confirmations(tx: Tx, key: str) -> list[Confirmation]:
 
 
 def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> Confirmation:
-    """All that a change brings, together: the row, its ledger lines, what the session is to be told, a grant."""
+    """Saves a change: the row, its ledger lines, the message to the session, a grant."""
     row = change.row
     for step in change.steps:
         write_step(tx, session.key, step, row.id, row.asked.tool)
@@ -266,12 +266,12 @@ def save(tx: Tx, session: Session, change: Transition, *, new: bool = False) -> 
 
 
 def save_places(tx: Tx, row: Confirmation) -> None:
-    """Where cards stand and what they show: nothing else changes, and what is owed besides stays due as it is."""
+    """Saves where cards are and what they show. Nothing else changes, nor when anything else is due."""
     _SAVE_BODY(tx, id_=row.id, **{f"{name}_": value for name, value in _sealed_body(tx, row).items()})
 
 
 def due_again(tx: Tx, confirmation_id: str) -> None:
-    """Due when the row says so, whatever stands there: after a `retry`, or as an earlier version has left it."""
+    """Due when the row says so, whatever the column says: after a `retry`, or left by an earlier version."""
     _, row = lock_confirmation(tx, confirmation_id)
     here = update(confirmations).where(confirmations.c.id == row.id)
     tx.execute(here.values(due_at=seconds(next_due(row)), owed_since=None, failures=0, trouble=None))
@@ -299,13 +299,13 @@ def _columns(tx: Tx, row: Confirmation) -> dict[str, object]:
 
 
 def _sealed_body(tx: Tx, row: Confirmation) -> dict[str, object]:
-    """A row in doubt stays in doubt, until `unsealed.checked` has looked at it."""
+    """A row in doubt stays in doubt until `unsealed.checked` has looked at it."""
     body = row_to_json(row)
     return {"body": body, "sealed": seal_row(tx, row.id, body) if row.doubt is None else ""}
 
 
 def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> None:
-    """Into the session's mailbox: once for each attempt, revision and word, whoever runs this again."""
+    """Puts it into the session's mailbox: once for each attempt, revision and answer, however often this runs."""
     if isinstance(delivery, AnswerDelivery):
         kind, word = "answer", "approved" if delivery.confirmed else "denied"
         revision = f":{delivery.revision}" if delivery.revision > 1 else ""
@@ -322,7 +322,7 @@ def deliver(tx: Tx, session: Session, delivery: Delivery, confirmation: str) -> 
 
 
 def has_mail(tx: Tx, session: str, mark: str) -> bool:
-    """Whether it was put there, told or not."""
+    """Whether it is in the mailbox, received or not."""
     return _KNOWN_MAIL.first(tx, session_=session, mark_=mark) is not None
 
 
@@ -348,7 +348,7 @@ def put_mail(
 
 
 def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person) -> bool:
-    """What somebody says to the agent; from now on they are one of its speakers. False: it was there already."""
+    """A person's message to the agent. They are a speaker from now on. False: it was there already."""
     stood = session_stands(tx, session)
     if not put_mail(tx, session.key, kind="words", mark=mark, body=body, person=person.user):
         return False
@@ -358,12 +358,12 @@ def put_words(tx: Tx, session: Session, *, mark: str, body: str, person: Person)
 
 
 def owe_session(tx: Tx, key: str) -> None:
-    """The session has mail."""
+    """The session has mail to deal with."""
     _OWE(tx, key_=key, due_at_=tx.now())
     tx.notify(SESSIONS)
 
 
 def read_history(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine]] | None:
-    """A confirmation with all that was written of it."""
+    """A confirmation with all of its ledger lines."""
     row = read_confirmation(tx, confirmation)
     return None if row is None else (row, confirmation_lines(tx, confirmation))

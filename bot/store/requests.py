@@ -30,21 +30,21 @@ from runtime.store.database import Tx
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """A request found at the host, and what Slack said of the places where its card could stand."""
+    """A request found at the host, with what Slack said of the places where its card could go."""
 
     place: tuple[str | None, ...]
     request: HostRequest
     asked_by: Person
     governs: Governs | Ungoverned
     places: tuple[Place, ...] = ()
-    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant is for this call
+    rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant covers this call
     trace: str | None = None
 
 
 def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmation | None:
-    """Puts a request to people, once; None when it is known, or when nobody may be asked, which is said at once.
+    """Puts a request to people, once. None if it is known, or if nobody may be asked, which is said at once.
 
-    A request that was refused stays refused: its agent may not have heard of it yet.
+    A refused request stays refused: its agent may not know of it yet.
     """
     session = lock_session(tx, key)
     request = opening.request
@@ -112,7 +112,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> None:
-    """No person is asked: the agent hears it at once, and so does the thread."""
+    """Asks nobody. The agent and the thread are told at once."""
     reason = words.ungoverned_to_model(found)
     body: JsonObject = {
         "request": asked.request_id,

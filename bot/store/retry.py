@@ -14,7 +14,7 @@ from runtime.store.database import Tx
 
 
 class Again(Enum):
-    """What became of a wish to have the same words answered anew."""
+    """What happened when somebody wanted an answer to the same message again."""
 
     AGAIN = "again"
     NOT_YOURS = "not yours"
@@ -22,7 +22,8 @@ class Again(Enum):
 
 
 def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
-    """Somebody's own words, into the mailbox once more, under a mark of their own: a second click brings no third."""
+    """Puts a person's own message into the mailbox again, under a mark of its own, so that a second click adds no
+    third."""
     row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
     if row is None or not letter_stands(tx, row):
         return Again.GONE

@@ -21,7 +21,7 @@ _CHECKPOINTS, _CHAINS = 10, 1000
 
 
 async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], Awaitable[object]]) -> list[str]:
-    """The chains of which it said something else than the checkpoints do."""
+    """The chains for which the index disagreed with the checkpoints."""
     truth, wrong = _Truth(keys), list[str]()
     more = True
     while more:
@@ -40,7 +40,7 @@ async def put_right(database: Database, keys: LedgerKeys, between: Callable[[], 
 
 @dataclass
 class _Truth:
-    """The last hash of each chain that a checkpoint was made over, as far as the checkpoints were read."""
+    """The last hash of each chain that a checkpoint covers, so far as checkpoints were read."""
 
     keys: LedgerKeys
     number: int = 0
@@ -50,7 +50,7 @@ class _Truth:
         return self.hashes.get(chain, "")
 
     def read_some(self, tx: Tx) -> bool:
-        """Whether there are more. Checkpoints that are not as they were sealed say nothing."""
+        """Returns whether there are more. Checkpoints whose seal does not fit are ignored."""
         more = select(checkpoints).where(checkpoints.c.number > self.number).order_by(checkpoints.c.number)
         rows = tx.execute(more.limit(_CHECKPOINTS)).all()
         for point in (checkpoint_of(row) for row in rows):
@@ -66,7 +66,7 @@ def _read_chains(tx: Tx, after: str) -> Sequence[Row[str, str]]:
 
 
 def _put_right(tx: Tx, truth: _Truth, suspects: Sequence[str]) -> list[str]:
-    """Nobody makes a checkpoint meanwhile; one that was made since has told the truth of its chains."""
+    """Nobody makes a checkpoint meanwhile, and one that was made since has set its chains right."""
     take_turn(tx)
     while truth.read_some(tx):
         pass

@@ -36,14 +36,14 @@ def ledger_keys(tx: Tx) -> LedgerKeys:
 
 
 def seal_row(tx: Tx, confirmation: str, body: str) -> str:
-    """Call it after the ledger lines of the same change are written."""
+    """Call this after the ledger lines of the same change are written."""
     return ledger_keys(tx).row.of([confirmation, body, _LAST.first(tx, id_=confirmation).seq])
 
 
 def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | None:
-    """None: the row is as this app saved it last. Otherwise the kinds of line that the ledger has of it.
+    """None: the row is as this app saved it last. Otherwise the kinds of line that the ledger has about it.
 
-    `found` has the columns id, body, sealed and last_line. A command that reads without the secret can't tell.
+    `found` has the columns id, body, sealed and last_line. A command that reads without the secret can't check.
     """
     keys = tx.context
     if not isinstance(keys, LedgerKeys) or keys.row.matches([found.id, found.body, found.last_line], found.sealed):
@@ -53,7 +53,8 @@ def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | N
 
 
 def letter_seal(tx: Tx, letter: Mapping[str, object]) -> str:
-    """Over who said what to the agent, or what it is told about which call. Whose call follows depends on it."""
+    """Over who said what to the agent, or what it gets about which call. Who its next call belongs to depends on
+    this."""
     return ledger_keys(tx).letter.of([letter[name] for name in _LETTER])  # type: ignore[misc]  # texts and None
 
 

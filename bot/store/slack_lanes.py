@@ -54,18 +54,18 @@ def card_done(tx: Tx, confirmation: str) -> None:
 
 
 def owe_thread(tx: Tx, key: str) -> None:
-    """There is something to post in a session's thread, stored in this transaction: before this or after it."""
+    """Something was stored for a session's thread, in this transaction: before this call or after it."""
     if not _OWE_THREAD(tx, key_=key, due_at_=tx.now()):
         where = tx.execute(select(sessions.c.team, sessions.c.enterprise).where(sessions.c.key == key)).one_or_none()
         if where is None:
-            return  # a chain that is no session's
+            return  # a chain that belongs to no session
         new = {"session": key, "team": where.team, "enterprise": where.enterprise, "due_at": tx.now(), "failures": 0}
         tx.execute(insert_if_absent(tx.dialect, threads), new)
     tx.notify(THREADS)
 
 
 def lock_thread(tx: Tx, key: str) -> None:
-    """Called before it is looked whether anything is left to post. Whoever stores something at that moment comes first,
+    """Call this before you look whether anything is left to post. What is stored at that moment then either comes first
     and is seen, or comes after `thread_done`, and the thread is due again."""
     _LOCK_THREAD.first(tx, key_=key)
 
@@ -75,10 +75,10 @@ def thread_done(tx: Tx, key: str, due_at: float | None) -> None:
 
 
 def cards_owed(tx: Tx) -> int:
-    """How many confirmations have a card that shows an older row, and nothing has gone wrong with it."""
+    """How many confirmations have a card that shows an older row, without any failure so far."""
     return int(_CARDS_OWED.first(tx).number)
 
 
 def cards_under_way(tx: Tx, key: str) -> bool:
-    """Whether a card of the session is on its way to Slack, and nothing has gone wrong with it."""
+    """Whether a card of the session is on its way to Slack, without any failure so far."""
     return _UNDER_WAY.first(tx, key_=key, at_=tx.now()) is not None

@@ -15,7 +15,7 @@ from runtime.store.database import Tx
 
 
 def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> Facts:
-    """The facts with everybody who has spoken until now. The session is locked, so nobody speaks before the vote is
+    """The facts with everybody who has spoken so far. The session is locked, so nobody speaks before the vote is
     counted."""
     if row.policy.allow_requester is not False:
         return facts
@@ -26,6 +26,6 @@ def with_speakers(tx: Tx, session: Session, row: Confirmation, facts: Facts) -> 
 
 
 def warn_of_session(tx: Tx, session: Session) -> None:
-    """Once for each session."""
+    """Does nothing if the session was warned of before."""
     if begin(tx, session.key, "unsealed session") is None:
         write_step(tx, session.key, Step(kind=LineKind.UNSEALED, at=now(tx), text=str(Unsealed.SESSION)))

@@ -25,7 +25,7 @@ STOPS = "bot:stops"
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """The stop button of a thread, pressed. `event` names the press: Slack may tell of it twice."""
+    """Somebody pressed a thread's stop button. `event` names the press, since Slack may deliver it twice."""
 
     app: str
     team: str
@@ -46,7 +46,7 @@ def stop_run(tx: Tx, stop: Stop, *, together: bool = False) -> bool:
     lock_session(tx, key)
     if begin(tx, key, f"stop event:{stop.event}"[:320]) is not None:
         return False
-    note_stopped(tx, key)  # Slack waits for another status, whether anything was under way or not
+    note_stopped(tx, key)  # Slack waits for another status, whether or not anything was under way
     letters = next_letters(tx, key, together=together)
     if not letters or begin(tx, key, _mark(letters[0].id)) is not None:
         return False

@@ -21,12 +21,12 @@ from runtime.store.lease import lease_columns
 
 metadata = MetaData()
 
-# SQLite gives a new key by itself only to a column of type INTEGER.
+# SQLite numbers rows by itself only with a column of type INTEGER.
 SERIAL = BigInteger().with_variant(Integer, "sqlite")
 
 
 def _attended() -> tuple[Column[float], Column[float], Column[float], Column[int], Column[str]]:
-    """For rows that a worker attends: when next, since when it is put off, since when not any more, and how it went."""
+    """For rows that a worker attends to: when next, since when it has been put off, and how it went."""
     return (
         Column("due_at", Double),
         Column("owed_since", Double),
@@ -50,7 +50,7 @@ sessions = Table(
     Column("starter", String(32), nullable=False),
     Column("speakers", Text, nullable=False),  # who spoke to the agent here: JSON, [[team, user], …]
     Column("present", Text, nullable=False),  # who wrote in the thread at all, likewise
-    Column("told_seq", Integer, nullable=False),  # the ledger's lines up to here stand in the thread
+    Column("told_seq", Integer, nullable=False),  # the ledger's lines up to here are posted in the thread
     Column("created", Double, nullable=False),
     Column("sealed", String(64), nullable=False, server_default=text("''")),  # keyed: `repository.session_stands`
     *_attended(),
@@ -91,9 +91,9 @@ spoken = Table(
     "bot_spoken",
     metadata,
     Column("session", String(512), ForeignKey("bot_sessions.key"), primary_key=True),
-    Column("event", String(256), primary_key=True),  # the agent's event whose words stand in the thread
+    Column("event", String(256), primary_key=True),  # the agent's event whose words are posted in the thread
     Column("ts", String(32), nullable=False),
-    Column("body", Text),  # of what is still to be posted: the words, after which line, and in which order
+    Column("body", Text),  # for what is still to be posted: the words, after which line, and in which order
     Column("after_seq", Integer),
     Column("number", Integer),
     sqlite_with_rowid=False,
@@ -143,7 +143,7 @@ Index(
 Index("bot_confirmations_asked", confirmations.c.team, confirmations.c.asked_by, confirmations.c.created)
 
 waiting = Table(
-    "bot_waiting",  # what waits, by whom and where: an index that `listing` keeps
+    "bot_waiting",  # what waits, by whom and where: an index that `waiting_index` keeps
     metadata,
     Column("team", String(32), primary_key=True),
     Column("whom", String(320), primary_key=True),  # an entry of the policy, "asker:U…", or "channel:C…"
@@ -168,7 +168,7 @@ ledger = Table(
     Column("digest", String(64), nullable=False),
     Column("previous", String(64), nullable=False),
     Column("hash", String(64), nullable=False),
-    Column("sealed", String(64)),  # keyed; NULL only in lines from before there was one: the database takes no new one
+    Column("sealed", String(64)),  # keyed; NULL only in lines of older versions: the database refuses new ones
     sqlite_with_rowid=False,
 )
 Index("bot_ledger_confirmation", ledger.c.confirmation)
@@ -180,8 +180,8 @@ chains = Table(
     Column("chain", String(512), primary_key=True),
     Column("seq", Integer, nullable=False),
     Column("hash", String(64), nullable=False),
-    # The head that the last checkpoint was made over: an index, to find what moved. Whoever can write here can say
-    # anything, so from time to time `sealed_index` makes it say what the checkpoints say.
+    # The head that the last checkpoint covers: an index, to find the chains that grew. A database writer can put
+    # anything here, so from time to time `sealed_index` corrects it from the checkpoints.
     Column("sealed_hash", String(64), nullable=False, server_default=text("''")),
     sqlite_with_rowid=False,
 )
@@ -224,13 +224,13 @@ replies = Table(
     metadata,
     Column("id", SERIAL, primary_key=True, autoincrement=True),
     Column("vote", String(64), nullable=False, unique=True),
-    Column("target", Text, nullable=False),  # where the voter looks: a view, or a channel and thread
-    Column("body", Text, nullable=False),  # what became of the vote
+    Column("target", Text, nullable=False),  # where the voter sees the result: a view, or a channel and thread
+    Column("body", Text, nullable=False),  # the result of the vote
     Column("told_at", Double, index=True),
     Column("team", String(32)),
     Column("enterprise", String(32)),
-    Column("person", String(96)),  # who is told
-    Column("matter", String(64)),  # about which confirmation, where a newer reply takes the place of an older one
+    Column("person", String(96)),  # for whom
+    Column("matter", String(64)),  # about which confirmation, if a newer reply replaces an older one
     *_attended(),
     *lease_columns(),
 )
@@ -256,7 +256,7 @@ homes = Table(
     Column("enterprise", String(32)),
     Column("user_id", String(32), nullable=False),
     Column("opened_at", Double, nullable=False),
-    Column("looked_at", Double, nullable=False),  # what happened before is in what was published, or was not news
+    Column("looked_at", Double, nullable=False),  # what happened before this was published, or was not news
     Column("version", Integer, nullable=False),
     Column("digest", String(64)),  # of what was published last
     Column("hash", String(128)),  # Slack's own name for it
@@ -273,7 +273,7 @@ Index("bot_homes_opened", homes.c.opened_at)
 
 
 def _lane(name: str, *key: Column[str]) -> Table:
-    """What Slack is owed for each of something, attended apart from it."""
+    """What has to be sent to Slack about a row, attended to apart from the row."""
     table = Table(
         name,
         metadata,

@@ -35,28 +35,28 @@ _ASKED = Prepared(
 
 
 def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
-    """It was found out whether a grant would still let a call through."""
+    """Stores whether a grant would still let a call through."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = grant_looked_at(row, now(tx), why)
     return row if change.row is row else save(tx, session, change)
 
 
 def keep_time(tx: Tx, confirmation_id: str) -> Confirmation:
-    """Reminders, escalation, expiry, lapse: whatever is due by now."""
+    """Applies the clock: reminders, escalation, expiry, an approval that did not start in time."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = tick(row, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
 def hand_over(tx: Tx, confirmation_id: str, delivery: Delivery, seal: Seal) -> Confirmation:
-    """The last look before a host gets an approval. Raises `Illegal`: it must not run any more. Without `handed_at` in
-    the row that comes back it was refused just now."""
+    """The last check before a host gets an approval. Raises `Illegal` if it must not run any more. If the returned row
+    has no `handed_at`, it was refused just now."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, begin(row, delivery, now(tx), seal))
 
 
 def may_start(seal: Seal) -> StartCheck:
-    """What our own runtime asks in the transaction that writes down that a call begins."""
+    """Our own runtime calls this in the transaction that stores that a call begins."""
 
     def check(tx: Tx, name: SessionId, call: Call, again: bool) -> bool:
         if call.request is None:
@@ -76,20 +76,20 @@ def may_start(seal: Seal) -> StartCheck:
 
 
 def never_arrived(tx: Tx, confirmation_id: str) -> Confirmation:
-    """The host turned out not to have got the approval."""
+    """The host turned out not to have the approval."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, take_back(row, now(tx)))
 
 
 def out_of_reach(tx: Tx, confirmation_id: str) -> Confirmation:
-    """The host can't be reached just now."""
+    """The host can't be reached now."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = unreached(row, now(tx))
     return row if change.row is row else save(tx, session, change)
 
 
 def see(tx: Tx, confirmation_id: str, seen: HostReport) -> Confirmation:
-    """Copies what the host says of the call."""
+    """Copies the host's report on the call."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = observe(row, seen, now(tx))
     return row if change.row is row else save(tx, session, change)
@@ -108,20 +108,20 @@ def asked_again(tx: Tx, confirmation_id: str) -> Confirmation:
 
 
 def sign_in_again(tx: Tx, confirmation_id: str, seal: Seal) -> Confirmation:
-    """What somebody gave to sign in is lost: they are asked again."""
+    """The credential that somebody gave is lost, so they are asked again."""
     session, row = lock_confirmation(tx, confirmation_id)
     return save(tx, session, sign_in_lost(row, now(tx), seal))
 
 
 @dataclass(frozen=True)
 class VotesShown:
-    """Votes that every card shows by now, and for the first time: so many seconds after each was stored."""
+    """Votes that every card shows now, for the first time, and how many seconds after each was stored."""
 
     seconds: tuple[float, ...]
 
 
 def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
-    """Facts that a worker writes back: where cards stand, and which version they show."""
+    """Stores where cards are, and which version they show."""
     _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
@@ -142,6 +142,6 @@ def drawn(tx: Tx, confirmation_id: str) -> None:
 
 
 def draw_again(tx: Tx, confirmation_id: str) -> None:
-    """A drawing may have landed after a later one: each place is drawn once more, whatever it is known to show."""
+    """An older drawing may have arrived after a newer one, so each place is drawn once more."""
     session, row = lock_confirmation(tx, confirmation_id)
     save(tx, session, Transition(row=changed(row, now(tx))))

@@ -53,7 +53,7 @@ _ENTER = insert(waiting)
 
 
 def relist(tx: Tx, row: Confirmation, steps: Collection[Step]) -> None:
-    """Part of saving a row: after these steps it may wait for others, or for nobody."""
+    """Part of saving a row, since after these steps it may wait for others, or for nobody."""
     if all(step.kind in _KEPT for step in steps):
         return
     _GONE(tx, id_=row.id)
@@ -82,13 +82,13 @@ def asker(person: Person) -> str:
 
 
 def entries_in_use(tx: Tx, team: str) -> list[str]:
-    """The entries by which something waits now, those aside that name a person outright."""
+    """The entries for which something waits now, except those that name a person."""
     kinds = (ApproverKind.GROUP, ApproverKind.EMAIL, ApproverKind.PYTHON)
     return [entry for kind in kinds for entry in _distinct(tx, team, f"{kind}:", f"{kind};")]
 
 
 def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
-    """From one to the next through the index: ten thousand rows of one entry are one step."""
+    """Goes from one entry to the next through the index, so ten thousand rows of one entry are one step."""
     after = first
     for _ in range(MOST_ENTRIES):
         found = select(func.min(waiting.c.whom)).where(waiting.c.team == team, waiting.c.whom > after)
@@ -100,7 +100,7 @@ def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
 
 
 def page(tx: Tx, team: str, names: Collection[str], after: Position | None, size: int) -> list[Position]:
-    """The oldest `size` after a position, each once, by whatever entries they wait."""
+    """The oldest `size` after a position, each once, whichever entries they wait for."""
     found: set[Position] = set()
     place = (waiting.c.created, waiting.c.confirmation)
     for name in names:
@@ -112,7 +112,7 @@ def page(tx: Tx, team: str, names: Collection[str], after: Position | None, size
 
 
 def count_after(tx: Tx, team: str, names: Collection[str], after: Position) -> int:
-    """How many come after a position, up to `MANY`: nobody reads a larger number, and counting it costs."""
+    """How many come after a position, up to `MANY`, since nobody reads a larger number and counting takes time."""
     if not names:
         return 0
     place = tuple_(waiting.c.created, waiting.c.confirmation)
@@ -129,14 +129,14 @@ def count_after(tx: Tx, team: str, names: Collection[str], after: Position) -> i
 
 
 def read_rows(tx: Tx, ids: Sequence[str]) -> list[Confirmation]:
-    """In the order of the ids, without those that only another version can read, or that somebody changed in the
+    """In the order of the ids, without rows that only another version can read, or that somebody changed in the
     database: nobody is to decide by what those show."""
     bodies = {row.id: row.body for row in tx.execute(_STORED.where(confirmations.c.id.in_(ids))) if _stands(tx, row)}
     return list(_readable(bodies[id_] for id_ in ids if id_ in bodies))
 
 
 def asked_lately(tx: Tx, person: Person, since: float, most: int) -> list[Confirmation]:
-    """What somebody asked for and is decided, the newest first."""
+    """What somebody asked for and what is decided, newest first."""
     found = _STORED.where(
         confirmations.c.team == person.team,
         confirmations.c.asked_by == person.user,
