@@ -23,7 +23,7 @@ async def open_host(
     store_url: str = "sqlite://",
     guard: CallGuard | None = None,
 ) -> Host:
-    """The host that the file names. `store_url`: beside it google-adk's agents keep their sessions. `guard` is for the
+    """The host that the file names. google-adk's agents keep their sessions beside `store_url`. `guard` protects the
     calls that our own runtime stores."""
     if agent.url is not None:
         return _remote(agent, agent.url, clock)

@@ -26,7 +26,7 @@ from runtime.jsontypes import Json, JsonObject
 
 
 class Unreachable(ConfirmError):
-    """The host did not get it: sending it again is safe, preferably not before so many seconds."""
+    """The host did not get it. It is safe to send it again, preferably not before so many seconds."""
 
     def __init__(self, why: str, again_after: float = 5.0) -> None:
         super().__init__(why)
@@ -34,13 +34,13 @@ class Unreachable(ConfirmError):
 
 
 class RefusedByHost(Unreachable):
-    """It is there, and took nothing of this. Says why to people, some of whom may have to mend it."""
+    """The host is there, and took none of this. The message says why to people, some of whom may have to fix it."""
 
 
 class Cut(ConfirmError):
-    """The host may have got it: look at the session before anything else.
+    """The host may have got it: read the session before anything else.
 
-    `again_after`: it is not there by now, but may still arrive; in so many seconds it can be sent again.
+    `again_after`: it is not there now, but may still arrive. In so many seconds it can be sent again.
     """
 
     def __init__(self, why: str, again_after: float | None = None) -> None:
@@ -49,7 +49,7 @@ class Cut(ConfirmError):
 
 
 class Failed(Cut):
-    """The host has it, and said itself what it failed at."""
+    """The host has it, and said itself why it failed."""
 
 
 class Lost(ConfirmError):
@@ -70,7 +70,7 @@ class Altered(Lost):
 
 @dataclass(frozen=True, kw_only=True)
 class Attachment:
-    """A file that came with somebody's words."""
+    """A file that came with a person's message."""
 
     name: str
     mime_type: str
@@ -79,8 +79,8 @@ class Attachment:
 
 @dataclass(frozen=True, kw_only=True)
 class UserWords:
-    """What a person said. `mark` names the message: the same one again is the same words. `since`: when it was first
-    tried to tell them, if it was."""
+    """What a person said. `mark` names the message: the same mark again is the same message. `since`: when it was first
+    tried to send it, if it was."""
 
     mark: str
     text: str
@@ -90,8 +90,8 @@ class UserWords:
 
 @dataclass(frozen=True, kw_only=True)
 class HostAnswer:
-    """The answer to one request, as it goes to the host. `mark` is the mail's, for hosts that keep notes. `since`: when
-    it was first tried to give it, if it was."""
+    """The answer to one request, for the host. `mark` is the letter's, for hosts that keep notes. `since`: when it was
+    first tried to send it, if it was."""
 
     request_id: str
     call_id: str
@@ -102,15 +102,15 @@ class HostAnswer:
     mark: str = ""
     since: float | None = None
     tool: str = ""
-    arguments: JsonObject | None = None  # of the call as it was asked; the tool's, for an approval
+    arguments: JsonObject | None = None  # of the call as it was asked; for an approval, the tool's
     ask: Ask = Ask.CONFIRMATION
-    approved: Approved | None = None  # the call as it shall run, edits included: a host runs no other
-    credential: Credential | None = None  # what somebody gave to sign in
+    approved: Approved | None = None  # the call to run, edits included: a host runs no other
+    credential: Credential | None = None  # the credential that somebody gave
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRequest:
-    """A request that stands in a session."""
+    """A request in a session."""
 
     request_id: str
     call_id: str
@@ -125,28 +125,28 @@ class HostRequest:
     tool_schema: JsonObject | None = None
     can_edit: bool = True  # whether an edit of the arguments reaches the tool
     ask: Ask = Ask.CONFIRMATION
-    ends_turn: bool = False  # whatever is decided, agents that should follow never run
+    ends_turn: bool = False  # agents that should follow will not run, whatever is decided
     siblings: str = ""  # the same for all that one agent asks in one turn, in one branch
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOutcome:
-    """What became of the call behind a request; `confirmed` is how the request was answered, as far as one can tell."""
+    """What happened to the call of a request. `confirmed`: how the request was answered, so far as is known."""
 
     request_id: str
     became: OutcomeKind | None
     """One of those that hosts report. None while nobody has answered."""
     confirmed: bool | None = None
     result: Json = None
-    text: str | None = None  # result, error or refusal as one reads it
+    text: str | None = None  # result, error or refusal, as text
     begun_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
-    asked_anew: bool = False  # held, and a later request has taken its place: an answer would go to that one
+    asked_anew: bool = False  # held, and a later request has replaced it: an answer would go to that one
 
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """Something an agent said, whole. `failed` marks an error of the agent or its model."""
+    """Something that an agent said, whole. `failed` marks an error of the agent or its model."""
 
     event: str
     author: str
@@ -157,7 +157,7 @@ class Said:
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A part of what an agent is saying right now; the whole follows as `Said`."""
+    """A part of what an agent is saying now. The whole follows as `Said`."""
 
     author: str
     text: str
@@ -166,8 +166,8 @@ class Piece:
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """The agent waits for something that this app does not answer. `said` tells people; `kind` names it in logs and
-    metrics. `request`: what people are asked instead, where a policy says that they decide it."""
+    """The agent waits for something that this app can't answer. `said` tells people; `kind` names it in logs and
+    metrics. `request`: what people are asked instead, if a policy says that they decide it."""
 
     kind: str
     said: Said
@@ -185,7 +185,7 @@ class Look:
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:
-        """All that still takes an answer, whether people are asked or not."""
+        """All that can still be answered, whether people are asked or not."""
         return (*self.requests, *(one.request for one in self.waits if one.request is not None))
 
     def is_open(self, request_id: str) -> bool:
@@ -194,7 +194,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What the host can promise. `siblings_together`: answers to siblings must be held back and sent in one message.
+    """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
     `several_answers`: those that wait may go in one message; the host raises `OneByOne` if one does not fit.
     `patience`: what was sent and got lost may still arrive for so many seconds."""
 
@@ -216,7 +216,7 @@ class Host(Protocol):
     def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
     ) -> AsyncIterator[Said | Piece]:
-        """Once `stop` is set the run ends, as far as the host can end it. A decision is delivered all the same."""
+        """Once `stop` is set the run ends, so far as the host can end it. A decision is delivered all the same."""
         ...
 
     def settle(
@@ -229,7 +229,7 @@ class Host(Protocol):
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Said | Piece]:
-        """`again`: the approval for the next attempt, when the word is "run again"."""
+        """`again`: the approval for the next attempt, if people answered "run again"."""
         ...
 
     async def look(self, session: SessionKey) -> Look: ...

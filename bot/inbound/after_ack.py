@@ -40,7 +40,7 @@ class Addressee:
 
     @classmethod
     def of(cls, body: Body) -> Self:
-        """Whoever clicked or used a shortcut."""
+        """The person who clicked or used a shortcut."""
         return cls(beside(body, person_of(body)), text(body.get("response_url")))
 
     @classmethod
@@ -57,7 +57,7 @@ class Errands:
         self._stopping = asyncio.Event()
 
     def begin(self, what: str, work: Coroutine[Any, Any, object], told: Addressee | None = None) -> None:
-        """Does it in the background; `what` it is stands in the log, and in what is `told` if it fails."""
+        """Does it in the background. `what` names it in the log and, if it fails, to the person."""
         task = asyncio.create_task(self._done(what, work, told), name="adk-confirm-errand")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -66,11 +66,11 @@ class Errands:
         self.begin("a notice", self._told(notice_message(sentence), to))
 
     def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
-        """Opens the form; where there is a message instead, tells that."""
+        """Opens the form. If there is a message instead, shows that."""
         self.begin("the form", self._opened(body, compose), Addressee.of(body))
 
     async def drain(self) -> None:
-        """Lets what was begun end. Nothing is tried again any more."""
+        """Waits for what was begun. Nothing is tried again any more."""
         self._stopping.set()
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -118,7 +118,7 @@ class Errands:
 
 
 def why_not(what: str, error: Exception) -> str:
-    """To whoever waits for it: what happened, and what to do."""
+    """For the person who waits: what happened, and what to do."""
     match error:
         case Later(limited=True, after=after):
             seconds = math.ceil(after)
@@ -139,5 +139,5 @@ def why_not(what: str, error: Exception) -> str:
 
 
 def _for_the_log(error: ConfirmError) -> str:
-    """Nothing of this is tried again by itself, whatever the error's own sentence says."""
+    """Nothing of this is tried again, whatever the error's own sentence says."""
     return f"{error.method}: {error.code}" if isinstance(error, Later) else reason(error)

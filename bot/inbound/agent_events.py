@@ -24,7 +24,7 @@ class AgentEvents:
         app.event("app_context_changed")(self.ignored)
 
     async def stopped(self, body: Body, ack: AsyncAck) -> None:
-        """Somebody pressed stop. It is stored before the ack, so that it holds wherever the agent runs."""
+        """Somebody pressed stop. It is stored before the ack, so it counts wherever the agent runs."""
         event, at = body["event"], told_at(body)
         channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
         if at.team and channel and thread_ts and user:
@@ -40,7 +40,8 @@ class AgentEvents:
         await ack()
 
     async def _together(self) -> bool:
-        """Whether answers to siblings wait for each other. Slack waits three seconds for its ack."""
+        """Whether answers of one turn wait for each other. It does not wait long, since Slack waits three seconds for
+        its ack."""
         try:
             async with asyncio.timeout(_PATIENCE):
                 return (await self._host.capabilities()).siblings_together
@@ -48,5 +49,5 @@ class AgentEvents:
             return True
 
     async def ignored(self, ack: AsyncAck) -> None:
-        """Nothing of it is kept."""
+        """Acks events that the app does not use."""
         await ack()

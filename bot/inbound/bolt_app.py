@@ -25,28 +25,28 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Pr
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
-        """Bolt looks at its parameters, and would take a method's `self` for one of them."""
+        """A function, since Bolt looks at parameters, and would take a method's `self` for one of them."""
         return await workspaces.authorize(enterprise_id, team_id)
 
     return TimedApp(
         meter,
         clicks,
-        # Without a token of its own: with one, Bolt asks Slack before the first click, and acks it when that fails.
+        # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
         before_authorize=ForWhom(),
-        authorize=authorize,  # None is its word for a workspace without the app
+        authorize=authorize,  # Bolt expects None for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,
-        request_verification_enabled=False,  # `web` has done it, over the bytes, before anything else
+        request_verification_enabled=False,  # `http` has checked it over the bytes, before anything else
         ssl_check_enabled=False,
-        # A listener does one transaction and then acks; one that fails must answer 500, so that Slack tries again.
+        # A listener does one transaction and then acks. One that fails must answer 500, so that Slack tries again.
         process_before_response=True,
         raise_error_for_unhandled_request=False,
     )
 
 
 async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Stop) -> str:
-    """HTTP for events when there is a signing secret, and in any case for whoever looks after the bot."""
+    """HTTP for Slack's events if there is a signing secret, and always for the operator's probes."""
     slack = settings.slack
     served = server_for(site, shutdown_timeout=LAST_REQUESTS)
     await served.setup()

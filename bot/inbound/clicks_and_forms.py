@@ -107,14 +107,14 @@ class Listeners:
         self._errands, self._signs = Errands(sender), Signs(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
-        """First of all, since Bolt asks its listeners in turn: nothing is to be quicker than a click on a card."""
+        """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
         app.action(_but(r"adk_confirm_\w+", (Action.RETRY, *TICKED)))(self.click)
         app.view(_but(r"adk_confirm_\w+_view", BATCHES))(self.submit)
         app.event("app_mention")(self.message)
         app.event("message")(self.message)
 
     async def drain(self) -> None:
-        """Lets views that are being opened be opened."""
+        """Waits for views that are being opened."""
         await self._errands.drain()
 
     # Words
@@ -140,7 +140,7 @@ class Listeners:
             await self._vote(body, click, click.ref)
         await ack()
         if click.ref is not None and click.action in OPENS:
-            # Nothing was said yet; the trigger lives for three seconds.
+            # Nothing was decided yet, and the trigger lives for three seconds.
             self._errands.open_form(body, partial(self._form, click, click.ref))
 
     async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
@@ -162,7 +162,7 @@ class Listeners:
         return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
     def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
-        """The list in which it was decided, if it was in one."""
+        """Draws the list again from which it was decided, if it was a list."""
         if url:
             reader = Reader(person=ballot.voter, at=at_of(body))
             channel = str((ballot.target or {}).get("channel") or "")
@@ -170,7 +170,7 @@ class Listeners:
             self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
 
     async def _cast(self, ballot: Ballot) -> tuple[Cast | None, ConfirmError | None]:
-        """What the vote came to, or what is wrong with one that could not be stored."""
+        """The result of the vote, or what went wrong if it could not be stored."""
         known = nothing_known if self._clicks.many else self._known
         with about(confirmation=ballot.confirmation):
             try:
@@ -185,7 +185,7 @@ class Listeners:
                 return None, error
 
     async def _form(self, click: Click, ref: Ref) -> JsonObject | Message:
-        """The form that a click opens; a message for somebody who is known not to be allowed what it is for."""
+        """The form that a click opens, or a message for somebody who is known not to be allowed what it is for."""
         found = await self._database.read(_pressed, ref.id)
         if found is not None and found[0].doubt is not None:  # somebody changed it in the database
             await self._database.run(put_right, ref.id, self._rules.now)
@@ -204,7 +204,7 @@ class Listeners:
         return OPENS[click.action](row, ref)
 
     def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
-        """Judged by what is known without asking Slack. For anybody else the form opens, and its submit decides."""
+        """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
         facts = self._known(row, vote, speakers)
         if facts is None and needs_asking(row, vote):
             return None
@@ -257,10 +257,10 @@ class Listeners:
             shown = verdict.verdict_modal(refused_view(cast.row, cast.refusal))
             await ack(response_action="update", view=shown)
         else:
-            await ack()  # the form closes, and the card shows what became of it
+            await ack()  # the form closes, and the card shows the result
 
     async def _signed_in(self, body: Body, ack: AsyncAck, row: Confirmation, ref: Ref, target: JsonObject) -> None:
-        """A credential was typed in: it stays in memory."""
+        """A credential was typed in. It stays in memory."""
         view = body["view"]
         late = row.state is not State.WAITING or ref.revision != row.revision.number or not row.asked.sign_in
         if late or row.pending or row.approvals:
@@ -298,12 +298,12 @@ def _pressed(tx: Tx, confirmation: str) -> tuple[Confirmation, list[LedgerLine],
 
 
 def _still(row: Confirmation, ref: Ref, kind: VoteKind) -> bool:
-    """Whether what was pressed is still there: a withdrawal is of the request, whatever an edit made of it."""
+    """Whether what was pressed is still current. A withdrawal is of the request, whatever an edit made of it."""
     return kind is VoteKind.WITHDRAW or ref.revision == row.revision.number
 
 
 def _but(pattern: str, others: Iterable[str]) -> re.Pattern[str]:
-    """All ids of ours, except those that other listeners answer."""
+    """All of our ids, except those that other listeners handle."""
     return re.compile(rf"^(?!(?:{'|'.join(others)})$){pattern}$")
 
 
@@ -315,7 +315,8 @@ _SAYS = {
 
 
 def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policies: Policies) -> Submitted | FormErrors:
-    """What can't count any more is not read: the fields may be another call's, and the desk says why it is too late."""
+    """The fields of a vote that can't count any more are not read, since they may be another call's. Counting says why
+    it is too late."""
     if ref.revision != row.revision.number or row.state is not State.WAITING:
         return Submitted(_SAYS.get(callback, VoteKind.APPROVE))
     match callback:
@@ -335,6 +336,6 @@ def _read(callback: Callback, ref: Ref, row: Confirmation, values: Body, policie
 
 
 def _without_address(target: JsonObject) -> tuple[JsonObject, str]:
-    """The address of a list lets whoever has it write to that person: it is not stored."""
+    """Whoever has the address of a list can write to that person, so it is not stored."""
     url = target.get("list")
     return ({**target, "list": True}, url) if isinstance(url, str) and url else (target, "")

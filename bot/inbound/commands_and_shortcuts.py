@@ -47,7 +47,7 @@ class Commands:
         app.action(Action.RETRY.value)(self.retry)
 
     async def drain(self) -> None:
-        """Waits for the lists and views that are on their way."""
+        """Waits for lists and views that are being sent."""
         await self._errands.drain()
 
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
@@ -65,14 +65,14 @@ class Commands:
         self._errands.begin("the history", self._show_history(body), Addressee.of(body))
 
     async def _show_history(self, body: Body) -> None:
-        """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. The
-        trigger does not live as long as that may take."""
+        """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. That
+        may take longer than the trigger lives."""
         confirmation, at = confirmation_in(body.get("message")), at_of(body)
         looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING)
         opened = await self._sender.open_view(at, body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
-            with suppress(Gone):  # they closed it meanwhile
+            with suppress(Gone):  # the person closed it meanwhile
                 await self._sender.update_view(at, opened.id, view)
 
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
@@ -88,7 +88,7 @@ class Commands:
     # What an agent could not answer
 
     async def retry(self, body: Body, ack: AsyncAck) -> None:
-        """The same words again, once, for whoever said them."""
+        """Sends the same message to the agent again, once, for the person who wrote it."""
         letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
         known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
         done = await self._database.run(say_again, int(letter or 0), voter) if known else Again.GONE

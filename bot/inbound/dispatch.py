@@ -51,7 +51,7 @@ class TimedApp(AsyncApp):
 
 
 def _way(req: AsyncBoltRequest) -> str | None:
-    """How somebody did something; None for an event, of which nobody awaits the ack."""
+    """How somebody acted. None for an event, since nobody waits for its ack."""
     if "command" in req.body:
         return "command"
     return _WAYS.get(str(req.body.get("type")))

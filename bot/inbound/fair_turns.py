@@ -20,7 +20,7 @@ class FairTurns:
 
     @asynccontextmanager
     async def of(self, person: Hashable, confirmation: str) -> AsyncIterator[None]:
-        """Held while a vote is stored. Always asked for in this order, so that no two wait for each other."""
+        """Held while a vote is stored. Locks are always taken in this order, so that no two wait for each other."""
         async with self._turn(("person", person), MOST_EACH), self._turn(("confirmation", confirmation), 1):
             yield
 

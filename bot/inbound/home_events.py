@@ -57,7 +57,7 @@ class HomeEvents:
             app.view(callback.value)(self.submit)
 
     async def drain(self) -> None:
-        """Waits for the forms and lists that are on their way."""
+        """Waits for forms and lists that are being sent."""
         await self._errands.drain()
 
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
@@ -77,13 +77,13 @@ class HomeEvents:
         self._errands.open_form(body, partial(self._batch, body, approve=approve))
 
     async def _batch(self, body: Body, *, approve: bool) -> JsonObject:
-        """The calls in full, and one button for all: nothing was decided yet."""
+        """The calls in full, with one button for all of them. Nothing is decided yet."""
         state = (body.get("view") or body).get("state") or {}
         rows = await self._database.read(_rows, ticked_refs(state.get("values") or {}))
         return batch.batch_form([card_view(row) for row in rows], approve=approve, reason_required=_required(rows))
 
     async def submit(self, body: Body, ack: AsyncAck) -> None:
-        """Each is a vote of its own, all stored before the ack; what became of each follows in the view."""
+        """Each is a vote of its own. All are stored before the ack; the result of each follows in the view."""
         view, voter = body["view"], person_of(body)
         approve = BATCHES[Callback(view["callback_id"])]
         shown, target = _metadata(view.get("private_metadata"))
@@ -133,7 +133,7 @@ class HomeEvents:
 
 
 def _rows(tx: Tx, refs: tuple[Ref, ...]) -> list[Confirmation]:
-    """Those that are still as they were ticked: what changed meanwhile, or in the database, is not decided unseen."""
+    """Those that are still as they were ticked. What has changed since, also in the database, is not decided unseen."""
     rows = ((ref, read_confirmation(tx, ref.id)) for ref in refs)
     return [row for ref, row in rows if row and row.doubt is None and row.revision.number == ref.revision]
 
@@ -143,7 +143,7 @@ def _required(rows: list[Confirmation]) -> bool:
 
 
 def _metadata(metadata: object) -> tuple[str, JsonObject]:
-    """What `forms.with_target` put behind the batch's own."""
+    """What `forms.with_target` added to the batch's own metadata."""
     shown, _, text = metadata.rpartition(" ") if isinstance(metadata, str) else ("", "", "")
     try:
         target = json.loads(text)

@@ -34,7 +34,8 @@ _OLDEST = 300.0
 
 
 def make_site(app: AsyncApp | None, signing_secret: str | None = None) -> web.Application:
-    """`app` is None in Socket Mode alone: then nothing of Slack's is served here. With one there is a secret."""
+    """`app` is None if only Socket Mode is used: then nothing of Slack's is served here. With an app there is a
+    secret."""
     site = web.Application(client_max_size=MOST_BYTES)
     if app is not None:
         assert signing_secret
@@ -53,7 +54,7 @@ async def _alive(request: web.Request) -> web.Response:  # noqa: ARG001  (aiohtt
 
 
 async def _events(app: AsyncApp, secret: bytes, request: web.Request) -> web.StreamResponse:
-    """Bolt answers 500 to JSON that is none or not Slack's: that ends here."""
+    """Checks the shape first, because Bolt answers 500 to JSON that is malformed or not Slack's."""
     if is_encoded(request):
         return _refused(NOT_ENCODED)
     if not _TIMESTAMP.fullmatch(timestamp := request.headers.get("X-Slack-Request-Timestamp", "")):
@@ -66,7 +67,7 @@ async def _events(app: AsyncApp, secret: bytes, request: web.Request) -> web.Str
     if not hmac.compare_digest(_signed(secret, timestamp, body), signature):
         return _refused("X-Slack-Signature is not that of this body.", HTTPStatus.UNAUTHORIZED)
     try:
-        text = body.decode()  # whatever charset the sender names: Slack sends UTF-8
+        text = body.decode()  # whatever charset the sender names, Slack sends UTF-8
     except UnicodeDecodeError:
         return _refused("The body is not UTF-8.")
     parsed = _read(text, request.content_type)
@@ -80,9 +81,9 @@ def _signed(secret: bytes, timestamp: str, body: bytes) -> str:
 
 
 def _asked(request: web.Request, body: str, parsed: JsonObject) -> AsyncBoltRequest:
-    """Bolt's request with the body as it was read already: reading it is much of what a click costs."""
+    """Bolt's request with the body that was read already, since reading it is much of what a click costs."""
     asked = AsyncBoltRequest(body=parsed, query=request.query_string, headers=headers_of(request), mode="socket_mode")
-    asked.raw_body, asked.mode = body, "http"  # from here on as if it had read it itself
+    asked.raw_body, asked.mode = body, "http"  # from here on it looks as if the request had read it
     return asked
 
 

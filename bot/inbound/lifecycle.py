@@ -37,7 +37,8 @@ class Lifecycle:
             app.event(event)(self.access)
 
     async def user_changed(self, body: Body, ack: AsyncAck) -> None:
-        """Somebody became a guest, left, or got another address: it is asked again with their next vote."""
+        """Somebody became a guest, left, or got another address, so their account is looked up again at their next
+        vote."""
         user = body["event"].get("user")
         if isinstance(user, dict) and isinstance(user.get("id"), str):
             self._directory.forget(user["id"])
@@ -65,8 +66,8 @@ class Lifecycle:
 
 
 class ForWhom(AsyncMiddleware):
-    """Runs before Bolt asks whose token it is. What an organisation may do in its workspaces is told to it, also when
-    the event names a workspace: one of which it has no token, or is about to have one."""
+    """Runs before Bolt looks for a token. Slack sends events about an organisation's grants with the workspace's id,
+    and there may be no token for that workspace, or not yet."""
 
     async def async_process(
         self,
@@ -82,7 +83,7 @@ class ForWhom(AsyncMiddleware):
 
 
 def _removal(body: Body, sentence: str, context: AsyncBoltContext) -> Removal:
-    """An organisation's installation is told as that of one of its workspaces."""
+    """Slack reports the removal from an organisation as that of one of its workspaces."""
     team = "" if context.is_enterprise_install else str(body.get("team_id") or "")
     event_time = body.get("event_time")
     return Removal(

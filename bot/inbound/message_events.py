@@ -17,8 +17,8 @@ _FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
 
 @dataclass(frozen=True)
 class Overheard:
-    """A message, and how it came: by name (a mention, a direct message), or as a plain reply. `stops`: it asks to stop
-    something."""
+    """A message and how it was addressed: by name (a mention or a direct message), or as a plain reply. `stops`: it
+    asks to stop something."""
 
     heard: Heard
     by_name: bool
@@ -33,14 +33,14 @@ _STOPS = re.compile(
 
 
 def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | None:
-    """One mention arrives as two events; both come to the same `Heard`. Bots and edits are not heard."""
+    """One mention arrives as two events; both give the same `Heard`. Messages of bots and edits are ignored."""
     event = body.get("event")
     if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
         return None
     at = told_at(body)
     channel, ts, user = (_text(event.get(part)) for part in ("channel", "ts", "user"))
     if not (at.team and channel and ts and user) or user == bot_user:
-        return None  # a card of ours that its channel shows comes back as a message
+        return None  # a card of ours that is shown in its channel comes back as a message
     text = _text(event.get("text"))
     mentioned = f"<@{bot_user}>" in text
     direct = event.get("channel_type") == "im" or channel.startswith("D")
@@ -62,13 +62,14 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
 
 
 def _workspace_of(event: Mapping[str, Json]) -> str:
-    """The author's own. Of somebody in an organisation Slack may tell that instead, and a click never does."""
+    """The author's own workspace. For people of an organisation Slack may name the organisation, which a click never
+    does."""
     told = (_text(event.get("user_team")), _text(event.get("team")))
     return next((team for team in told if team and not team.startswith("E")), "")
 
 
 def without_mention(text: str, bot_user: str) -> str:
-    """The words as a person meant them: without our name, entities as characters, links as they read."""
+    """The text as the person meant it: without our name, entities as characters, links as they read."""
     text = text.replace(f"<@{bot_user}>", "")
     text = re.sub(r"<(https?://[^>|]+|mailto:[^>|]+)(?:\|([^>]*))?>", lambda m: m[2] or m[1], text)
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&").strip()

@@ -12,17 +12,17 @@ from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 from runtime.jsontypes import JsonObject
 
-Body = dict[str, Any]  # Slack's own JSON; what is taken from it is checked where it is taken
+Body = dict[str, Any]  # Slack's own JSON; each part is checked where it is read
 
 
 @dataclass(frozen=True, kw_only=True)
 class Click:
-    """A button that was pressed, or what was picked from a menu: `action` says what is meant."""
+    """A button that was pressed, or an entry that was picked from a menu: `action` says which."""
 
     action: str
     value: str
     ref: Ref | None
-    at: str  # of the click, as Slack has it
+    at: str  # when it was clicked, as Slack says it
     person: Person
 
 
@@ -40,22 +40,23 @@ def read_click(body: Body) -> Click:
 
 
 def person_of(body: Body) -> Person:
-    """Of their own workspace; an organisation is none, and its people are known by the one in which they act."""
+    """The person, with their own workspace. An organisation is no workspace: its people have the one in which they
+    act."""
     user = body["user"]
     own = str(user.get("team_id") or "")
     return Person(own if own and not own.startswith("E") else team_of(body), str(user["id"]))
 
 
 def team_of(body: Body) -> str:
-    """The workspace that the app was installed in, which is not always the one of who clicked; where an organisation
-    installed it, theirs."""
+    """The workspace that installed the app, which may not be that of the person. If an organisation installed it: the
+    person's."""
     team, installed = body.get("team") or {}, _installed(body)
     own = "" if installed.startswith("E") else installed
     return str(own or team.get("id") or body["user"].get("team_id") or "")
 
 
 def at_of(body: Body) -> Workspace:
-    """The same, with the organisation that it belongs to, if any."""
+    """The same, with the organisation that the workspace belongs to, if any."""
     enterprise, team, installed = body.get("enterprise") or {}, body.get("team") or {}, _installed(body)
     everywhere = installed if installed.startswith("E") else ""
     named = enterprise.get("id") or team.get("enterprise_id") or everywhere
@@ -68,8 +69,8 @@ def _installed(body: Body) -> str:
 
 
 def told_at(body: Mapping[str, Any]) -> Workspace:
-    """Where an event or a command comes from; each names it in its own fields. The context of a channel that companies
-    share may be another one's, so it is the last to be asked."""
+    """Where an event or a command comes from; each names it in its own fields. In a channel that companies share, the
+    context may be another company's, so it is read last."""
     authorized: Mapping[str, Any] | None = next(iter(body.get("authorizations") or ()), None)
     context = body.get("context_enterprise_id") if authorized is None else authorized.get("enterprise_id")
     named = (body.get("enterprise_id"), context)
@@ -77,7 +78,7 @@ def told_at(body: Mapping[str, Any]) -> Workspace:
 
 
 def beside(body: Body, voter: Person) -> JsonObject:
-    """Where somebody who clicked looks: the view, or the channel and thread of the card. A list that only they see is
+    """Where the person who clicked looks: the view, or the channel and thread of the card. A list that only they see is
     known by the address at which it can be changed."""
     container = body.get("container") or {}
     at = at_of(body)
@@ -91,7 +92,7 @@ def beside(body: Body, voter: Person) -> JsonObject:
     if message.get("thread_ts"):
         target["thread_ts"] = str(message["thread_ts"])
     if message.get("subtype") == "thread_broadcast" and "channel" in target:
-        target["in_channel"] = True  # nobody knows which of both they look at
+        target["in_channel"] = True  # nobody knows which of the two they look at
     if container.get("is_ephemeral"):
         target.pop("message_ts", None)  # no card: it does not change by itself
         target["list"] = str(body.get("response_url") or "")
@@ -99,5 +100,5 @@ def beside(body: Body, voter: Person) -> JsonObject:
 
 
 def once(voter: Person, *parts: str) -> str:
-    """A name for one click or one submit: the same when Slack delivers it again."""
+    """A name for one click or one submit. It is the same if Slack delivers it again."""
     return hashlib.sha256("\n".join((voter.team, voter.user, *map(str, parts))).encode()).hexdigest()[:40]

@@ -23,11 +23,11 @@ class Prompts:
         self._prompts: list[JsonObject] = [{"title": _short(one), "message": one} for one in prompts]
 
     def wanted(self, at: Workspace) -> bool:
-        """Whether there is something to suggest, and Slack takes it as far as is known."""
+        """Whether there is something to suggest, and Slack is not known to refuse it."""
         return bool(self._prompts) and self._sender.taken.takes(at, Feature.PROMPTS)
 
     async def suggest(self, at: Workspace, channel: str) -> None:
-        """What Slack refuses or can't do now is left out: nobody waits for it."""
+        """Suggests the prompts. If Slack refuses or can't, they are left out: nobody waits for them."""
         args: JsonObject = {"channel_id": channel, "prompts": [*self._prompts]}
         try:
             await self._sender.ask(

@@ -123,7 +123,7 @@ _SHAPES: Mapping[str, type[_Part]] = {
 
 
 def misshapen(body: JsonObject) -> str | None:
-    """What is wrong with it, if something is. Kinds that this app does not take are left to Bolt.
+    """What is wrong with the body, if anything is. Kinds that this app does not handle are left to Bolt.
 
     >>> misshapen({"type": "block_actions", "user": {"id": "U0ANN"}, "actions": []})
     'The body has not the shape of a block_actions: actions: List should have at least 1 item after validation, not 0.'

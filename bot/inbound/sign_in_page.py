@@ -40,8 +40,8 @@ STORE = "It could not be stored just now. Wait a minute, then press Sign in agai
 
 
 class SignInDoor:
-    """Takes what people give to sign in, from the browser and from forms: the credential stays in memory, and the
-    database gets a vote that says that there is one."""
+    """Takes what people give to sign in, from the browser and from forms. The credential stays in memory; the database
+    gets a vote that says that there is one."""
 
     def __init__(
         self, database: Database, directory: Directory, rules: RulesInForce, sign_ins: SignIns, addresses: Addresses

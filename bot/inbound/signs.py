@@ -28,7 +28,7 @@ class Signs:
         self._database, self._sender, self._directory = database, sender, directory
 
     async def give(self, listened: Listened, heard: Heard, bot: str) -> None:
-        """Tells whoever said it, alone, where they said it."""
+        """Tells the writer, alone, where they wrote."""
         target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
@@ -58,7 +58,7 @@ class Signs:
         return calls
 
     async def _may_deny(self, row: Confirmation, heard: Heard) -> bool:
-        """As far as it is known: who may is decided when they press the button."""
+        """So far as it is known. Whether they may is decided when they press the button."""
         at, call = Workspace(heard.team, heard.enterprise), row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):
             members = await self._directory.members(entry, at, call)
