@@ -21,10 +21,10 @@ class _Question(Generic[V]):
 
 
 class Lookups(Generic[K, V]):
-    """Answers are good for `seconds` from when the question began (None: for ever); what raises is not kept, except
-    that a question that Slack put off is not asked again too early.
+    """Answers are kept for `seconds` from when the question began (None: for ever). Errors are not kept, but a question
+    that Slack put off is not asked again too early.
 
-    `good` says which answers are worth keeping at all.
+    `good` says which answers are worth keeping.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class Lookups(Generic[K, V]):
         self._asking: dict[K, _Question[V]] = {}
 
     async def get(self, key: K, ask: Callable[[], Awaitable[V]], *, anew: bool = False) -> V:
-        """The answer. It is asked for as long as anybody waits for it, so whoever waits should not wait for ever. With
-        `anew` what is known already is not good enough."""
+        """The answer. It is asked for as long as anybody waits, so callers should not wait for ever. With `anew` a
+        known answer is not enough."""
         known = None if anew else self._fresh(key)
         if known is not None:
             return known[1]
@@ -67,11 +67,11 @@ class Lookups(Generic[K, V]):
         return None if known is None else known[1]
 
     def put_off(self, key: K) -> bool:
-        """Whether it could not be asked when it was wanted last."""
+        """Whether it could not be asked when it was last needed."""
         return key in self._later
 
     def forget(self, which: Callable[[K], bool]) -> None:
-        """Also what is being asked right now: its answer may be from before."""
+        """Also forgets what is being asked now, since its answer may be from before."""
         for key in [key for key in (*self._known, *self._asking) if which(key)]:
             self._known.pop(key, None)
             self._asking.pop(key, None)
@@ -83,14 +83,14 @@ class Lookups(Generic[K, V]):
         return known
 
     def _not_before(self, key: K) -> None:
-        """Asking again before its time would only move that time further away for everybody."""
+        """Asking too early would only move the time further away for everybody."""
         later = self._later.pop(key, None)
         if later is not None and (left := later[0] - self._clock()) > 0:
             self._later[key] = later
             raise Later(later[1].method, left, later[1].code)
 
     def _drop(self, key: K, question: _Question[V]) -> None:
-        """Nobody waits any more. Whoever comes next begins anew."""
+        """Nobody waits any more. The next caller begins anew."""
         question.task.cancel()
         if self._asking.get(key) is question:
             del self._asking[key]
@@ -126,6 +126,6 @@ def _put(known: dict[K, T], key: K, value: T, keep: int) -> None:
 
 
 def _seen(task: asyncio.Task[V]) -> None:
-    """Everybody who waited may have given up: then its error is nobody's, and no warning is due."""
+    """Reads the error, so that asyncio does not warn about it if everybody who waited has given up."""
     if not task.cancelled():
         task.exception()

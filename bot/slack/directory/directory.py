@@ -37,7 +37,7 @@ Question = tuple[Approver, CallFacts]
 
 @dataclass(frozen=True)
 class NotWritable:
-    """Cards can't go to these people as direct messages; `sentence` says why, and what to do."""
+    """Cards can't go to these people as direct messages. `sentence` says why, and what to do."""
 
     sentence: str
 
@@ -92,7 +92,7 @@ class Directory:
         """Everything that `authorise` has to know about this vote, asked at once. `anew`: without the cache."""
         at, barred = _place(row), policies.barred(row.asked.facts())
         questions = _questions(row, vote, barred)
-        # What was put off goes first: else those that are forgotten meanwhile take its turn again, and for ever.
+        # What was put off goes first. Otherwise others would always take its turn.
         questions.sort(key=lambda question: not self._members.put_off(_key(question[0], at, question[1])))
         people = [vote.voter, *(other.voter for other in completes(row, vote))]
         accounts, answers = await asyncio.gather(
@@ -133,7 +133,8 @@ class Directory:
         return await self._channels.shared(at, channel)
 
     async def can_see(self, at: Workspace, channel: str, user: str) -> bool:
-        """Whether a full member can read a channel. False if Slack does not say: better to notify them twice."""
+        """Whether a full member can read a channel. False if Slack does not say, since it is better to notify somebody
+        twice."""
         return await self._channels.can_see(at, channel, user)
 
     async def sees_any(self, at: Workspace, channels: Iterable[str], person: Person) -> bool:
@@ -267,8 +268,8 @@ def _key(entry: Approver, at: Workspace, call: CallFacts) -> tuple[Approver, Wor
 
 
 def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> list[Question]:
-    """Whom to look up, and for which call. A function is asked about the call as it is and, when the vote edits it, as
-    it would be: else an edit could lift a call over the head of whoever must decide it."""
+    """Whom to look up, and for which call. A function is asked about the call as it is and, if the vote edits it, as it
+    would be. Otherwise an edit could take a call away from those who must decide it."""
     calls = [row.asked.facts(row.revision.arguments)]
     if vote.edit is not None:
         after = row.asked.facts(edited(row, vote.edit).arguments)
@@ -280,7 +281,7 @@ def _questions(row: Confirmation, vote: Vote, barred: tuple[Approver, ...]) -> l
 def _together(
     row: Confirmation, barred: tuple[Approver, ...], questions: Sequence[Question], answers: Sequence[Members]
 ) -> dict[Approver, Members]:
-    """One answer for each entry: who may decide must be named for both calls, who is barred for either."""
+    """One answer for each entry. Whoever may decide must be named for both calls; whoever is barred, for either."""
     found: dict[Approver, Members] = {}
     for (entry, _), members in zip(questions, answers, strict=True):
         before = found.get(entry)

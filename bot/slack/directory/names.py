@@ -31,7 +31,7 @@ class NameLookup:
         self._known: dict[tuple[str, str], tuple[float, str]] = {}
 
     async def of(self, at: Workspace, users: Collection[str]) -> Mapping[str, str]:
-        """The names of these users, as far as they are known or Slack gives them in time."""
+        """The names of these users, so far as they are known or Slack gives them in time."""
         await asyncio.gather(*(self._ask(at, user) for user in users if self._get(at, user) is None))
         known = {user: self._get(at, user) for user in users}
         return {user: name for user, name in known.items() if name}

@@ -50,15 +50,15 @@ class Questions:
     async def ask(
         self, at: Workspace, method: Method, call: Callable[[AsyncWebClient], Awaitable[AsyncSlackResponse]]
     ) -> JsonObject:
-        """Asks until Slack answers. `answer` ends it once nobody waits any more."""
+        """Asks until Slack answers. `answer` ends it when nobody waits any more."""
         spell = self._spells.setdefault((at.team, method.name), _Spell(self._again, self._clock, self._pause))
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
     async def answer(
         self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
-        """What is known of `key`, or is found out now; with `anew` only what is found out now. Our turn to ask is
-        waited for while that leaves Slack as much time again to answer; else the result says when it comes."""
+        """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn to ask if that
+        leaves Slack as much time again to answer. Otherwise the result says when the turn comes."""
         until = self._clock() + self._patience
         try:
             async with asyncio.timeout(self._patience):
@@ -77,7 +77,8 @@ class Questions:
 
 
 class _Spell:
-    """One method in one workspace, while Slack fails: one caller at a time tries it, and the others wait for that."""
+    """A time in which Slack fails for one method in one workspace. One caller at a time tries it, and the others wait
+    for that."""
 
     def __init__(self, again: Sequence[float], clock: Callable[[], float], pause: Pause) -> None:
         self._again, self._clock, self._pause = again, clock, pause
@@ -109,7 +110,7 @@ class _Spell:
             answer = await ask()
         except Later as later:
             if not later.limited:
-                self._failures = max(self._failures, before + 1)  # those that fail together fail once
+                self._failures = max(self._failures, before + 1)  # those that fail together count as one failure
                 self._failed_at = self._clock()
             raise
         except ConfirmError:

@@ -24,12 +24,12 @@ from bot.slack.outbound.rates import MINUTE, Rates, share
 from runtime.jsontypes import JsonObject
 
 QUIET = logging.getLogger("bot.slack.outbound.calls.sdk")
-QUIET.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
+QUIET.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Where a token is good for: a workspace, and the organisation that it belongs to, if any."""
+    """Where a token is valid: a workspace, and the organisation that it belongs to, if any."""
 
     team: str
     enterprise: str | None = None
@@ -48,21 +48,21 @@ Sure = Callable[[], Awaitable[None]]
 
 
 class CallMeter(Protocol):
-    """Where it is counted how Slack answers; `outcome` is "ok" or Slack's code."""
+    """Counts Slack's answers. `outcome` is "ok" or Slack's error code."""
 
     def called(self, method: str, outcome: str, seconds: float) -> None: ...
 
 
 class NoMeter:
     def called(self, method: str, outcome: str, seconds: float) -> None:
-        """Nobody counts."""
+        """Counts nothing."""
 
 
 @dataclass(frozen=True)
 class CallLimits:
-    """`patience`: the longest that a call waits for its turn; beyond it, `Later`. `posts` may go into one channel at
-    once, and as many in any `posts` seconds: Slack's one a second, with the short bursts that it lets pass.
-    `lookups`: the longest that a decision waits for a lookup while Slack fails."""
+    """`patience`: the longest that a call waits for its turn; after that it raises `Later`. `posts`: how many may go
+    into one channel at once, and how many in any `posts` seconds: Slack's one a second, with the short bursts that
+    Slack allows. `lookups`: the longest that a decision waits for a lookup while Slack fails."""
 
     time_limit: float = 10.0
     patience: float = 5.0
@@ -99,9 +99,9 @@ class Calls:
         patience: float | None = None,
         sure: Sure | None = None,
     ) -> JsonObject:
-        """Slack's answer, or a `SlackTrouble`. `into`: the channel that it posts to, which has a limit of its own.
-        `patience`: for what is worth nothing later; anything else comes back when a `Later` says so. `sure` is awaited
-        when its turn has come, each time that it is sent."""
+        """Slack's answer, or a `SlackTrouble`. `into`: the channel that the call posts to, which has a limit of its
+        own. `patience`: for calls that are worth nothing later; any other is repeated when a `Later` says so. `sure` is
+        awaited right before each sending."""
         left = self._limits.patience if patience is None else patience
         tries = 2 if method.repeatable and not method.lookup else 1
         while True:
@@ -121,8 +121,8 @@ class Calls:
     async def _turn(
         self, at: Workspace, method: Method, into: str | None, patience: float, *, comes_back: bool
     ) -> float:
-        """Waits for a slot in every window that the call has to fit into; how long that was. `comes_back`: whoever is
-        sent away tries again, and not before all who were sent away earlier."""
+        """Waits for a slot in every window that the call has to fit into, and returns how long that took. `comes_back`:
+        a caller that is sent away tries again, after all who were sent away earlier."""
         windows = self._windows(at, method, into)
         wait = max(self._rates.wait(*window) for window in windows)
         if wait > patience:
@@ -135,7 +135,7 @@ class Calls:
         return wait
 
     def _close(self, at: Workspace, method: Method, into: str | None, after: float) -> None:
-        """Slack does not say which limit it was; a channel's own is the narrower one."""
+        """Slack does not say which limit it was, so the channel's own, which is lower, is assumed."""
         self._rates.close(*self._windows(at, method, into)[-1], after)
 
     def _windows(self, at: Workspace, method: Method, into: str | None) -> list[tuple[tuple[str, str], int, float]]:
@@ -157,7 +157,7 @@ class Calls:
             outcome = "ok"
             return cast("JsonObject", response.data)
         except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError, AttributeError) as error:
-            # AttributeError: the SDK trips over a 200 whose body is plain text, such as a proxy's.
+            # AttributeError: the SDK fails on a 200 whose body is plain text, such as a proxy's.
             trouble: SlackTrouble = trouble_from(method.name, error, repeatable=method.repeatable)
             outcome = trouble.code
             if isinstance(trouble, Revoked) and self._on_revoked is not None:
@@ -167,7 +167,7 @@ class Calls:
             self._meter.called(method.name, outcome, self.clock() - began)
 
     async def client(self, at: Workspace) -> AsyncWebClient:
-        """For what is no method of the Web API. It retries nothing and logs nothing that it sends."""
+        """For what is not a method of the Web API. It retries nothing and logs nothing that it sends."""
         client = copy.copy(await self._client_for(at.enterprise, at.team))
         client.retry_handlers = []
         client._logger = QUIET

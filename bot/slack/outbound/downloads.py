@@ -69,7 +69,7 @@ async def _download(client: AsyncWebClient, file: JsonObject) -> bytes:
 
 
 def _is_slacks(address: str, base_url: str) -> bool:
-    """Slack's own files, over TLS; or the same server that the API is at, which may be a local one."""
+    """Slack's own files, over TLS; or those of the server that the API is at, which may be a local one."""
     asked, api = urlsplit(address), urlsplit(base_url)
     if (asked.scheme, asked.netloc) == (api.scheme, api.netloc) and asked.netloc:
         return True

@@ -24,7 +24,7 @@ from runtime.errors import ConfirmError
 
 
 class SlackTrouble(ConfirmError):
-    """`code` is Slack's own word for it, where it had one; `method` what was called."""
+    """`code` is Slack's error code, if there was one; `method` is what was called."""
 
     def __init__(self, method: str, code: str, sentence: str) -> None:
         super().__init__(sentence)
@@ -41,12 +41,12 @@ class Later(SlackTrouble, PutOff):
 
     @property
     def limited(self) -> bool:
-        """It is not our turn yet, by our own count or by Slack's 429. Nothing has failed."""
+        """It is not our turn yet, by our own limit or by Slack's 429. Nothing has failed."""
         return self.code in LIMITED
 
     @property
     def failing(self) -> bool:
-        """Slack does not work. Trying on and on would use up the limits of what does."""
+        """Slack does not work. Repeating the call again and again would use up the limits of calls that do work."""
         return not self.limited
 
 
@@ -72,7 +72,7 @@ class Revoked(SlackTrouble):
 
 
 class NotInstalled(SlackTrouble, PutAside):
-    """Nobody was asked. Whatever was to be done there is put aside until it is installed (again)."""
+    """Nothing was called. The work is put aside until the app is installed (again)."""
 
     def __init__(self, team: str, enterprise: str | None) -> None:
         sentence = f"The app is not installed in {team or enterprise}. Install it there; what waits goes on then."
@@ -154,7 +154,7 @@ OVERSIZE_OR_ODD = frozenset(
 
 
 def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTrouble:
-    """What an exception of the SDK's call means; `repeatable`: doing it twice does no harm."""
+    """What an exception of an SDK call means. `repeatable`: doing it twice does no harm."""
     if isinstance(error, aiohttp.ClientConnectorError):
         return Later(method, 2.0, "could not connect")
     if not isinstance(error, SlackApiError):
@@ -179,7 +179,7 @@ def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
 
 
 def _status_and_headers(response: object) -> tuple[int, dict[str, str]]:
-    """The SDK hands out its own response, or aiohttp's where the body was no JSON."""
+    """The SDK gives its own response, or aiohttp's if the body was no JSON."""
     if isinstance(response, AsyncSlackResponse):
         return response.status_code, _by_lower_name(response.headers)
     if isinstance(response, aiohttp.ClientResponse):

@@ -28,7 +28,7 @@ _EARLIER = 300.0
 
 @dataclass(frozen=True)
 class Sent:
-    """A message of ours, as Slack has it."""
+    """A message of ours, as it is in Slack."""
 
     ts: str
     metadata: Json
@@ -52,7 +52,7 @@ class SentMessages:
         self._own: Lookups[Workspace, str] = own or Lookups()
 
     def asking(self, ask: AskSlack) -> SentMessages:
-        """The same by another way of asking; who the app is, which all ask together, is asked as before."""
+        """The same with another way of calling. Who the app is, which all callers share, is asked as before."""
         return SentMessages(ask, self._whoami, self._own)
 
     async def find(
@@ -65,7 +65,8 @@ class SentMessages:
         since: float | None = None,
         keep: str | None = None,
     ) -> str | None:
-        """The message of ours with this identity, the one to `keep` or else the first; all copies of it are deleted."""
+        """Finds the message of ours with this identity: the one to `keep`, or else the first. Deletes all copies of
+        it."""
         sent = await self.sent(at, channel, thread_ts=thread_ts, since=since)
         found = [one.ts for one in sent if identity(one.metadata) == wanted]
         kept = keep if keep in found else next(iter(found), None)
@@ -92,7 +93,7 @@ class SentMessages:
         return sorted(found, key=lambda one: one.ts)
 
     async def delete(self, at: Workspace, channel: str, ts: str) -> None:
-        """It need not be there any more."""
+        """Deletes a message. It may be gone already."""
         try:
             await self._ask(at, DELETE, lambda client: client.chat_delete(channel=channel, ts=ts))
         except Gone as gone:
@@ -120,7 +121,7 @@ class SentMessages:
         return await self._ask(at, *((REPLIES, replies) if thread_ts else (HISTORY, history)))
 
     async def _me(self, at: Workspace) -> str:
-        """The app's own user: anybody can write metadata that looks like ours."""
+        """The app's own user. This matters because anybody can write metadata that looks like ours."""
 
         async def who() -> str:
             return text((await self._whoami(at, WHOAMI, lambda client: client.auth_test())).get("user_id"))

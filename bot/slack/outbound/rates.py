@@ -12,14 +12,14 @@ MINUTE = 60.5
 
 
 def share(most: int, seconds: float, replicas: int) -> tuple[int, float]:
-    """What one of several replicas may do, so that all of them together do not do too much. Each has a slot at least:
-    where there are more replicas than slots it comes round less often."""
+    """The share of one of several replicas in a limit. Each has at least one slot; with more replicas than slots it
+    comes less often."""
     return (most // replicas, seconds) if most >= replicas else (1, seconds * replicas / most)
 
 
 @dataclass(slots=True)
 class Window:
-    """At most `most` calls in any `seconds`. Who comes too early gets a later slot, in the order of asking."""
+    """At most `most` calls in any `seconds`. A call that is too early gets a later slot, in the order of asking."""
 
     most: int
     seconds: float
@@ -31,7 +31,7 @@ class Window:
         self.slots = deque(maxlen=self.most)
 
     def resize(self, most: int, seconds: float) -> None:
-        """What was taken lately still counts."""
+        """Calls of the last seconds still count."""
         self.most, self.seconds = most, seconds
         self.slots = deque(self.slots, maxlen=most)
 
@@ -52,7 +52,7 @@ class Window:
 
 
 class Rates:
-    """A window for each key, made when it is first asked for; its size may be another one each time."""
+    """A window for each key, made when it is first needed. Its size may differ each time."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, keep: int = 2000) -> None:
         self._clock, self._keep = clock, keep
@@ -64,7 +64,7 @@ class Rates:
         return self._window(key, most, seconds, now).next_slot(now) - now
 
     def take(self, key: Hashable, most: int, seconds: float) -> float:
-        """A slot, and how long until it comes."""
+        """Takes a slot. Returns how long until it comes."""
         now = self._clock()
         window = self._window(key, most, seconds, now)
         at = window.next_slot(now)
@@ -72,10 +72,11 @@ class Rates:
         return at - now
 
     def promise(self, key: Hashable, most: int, seconds: float) -> float:
-        """For who will come back instead of waiting here, and how long until then.
+        """For callers that come back instead of waiting. Returns how long until then.
 
-        Told `wait`, all who come too early would come back at the same time, and all but the first few in vain: a
-        thousand cards of one channel would each be tried a thousand times."""
+        With `wait` instead, all who come too early would come back at the same time, and all but the first few in vain:
+        a thousand cards of one channel would each be tried a thousand times.
+        """
         now = self._clock()
         return self._window(key, most, seconds, now).promise(now) - now
 

@@ -41,7 +41,8 @@ POLL = 60.0
 
 
 def abandon(row: Confirmation, now: datetime) -> Transition:
-    """Nothing of it may begin any more; what runs, or ran, is told as it ends. Nothing changes where all is over."""
+    """Nothing of it may begin any more. What runs, or ran, is reported when it ends. If everything is over, nothing
+    changes."""
     ended = revoke(row, now, SLACK) if row.grant_until is not None else Transition(row=row)
     steps = tuple(replace(step, who=None) for step in ended.steps)
     ended, row = replace(ended, steps=steps), ended.row
@@ -62,7 +63,7 @@ class Closing:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Until `stop`."""
+        """Runs until `stop`."""
         with self._database.waiter(DEPARTURES) as waiter:
             while not self._stopping.is_set():
                 await self._look()
@@ -98,14 +99,14 @@ class Closing:
 
 @dataclass(frozen=True)
 class Some:
-    """Where to go on, if there is more; and how many were `left` to a replica that can read them."""
+    """Where to go on, if there is more, and how many were `left` to a replica that can read them."""
 
     after: str | None
     left: int
 
 
 def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> Some:
-    """Of a workspace or an organisation that left."""
+    """Closes some of what belongs to a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
         .join(sessions, sessions.c.key == grants.c.session)
@@ -119,7 +120,7 @@ def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> 
 
 
 def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:
-    """False: it is of a version that is not known here, and whoever can read it closes it."""
+    """False: this version does not know it, and a replica that can read it closes it."""
     try:
         session, row = lock_confirmation(tx, confirmation)
     except (NewerVersion, UnreadableRecord):

@@ -43,9 +43,9 @@ OPEN = or_(
 
 @dataclass(frozen=True, kw_only=True)
 class Removal:
-    """What was heard of an app that is not there any more; the sentence has room for the `{place}`.
+    """Slack's report that the app is gone from a place. The sentence has a field for the `{place}`.
 
-    `event` names what Slack may tell several times; `before`: what was installed later is not meant.
+    `event` names the report, which Slack may send several times. `before`: what was installed later is not meant.
     """
 
     at: Workspace
@@ -66,7 +66,8 @@ class Access:
 
 @dataclass(frozen=True, kw_only=True)
 class Leaving:
-    """Somebody who left, or left and came `back` with the installation `by`: what is open there is to be closed."""
+    """A workspace or organisation that left, or left and came `back` with the installation `by`. What is open there is
+    to be closed."""
 
     id: str
     back: float | None = None
@@ -88,13 +89,13 @@ def leavings(tx: Tx) -> list[Leaving]:
 
 
 def closed(tx: Tx, leaving: Leaving) -> None:
-    """All of it is. Who left and is not back stays marked."""
+    """Everything is closed. The mark of one that left and is not back stays."""
     if leaving.back is not None:
         tx.execute(delete(switches).where(*_this(leaving)))
 
 
 def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
-    """Whether a workspace has removed the app, and nothing else serves it. `lock`: nobody comes back meanwhile."""
+    """Whether a workspace has removed the app, and nothing else serves it. `lock`: it can't come back meanwhile."""
     names = [f"{_REMOVED}{id_}" for id_ in (at.team, at.enterprise) if id_]
     found = select(switches.c.name).where(switches.c.name.in_(names))
     marked = tx.execute(for_update(found) if lock else found).first() is not None
@@ -102,12 +103,13 @@ def gone(tx: Tx, at: Workspace, *, lock: bool = False) -> bool:
 
 
 def removed(tx: Tx, error: PutAside) -> bool:
-    """Where the app was removed nothing is tried again: all of it is due once the app is installed there."""
+    """If the app was removed, nothing is tried again. All of it is due once the app is installed there."""
     return isinstance(error, NotInstalled) and gone(tx, Workspace(error.team, error.enterprise), lock=True)
 
 
 def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
-    """Deletes the installation's token and the messages to its people. Returns False if that was known, or is stale."""
+    """Deletes the installation's token and the messages of its people. Returns False if the removal was known, or is
+    stale."""
     if removal.before is not None and removal.before < int(one.at):
         return _heard_late(tx, one, removal)
     if removal.event and begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
@@ -118,7 +120,7 @@ def depart(tx: Tx, one: Installed, removal: Removal) -> bool:
 
 
 def note_removal(tx: Tx, removal: Removal) -> bool:
-    """A line in the ledger; once for each event, however often it is delivered."""
+    """Writes a line in the ledger, once for each event, however often it is delivered."""
     if begin(tx, SYSTEM, f"event:{removal.event}"[:300]) is not None:
         return False
     place = removal.at.team or removal.at.enterprise or "this workspace"
@@ -127,7 +129,8 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
 
 
 def withhold(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
-    """One of its workspaces took the app away, which is that workspace's uninstalling. False: known, or stale."""
+    """A workspace of the organisation removed the app, which for that workspace is uninstalling. False: known, or
+    stale."""
     if access.at < int(organisation.at) or not _newest(tx, team, access):
         return False
     one = Installed(team=team, enterprise=organisation.enterprise, name="", at=access.at)
@@ -140,7 +143,7 @@ def withhold(tx: Tx, organisation: Installed, team: str, access: Access) -> bool
 
 
 def grant(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
-    """It may be used there, perhaps again. False: it could be before, or that is stale."""
+    """The app may be used there, perhaps again. False: it could be before, or the report is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
     if not _newest(tx, team, access) or not withheld:
         return False
@@ -150,7 +153,7 @@ def grant(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
 
 
 def arrive(tx: Tx, one: Installed, sentence: str) -> None:
-    """It is installed, perhaps again: what was put aside for it is taken up."""
+    """The app is installed, perhaps again: what was put aside for it is taken up."""
     if one.team is None:
         for team, value in _marked(tx, WITHHELD):
             if value.get("enterprise") == one.enterprise:
@@ -168,7 +171,7 @@ def _leaves(tx: Tx, one: Installed, sentence: str) -> None:
 
 
 def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
-    """An organisation brings back those of its workspaces, too, that had left with an installation of their own."""
+    """An organisation also brings back those of its workspaces that had left with an installation of their own."""
     left = {
         id_ for id_, value in _marked(tx, _REMOVED)
         if id_ == one.id or (one.team is None and value.get("enterprise") == one.enterprise)
@@ -185,7 +188,7 @@ def _returns(tx: Tx, one: Installed, by: Installed, sentence: str) -> None:
 
 
 def _heard_late(tx: Tx, one: Installed, removal: Removal) -> bool:
-    """It was removed, and has been installed again since. News only where something is left from before."""
+    """It was removed, and has been installed again since. This is news only if something is left from before."""
     leaving = Leaving(id=one.id, back=one.at, by=one.id)
     granted = select(grants.c.id).where(grants.c.revoked_at.is_(None), grants.c.until > tx.now())
     found = select(confirmations.c.team, confirmations.c.enterprise).distinct()
@@ -201,7 +204,7 @@ def _heard_late(tx: Tx, one: Installed, removal: Removal) -> bool:
 
 
 def _close_from_before(tx: Tx, leaving: Leaving) -> None:
-    """A later return takes the place of an earlier one."""
+    """A later return replaces an earlier one."""
     tx.execute(delete(switches).where(switches.c.name == f"{_RETURNED}{leaving.id}"))
     value = canonical({"back": leaving.back, "by": leaving.by})
     tx.execute(insert_if_absent(tx.dialect, switches), {"name": f"{_RETURNED}{leaving.id}", "value": value})
@@ -209,7 +212,7 @@ def _close_from_before(tx: Tx, leaving: Leaving) -> None:
 
 
 def _newest(tx: Tx, team: str, access: Access) -> bool:
-    """Writes down what Slack said of a workspace. False: it has said something later, or just this before."""
+    """Stores what Slack said of a workspace. False: Slack has said something later, or the same before."""
     names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
     found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))
     for row in tx.execute(for_update(found)):

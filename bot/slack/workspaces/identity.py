@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Identity:
-    """Who this app is, and where: a workspace, or, installed in all of an organisation, that."""
+    """Who this app is, and where it is installed: a workspace, or all of an organisation."""
 
     team: str
     user: str
@@ -31,14 +31,14 @@ class Identity:
 
 
 def slack_client(settings: Settings) -> AsyncWebClient:
-    """Without the SDK's own retries: they post twice when an answer is lost."""
+    """Without the SDK's own retries, which post twice if an answer is lost."""
     token = settings.environment.bot_token
     assert token is not None
     return AsyncWebClient(token.get_secret_value(), base_url=settings.environment.api_url, retry_handlers=[])
 
 
 async def identify(client: AsyncWebClient) -> Identity:
-    """Slack may be away for a moment, perhaps for the same reason for which we start."""
+    """Tries for a while, since Slack may be away for the same reason for which this process was restarted."""
     for pause in (1.0, 2.0, 4.0, 8.0, None):
         try:
             answer = await client.auth_test()

@@ -44,10 +44,10 @@ _SECRETS = ("bot_token", "bot_refresh_token", "user_token", "user_refresh_token"
 
 
 class EncryptedText(TypeDecorator[str]):
-    """A column whose text never stands in the database as it is."""
+    """A column whose text is encrypted in the database."""
 
     impl = Text
-    cache_ok = True  # a vault equals itself alone
+    cache_ok = True  # a cipher equals only itself
 
     def __init__(self, vault: Vault) -> None:
         super().__init__()
@@ -73,7 +73,8 @@ states = SQLAlchemyOAuthStateStore.build_oauth_states_table(metadata, STATES)
 
 
 class _Within:
-    """The running transaction, in the place of the engine from which the SDK's stores would take one of their own."""
+    """The running transaction in place of the engine, from which the SDK's stores would take a transaction of their
+    own."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -90,7 +91,7 @@ def _engine(tx: Tx) -> Engine:
 
 
 class _Store(SQLAlchemyInstallationStore):
-    """The SDK's, with sealed columns."""
+    """The SDK's store, with encrypted columns."""
 
     def __init__(self, client_id: str, vault: Vault) -> None:
         super().__init__(client_id, cast("Engine", None), BOTS, INSTALLATIONS, log)
@@ -107,7 +108,7 @@ Saved = Callable[[Tx, Installed, Installation], None]
 
 
 class Installations(AsyncInstallationStore):
-    """`saved` runs in the transaction that saves an installation: what has to be written with it."""
+    """The installations. `saved` runs in the transaction that saves one, for what has to be written with it."""
 
     def __init__(self, database: Database, client_id: str, vault: Vault, saved: Saved | None = None) -> None:
         self._database, self.client_id, self._saved = database, client_id, saved
@@ -123,7 +124,8 @@ class Installations(AsyncInstallationStore):
     async def async_find_bot(
         self, *, enterprise_id: str | None, team_id: str | None, is_enterprise_install: bool | None = False
     ) -> Bot | None:
-        """The bot that serves a workspace, token included. Raises `Unopenable` when the key is another one."""
+        """The bot that serves a workspace, with its token. Raises `Unopenable` if the token was encrypted with another
+        key."""
         team = "" if is_enterprise_install else team_id or ""
         return await self._database.read(self.bot_for, Workspace(team, enterprise_id))
 
@@ -136,7 +138,7 @@ class Installations(AsyncInstallationStore):
         )
 
     def _save(self, tx: Tx, installation: Installation) -> None:
-        """In place of what was there: an earlier token is worth nothing any more."""
+        """Replaces what was there, since an earlier token is worth nothing any more."""
         one = _installed(installation, tx.now())
         forget(tx, one)
         installation.installed_at = one.at
@@ -146,7 +148,7 @@ class Installations(AsyncInstallationStore):
 
 
 class States(AsyncOAuthStateStore):
-    """What Slack has to bring back from "install", once and within ten minutes."""
+    """States that Slack has to bring back from "install", once and within ten minutes."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -167,7 +169,7 @@ def _states(tx: Tx) -> SQLAlchemyOAuthStateStore:
 
 
 def _issue(tx: Tx) -> str:
-    """Anybody can ask for one: those that nobody came back with go."""
+    """Anybody can ask for a state, so those that nobody came back with are deleted."""
     now = datetime.now(UTC).replace(tzinfo=None)
     last = select(func.max(states.c.id)).scalar_subquery()
     tx.execute(delete(states).where(or_(states.c.expire_at < now, states.c.id <= last - (MOST_STATES - 1))))
@@ -175,7 +177,7 @@ def _issue(tx: Tx) -> str:
 
 
 def _consume(tx: Tx, state: str) -> bool:
-    """Locked first: brought back to two replicas at once, it is good for one."""
+    """The row is locked first, so that a state brought to two replicas at once is good for one of them only."""
     tx.execute(for_update(select(states.c.id).where(states.c.state == state)))
     return _states(tx).consume(state)
 
@@ -184,7 +186,8 @@ def _consume(tx: Tx, state: str) -> bool:
 
 
 def seal_anew(tx: Tx, vault: Vault) -> int:
-    """All that an older key sealed, under the newest one; how many. Raises `Unopenable` when one opens nothing."""
+    """Encrypts with the newest key everything that an older one encrypted, and counts it. Raises `Unopenable` if no key
+    fits."""
     count = 0
     for table in (bots, installations):
         secrets = [column for column in table.columns if column.name in _SECRETS]

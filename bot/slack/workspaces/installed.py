@@ -28,7 +28,7 @@ _installations = table(INSTALLATIONS, *map(column, _NAMED))
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """One installation, without its token: a workspace, or an organisation as a whole (`team` is None)."""
+    """One installation, without its token: a workspace, or a whole organisation (`team` is None)."""
 
     team: str | None
     enterprise: str | None
@@ -37,7 +37,7 @@ class Installed:
 
     @property
     def id(self) -> str:
-        """Slack's id of what it is installed in; a policy's `team` may name it."""
+        """Slack's id of what the app is installed in. A policy's `team` may name it."""
         return self.team or self.enterprise or ""
 
     @property
@@ -60,8 +60,8 @@ def installed(tx: Tx, client_id: str) -> list[Installed]:
 
 
 def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str | None = None) -> Installed | None:
-    """The installation whose token is good for a workspace: its own, else its organisation's, unless that may not be
-    used there. `besides`: another than this one."""
+    """The installation whose token works in a workspace: its own, else its organisation's, unless that may not be used
+    there. `besides`: one to leave out."""
     withheld = select(switches.c.name).where(switches.c.name == f"{WITHHELD}{at.team}").exists()
     org = and_(bots.c.team_id.is_(None), bots.c.enterprise_id == (at.enterprise or ""), ~withheld)
     found = select(*_ONE).where(or_(bots.c.team_id == at.team, org)).order_by(bots.c.team_id.is_(None))
@@ -74,7 +74,7 @@ def serving(tx: Tx, at: Workspace, client_id: str | None = None, *, besides: str
 
 
 def forget(tx: Tx, one: Installed) -> None:
-    """Its tokens go; a workspace is known by its own id, whichever organisation it has joined meanwhile."""
+    """Deletes its tokens. A workspace is known by its own id, whichever organisation it has joined meanwhile."""
     for each in (bots, _installations):
         here = each.c.team_id == one.team
         if one.team is None:

@@ -43,24 +43,24 @@ from runtime.store.database import Database
 
 log = logging.getLogger(__name__)
 _quiet = logging.getLogger("bot.slack.workspaces.oauth.sdk")
-_quiet.setLevel(logging.INFO)  # at DEBUG the SDK writes down what it sends
+_quiet.setLevel(logging.INFO)  # at DEBUG the SDK logs what it sends
 
 INSTALL, REDIRECT = "/slack/install", "/slack/oauth_redirect"
 
 
 class Declined(ConfirmError, BoltError):
-    """The installation was not taken; the message says why, to whoever installs."""
+    """The installation was refused. The message says why, for the person who installs."""
 
 
 class Misconfigured(ConfirmError):
-    """Slack does not take what this app says of itself; the message is for whoever runs it."""
+    """Slack refuses this app's own credentials. The message is for the operator."""
 
 
 class _Client(AsyncWebClient):
-    """Slack's refusal of a code is the installer's business, that of our own credentials is not: told apart before
-    Bolt's flow takes one for the other, and writes the code into the log."""
+    """If Slack refuses the code, that is the installer's business. If it refuses our own credentials, it is not. The
+    two are told apart before Bolt's flow confuses them, and writes the code into the log."""
 
-    async def oauth_v2_access(self, **given: Any) -> AsyncSlackResponse:  # handed on as it is
+    async def oauth_v2_access(self, **given: Any) -> AsyncSlackResponse:  # passed on as it is
         try:
             return await super().oauth_v2_access(**given)
         except SlackApiError as error:
@@ -101,7 +101,7 @@ class _Flow(AsyncOAuthFlow):
         return None if named & own else words.NOT_FOR_YOU.format(id=id_)
 
     async def _give_back(self, installation: Installation) -> None:
-        """Slack takes the app for installed: it is not, and has no token there."""
+        """Slack takes the app for installed, but it is not, and has no token there."""
         try:
             await self.client.apps_uninstall(
                 token=installation.bot_token,
@@ -172,12 +172,12 @@ class Installing:
 
 
 def _asked(request: web.Request) -> AsyncBoltRequest:
-    """All that counts stands in the address and in the cookie: a body that somebody sends along is not even read."""
+    """Everything that matters is in the address and in the cookie. A body is not even read."""
     return AsyncBoltRequest(body="", query=request.query_string, headers=headers_of(request))
 
 
 def authorization_url(api_url: str) -> str:
-    """Where people allow it, beside where the app calls: https://slack.com/oauth/v2/authorize."""
+    """Where people allow it, beside the address that the app calls: https://slack.com/oauth/v2/authorize."""
     return f"{api_url.removesuffix('/').removesuffix('api')}oauth/v2/authorize"
 
 

@@ -40,16 +40,16 @@ log = logging.getLogger(__name__)
 
 class Workspaces(Protocol):
     async def client_for(self, enterprise: str | None, team: str) -> AsyncWebClient:
-        """With the token that is good there; raises `NotInstalled`."""
+        """A client with the token for that workspace. Raises `NotInstalled`."""
         ...
 
     async def authorize(self, enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
-        """For whom Slack speaks; None: nobody whom we know. It asks nobody: a click must not be lost because Slack
-        does not answer just now, and Bolt's own way would ask `auth.test` between a click and its ack."""
+        """For whom Slack speaks; None: nobody whom this app knows. It calls nothing, since a click must not be lost
+        because Slack does not answer now. Bolt's own way would call `auth.test` between a click and its ack."""
         ...
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """Slack did not accept a token. Raises `NotInstalled` once that is taken for the end of it."""
+        """Slack refused a token. Raises `NotInstalled` once the token is taken to be revoked."""
         ...
 
     async def removed(self, removal: Removal) -> bool:
@@ -61,11 +61,11 @@ class Workspaces(Protocol):
         ...
 
     async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
-        """Why nobody in this workspace may be asked, if so."""
+        """Why nobody in this workspace may be asked, if that is so."""
         ...
 
     def named(self, id_: str | None) -> Workspace:
-        """The workspace that the file means, where it names a channel."""
+        """The workspace that the file means where it names a channel."""
         ...
 
     @property
@@ -77,7 +77,7 @@ class Workspaces(Protocol):
 
 
 class OneWorkspace:
-    """The one whose token is in the environment."""
+    """The one workspace whose token is in the environment."""
 
     def __init__(self, database: Database, client: AsyncWebClient, identity: Identity) -> None:
         self._database, self._client, self._identity = database, client, identity
@@ -102,7 +102,7 @@ class OneWorkspace:
         )
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """Whoever runs this sets another one."""
+        """The operator has to set another one."""
 
     async def removed(self, removal: Removal) -> bool:
         new = await self._database.run(note_removal, removal)
@@ -135,7 +135,7 @@ class OneWorkspace:
 
 
 class SeveralWorkspaces:
-    """All that installed the app."""
+    """All workspaces that installed the app."""
 
     def __init__(self, database: Database, client_id: str, vault: Vault, api_url: str) -> None:
         self._database, self._client_id, self._api_url = database, client_id, api_url
@@ -160,7 +160,7 @@ class SeveralWorkspaces:
         return None if bot is None else _authorized(bot, at)
 
     async def revoked(self, at: Workspace, token: str, trouble: Revoked) -> None:
-        """Asked once more before it is believed: what is open there is closed for good."""
+        """Slack is asked once more first, because what is open there is then closed for good."""
         if trouble.code not in DEAD or await self._still_good(token):
             return
         sentence = f"Slack does not accept the app's token for {{place}} any more ({trouble.code})."
@@ -202,7 +202,7 @@ class SeveralWorkspaces:
         return AsyncWebClient(token, base_url=self._api_url, retry_handlers=[])
 
     async def _still_good(self, token: str) -> bool:
-        """When Slack gives no answer it may be."""
+        """If Slack gives no answer, the token may still be good."""
         try:
             await self._client(token).auth_test()
         except (SlackApiError, aiohttp.ClientError, OSError, TimeoutError) as error:
@@ -210,7 +210,7 @@ class SeveralWorkspaces:
         return True
 
     def _give_up(self, tx: Tx, at: Workspace, token: str, sentence: str) -> bool:
-        """Unless it has been installed again since the token was taken."""
+        """Does nothing if the app has been installed again since the token was read."""
         bot, one = self.installations.bot_for(tx, at), serving(tx, at, self._client_id)
         if bot is None or one is None or bot.bot_token != token:
             return False
@@ -221,10 +221,10 @@ class SeveralWorkspaces:
         # What a workspace takes back is its own installation, never that of the organisation around it.
         if one is not None and bool(one.team) == bool(removal.at.team):
             return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
-        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack tells it twice, each in other words
+        return gone(tx, removal.at) and note_removal(tx, removal)  # Slack reports it twice, each time differently
 
     def _change_access(self, tx: Tx, access: Access) -> list[str]:
-        """Where it is news."""
+        """Does nothing if it is no news."""
         organisation = serving(tx, Workspace("", access.enterprise), self._client_id)
         if organisation is None:
             return []
@@ -233,7 +233,8 @@ class SeveralWorkspaces:
 
 
 async def open_workspaces(settings: Settings, database: Database) -> OneWorkspace | SeveralWorkspaces:
-    """As the environment says. Raises a sentence when a token is refused, or can't be opened."""
+    """Opens the workspaces that the environment names. Raises a sentence if a token is refused, or can't be
+    decrypted."""
     environment = settings.environment
     if not environment.several:
         client = slack_client(settings)
@@ -256,7 +257,7 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
 
 
 def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
-    """For a command that asks Slack beside the service, if it comes to that; `unset` is said when it can't."""
+    """A client for a command that asks Slack beside the service, if it has to. `unset` is said if it can't."""
     environment = settings.environment
 
     async def client(enterprise: str | None, team: str) -> AsyncWebClient:
@@ -272,7 +273,7 @@ def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
 
 
 def missing_teams(policies: Policies, ids: Sequence[str]) -> list[Problem]:
-    """Of what is wrong with the policies' teams, what would let one workspace decide about another's calls."""
+    """Those problems with the policies' teams that would let one workspace decide about another's calls."""
     wrong = team_problems(policies.entries, ids)
     nameless = {f"policy[{index}].team" for index, policy in enumerate(policies.entries) if policy.team is None}
     return [problem for problem in wrong if problem.key in nameless]
