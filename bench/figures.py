@@ -37,6 +37,11 @@ def number(value: float) -> str:
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def percentile(values: Sequence[float], part: float) -> float:
+    """The value that so large a part of them does not exceed; 1.0 is the greatest."""
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
 def times(value: float) -> str:
     return f"{number(value)}×"
 

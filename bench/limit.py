@@ -13,8 +13,9 @@ from pathlib import Path
 
 import asyncpg
 
-from bench.clicks import SECRET, click, free_ports, process, throughput
+from bench.clicks import SECRET, click, throughput
 from bench.figures import Rounds, table
+from bench.processes import first_line, free_ports, process
 from runtime.store.database import Database, Tx
 
 _DISK = "fsyncs of 4 KB, one after another"
@@ -118,8 +119,7 @@ async def _postgres(url: str, seconds: float) -> float:
 async def _http(requests: int) -> float:
     (port,) = free_ports(1)
     async with process("-m", "bench.limit", "serve", str(port), env={}) as server:
-        assert server.stdout is not None
-        await asyncio.to_thread(server.stdout.readline)
+        await first_line(server)
         bodies = [click("c.1", number) for number in range(requests)]
         return await throughput(f"http://127.0.0.1:{port}/slack/events", bodies)
 

@@ -1,4 +1,5 @@
-"""One, two and three processes on one PostgreSQL: cycles a second, and how soon another takes over what one left."""
+"""One, two and three processes on one PostgreSQL: cycles a second, timers that are due at once, and how soon another
+takes over what one left."""
 
 from __future__ import annotations
 
@@ -10,49 +11,132 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+import asyncpg
+
+from bench.clicks import CONFIG, SECRET
 from bench.cycle import Ours, reimburse
-from bench.figures import Rounds, table
+from bench.figures import Rounds, number, table
+from bench.filling import KEY, fill
+from bench.processes import busy_seconds, cores, first_line, free_ports, process, until_ready, usage
 from bench.scripted_gemini import MODEL, scripted_gemini
 from runtime import Agent, Answer, FunctionTool, Runner, ScriptedModel, requests_in
 from runtime.models.scripted import call
 
 SESSIONS = 16
 APP = "replicas"
+REPLICAS = (1, 2, 3)
+TIMERS, FIRED_WITHIN = 500, 120.0
 
 
-async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
+async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
     found = Rounds()
-    seconds = 1.0 if quick else 3.0
+    seconds, timers = (1.0, 50) if quick else (3.0, TIMERS)
     for _ in range(1 if quick else 2):
-        for replicas in (1, 2, 3):
-            found.add(str(replicas), value=await _together(replicas, postgres, seconds))
+        for replicas in REPLICAS:
+            await _together(found, replicas, postgres, seconds)
         found.add("take-over", value=await _taken_over(postgres))
-    rows = [[f"{n}", found.shown(f"{n}"), f"{found.median(f'{n}') / found.median('1'):.2f}×"] for n in (1, 2, 3)]
+    for place, replicas in enumerate(REPLICAS):
+        took = await _timers(folder, postgres, replicas, range(place * timers, (place + 1) * timers))
+        found.add(f"timers {replicas}", value=took)
+    rows = [
+        [
+            f"{n}",
+            found.shown(f"{n}"),
+            f"{found.median(f'{n}') / found.median('1'):.2f}×",
+            f"{found.median(f'replicas {n}'):.2f}",
+            f"{found.median(f'server {n}'):.2f}",
+            found.shown(f"timers {n}", unit=" s"),
+        ]
+        for n in REPLICAS
+    ]
+    heads = ("replicas", "cycles a second", "against one", "cores: replicas", "cores: PostgreSQL", f"{timers} timers")
     return "\n\n".join(
         [
-            f"Cycles a second of all replicas together, each with {SESSIONS} sessions at once:",
-            table(["replicas", "cycles a second", "against one"], rows),
-            "PostgreSQL and the replicas share this machine's cores, which is what binds here.",
-            f"Take-over: a replica is killed (`kill -9`) while it runs a tool that may be repeated. Another replica "
+            f"Cycles a second of all replicas together, each with {SESSIONS} sessions at once, and the cores that they "
+            f"and PostgreSQL keep busy meanwhile. {timers} confirmations then expire at one moment; the last column says "
+            "how long after it the last of them is recorded as expired.",
+            table(heads, rows),
+            _binding(found),
+            "Take-over: a replica is killed (`kill -9`) while it runs a tool that may be repeated. Another replica "
             f"ends the run {found.shown('take-over', unit=' s')} after that. Its lease lasts 10 s, and each replica "
             "looks every 5 s for what others left.",
         ]
     )
 
 
-async def _together(replicas: int, url: str, seconds: float) -> float:
+def _binding(found: Rounds) -> str:
+    """What binds, by the cores that were busy."""
+    told = []
+    for n in (REPLICAS[0], REPLICAS[-1]):
+        mine, server = found.median(f"replicas {n}"), found.median(f"server {n}")
+        if mine + server > 0.85 * cores():
+            part = server / (mine + server) * 100
+            what = f"the machine: all of its {cores()} cores are busy, {number(part)} % of that with PostgreSQL"
+        elif mine > 0.85 * n:
+            what = "the core that a process of Python has"
+        else:
+            what = f"the disk: commits are waited for, and only {number(mine + server)} of {cores()} cores are busy"
+        told.append(f"What binds {n} is {what}.")
+    return " ".join(told)
+
+
+async def _together(found: Rounds, replicas: int, url: str, seconds: float) -> None:
     async with AsyncExitStack() as stack:
-        started = []
-        for number in range(replicas):
-            replica = _replica("cycles", url, str(number), str(seconds))
-            started.append(await stack.enter_async_context(replica))
+        starting = [_replica("cycles", url, str(n), str(seconds)) for n in range(replicas)]
+        started = [await stack.enter_async_context(one) for one in starting]
         for one in started:
             await _line(one)  # all are ready
+        before, busy = sum(usage(one.pid)[0] for one in started), busy_seconds()
+        began = time.monotonic()
         for one in started:
             assert one.stdin is not None
             one.stdin.write("go\n")
             one.stdin.flush()
-        return sum([float(await _line(one)) for one in started])
+        found.add(f"{replicas}", value=sum([float(await _line(one)) for one in started]))
+        took = time.monotonic() - began
+        mine = (sum(usage(one.pid)[0] for one in started) - before) / took
+        found.add(f"replicas {replicas}", value=mine)
+        found.add(f"server {replicas}", value=max(0.0, (busy_seconds() - busy) / took - mine))
+
+
+async def _timers(folder: Path, url: str, replicas: int, numbers: range) -> float:
+    """Confirmations that expire at the same moment, before that many replicas: seconds until the last is expired."""
+    began, some = time.time(), max(10, len(numbers) // 10)
+    await fill(url, some, first=10_000 * (replicas + 1))  # tells how long it takes
+    due = time.time() + 5 * replicas + 1.5 * (time.time() - began) * len(numbers) / some
+    await fill(url, len(numbers), expires_at=due, first=numbers.start)
+    slack_port, *ports = free_ports(1 + replicas)
+    async with AsyncExitStack() as stack:
+        slack = await stack.enter_async_context(process("-m", "bench.clicks", "slack", str(slack_port), env={}))
+        env = {
+            "SLACK_API_URL": f"http://127.0.0.1:{slack_port}/api/",
+            "SLACK_BOT_TOKEN": await first_line(slack),
+            "SLACK_SIGNING_SECRET": SECRET,
+            "ADK_CONFIRM_SECRET": KEY,
+            "DATABASE_URL": url,
+        }
+        for port in ports:
+            config = folder / f"{port}.toml"
+            await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
+            await stack.enter_async_context(process("-m", "bot.cli", "serve", "--config", str(config), env=env))
+            await until_ready(port)
+        due = max(due, time.time())
+        await asyncio.sleep(due - time.time())
+        return await _last_expired(url, len(numbers) + numbers.start) - due
+
+
+async def _last_expired(url: str, count: int) -> float:
+    """When so many had expired."""
+    connection = await asyncpg.connect(url)
+    try:
+        async with asyncio.timeout(FIRED_WITHIN):
+            while True:
+                found = await connection.fetchrow("SELECT count(*), max(at) FROM bot_ledger WHERE kind = 'expired'")
+                if found["count"] >= count:
+                    return float(found["max"])
+                await asyncio.sleep(0.2)
+    finally:
+        await connection.close()
 
 
 async def _taken_over(url: str) -> float:

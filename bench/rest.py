@@ -14,9 +14,9 @@ from typing import Any
 
 import aiohttp
 
-from bench.clicks import free_ports, process
 from bench.cycle import reimburse
 from bench.figures import Goal, Rounds, goals, table, times
+from bench.processes import free_ports, process
 from bench.scripted_gemini import DONE, MODEL, WORDS, scripted_gemini
 
 OURS, ADKS = "`adk-confirm api`", "`adk api_server`"

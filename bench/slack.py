@@ -1,52 +1,279 @@
-"""The whole way in Slack: runs `bench.clicks` and `bench.running`, and shows what they say."""
+"""The whole way in Slack: from a mention to the card, and from a click to the ack, the tool and the final card."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-RUNS = {
-    "Clicks over signed HTTP, ours and a Bolt app that only acknowledges": ["bench.clicks"],
-    "40 requests at once, then 100 clicks a second": [
-        "bench.running",
-        "--slack",
-        "well",
-        "--threads",
-        "40",
-        "--each",
-        "1",
-    ],
-    "The same with 200 requests, while every post to Slack fails": [
-        "bench.running",
-        "--slack",
-        "failing",
-        "--threads",
-        "40",
-        "--each",
-        "5",
-    ],
-}
-QUICK = {"bench.clicks": ["--clicks", "100"], "bench.running": ["--threads", "5", "--each", "2"]}
-MOST_SECONDS = 240.0
+from bench.clicks import BARE, OURS, Clicked, compared
+from bench.figures import Goal, goals, number, percentile, table
+from bench.office import Office, office
+from bot.sandbox.server.delivery import Delivery
+from bot.sandbox.workspace.records import Channel
+
+PATIENCE = 150.0
+"""Seconds that a scenario waits for something before the part fails."""
+CHANNELS, THREADS, EACH, RATE, KNOWN = 40, 100, 10, 100.0, 4
+HEADS = ("", "mention → card", "click → ack", "click → tool starts", "click → final card", "CPU", "Slack calls")
+_CLICK = (
+    "the bare app stores nothing; behind our ack are the vote, its ledger line and their seals in a transaction, and "
+    "the work that the decision begins"
+)
+_SHARED = "the people and their Slack use the same two cores"
+
+
+@dataclass
+class Found:
+    """Seconds for each card, ack, start of a tool and final card; per cycle the CPU seconds, and calls by method."""
+
+    cards: list[float] = field(default_factory=list)
+    acks: list[float] = field(default_factory=list)
+    tools: list[float] = field(default_factory=list)
+    finals: list[float] = field(default_factory=list)
+    refused: int = 0
+    cpu: float | None = None
+    calls: Counter[str] = field(default_factory=Counter)
+    limited: int = 0  # calls that Slack answered with 429
+    cycles: int = 0
+
+    def add(self, other: Found) -> None:
+        self.cards += other.cards
+        self.acks += other.acks
+        self.tools += other.tools
+        self.finals += other.finals
+        self.refused += other.refused
+
+    @property
+    def calls_each(self) -> float:
+        return self.calls.total() / self.cycles if self.cycles else 0.0
 
 
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
-    told = []
-    for title, (module, *options) in RUNS.items():
-        said = await _said(module, *options, *(QUICK[module] if quick else ()))
-        told.append(f"{title} (`python -m {' '.join([module, *options])}`):\n\n```\n{said}\n```")
-    return "\n\n".join(told)
+    part = 8 if quick else 1
+    channels, threads = CHANNELS // part, THREADS // part
+    clicked = await compared(folder, 1_600 // part)
+    found = {
+        "one at a time": await _one_at_a_time(folder / "one", 16 // part),
+        f"{channels} at once, over {channels} channels": await _at_once(folder / "forty", channels),
+        f"{4 * channels} asked at once, over {channels} channels": await _asked_at_once(folder / "many", channels),
+    }
+    steady, burst, failing = await _many_clicks(folder / "clicks", threads)
+    many = {
+        f"{RATE:.0f} clicks a second, over {threads} threads": steady,
+        f"a burst of {threads * EACH:,} clicks, over {threads} threads": burst,
+        f"{RATE:.0f} clicks a second, while every post to Slack fails": failing,
+    }
+    one, forty, asked = found.values()
+    return "\n\n".join(
+        [
+            "`adk-confirm serve` on SQLite. The local Slack and its people are another process. Each cell has the "
+            "median; in brackets is the slowest card, or the 99th percentile of acks and starts. A cycle is a mention, a "
+            "card, a click, the tool, the final card, a line in the thread and the agent's reply. CPU and calls are those of "
+            "one cycle. Slack's rates are on, such as one post a second into a channel and 50 updates a minute:",
+            table(HEADS, [_row(name, of) for name, of in found.items()]),
+            _methods(one),
+            "The rates are off from here on, so that a thousand cards stand soon:",
+            table(HEADS, [_row(name, of) for name, of in many.items()]),
+            _against_bolt(clicked),
+            goals(*_goals_of_cycles(one, forty, asked), *_goals_of_clicks(clicked, steady, burst)),
+        ]
+    )
 
 
-async def _said(*command: str) -> str:
-    pipe, null = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
-    running = await asyncio.create_subprocess_exec(sys.executable, "-m", *command, stdout=pipe, stderr=null)
-    try:
-        out, _ = await asyncio.wait_for(running.communicate(), MOST_SECONDS)
-    except TimeoutError:
-        running.terminate()
-        raise
-    if running.returncode:
-        raise RuntimeError(f"python -m {' '.join(command)} ended with {running.returncode}: {out.decode()}")
-    return out.decode().strip()
+# The scenarios
+
+
+async def _one_at_a_time(folder: Path, cycles: int) -> Found:
+    """The first cycle of each channel is not counted: the channel and its people are known from there on."""
+    found = Found(cycles=cycles)
+    async with office(folder, channels=KNOWN) as at:
+        cpu, calls = 0.0, 0
+        for cycle in range(KNOWN + cycles):
+            if cycle == KNOWN:
+                cpu, calls = at.cpu(), len(at.slack.calls)
+            one = await _whole_way(at, [[f"o-{cycle}"]], at.channels[cycle % KNOWN :])
+            if cycle >= KNOWN:
+                found.add(one)
+        return _with_costs(at, found, cpu, calls)
+
+
+async def _at_once(folder: Path, channels: int) -> Found:
+    async with office(folder, channels=channels + 1) as at:
+        await _whole_way(at, [["o-0"]], at.channels[channels:])
+        cpu, calls = at.cpu(), len(at.slack.calls)
+        found = await _whole_way(at, [[f"o-{n}"] for n in range(1, channels + 1)], at.channels)
+        found.cycles = channels
+        return _with_costs(at, found, cpu, calls)
+
+
+async def _asked_at_once(folder: Path, channels: int) -> Found:
+    """Only the cards: with 50 updates a minute, so many final cards take minutes."""
+    async with office(folder, channels=channels) as at:
+        orders = [[f"o-{n}"] for n in range(4 * channels)]
+        return Found(cards=await _asked(at, orders, at.channels * 4))
+
+
+async def _many_clicks(folder: Path, threads: int) -> tuple[Found, Found, Found]:
+    """Each thread's agent asks for several calls; then these are clicked, one of each thread in turn."""
+    several = [[f"o-{thread * EACH + n}" for n in range(EACH)] for thread in range(2 * threads + threads // 5 + 1)]
+    async with office(folder, channels=threads, limits=False) as at:
+        found = []
+        for begin, rate in ((0, RATE), (threads, None)):
+            orders = several[begin : begin + threads]
+            replies = at.watched.replies
+            await _asked(at, orders, at.channels)
+            cpu = at.cpu()
+            decided = await _decided(at, _in_turn(orders), rate)
+            await at.replies(replies + threads, PATIENCE)
+            decided.cpu = (at.cpu() - cpu) / (threads * EACH)
+            found.append(decided)
+        few = several[2 * threads :]
+        await _asked(at, few, at.channels)
+        at.slack.faults.fails("chat.*", times=None)
+        failing = await _decided(at, _in_turn(few), RATE, final=False)
+        at.slack.faults.clear()
+    return found[0], found[1], failing
+
+
+# Their steps
+
+
+def _in_turn(orders: Sequence[list[str]]) -> list[str]:
+    """The first of each thread, then the second of each."""
+    return [order for several in zip(*orders, strict=True) for order in several]
+
+
+async def _whole_way(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> Found:
+    replies = at.watched.replies
+    cards = await _asked(at, orders, channels)
+    found = await _decided(at, _in_turn(orders), None)
+    await at.replies(replies + len(orders), PATIENCE)
+    found.cards = cards
+    return found
+
+
+async def _asked(at: Office, orders: Sequence[list[str]], channels: Sequence[Channel]) -> list[float]:
+    """Asks for each list of orders in a thread of its own, and waits for the cards."""
+    said: dict[str, float] = {}
+    for each, channel in zip(orders, channels, strict=False):
+        said |= dict.fromkeys(each, time.time())
+        await at.ask(each, channel)
+    await at.cards(said, PATIENCE)
+    return [at.watched.posted[order] - when for order, when in said.items()]
+
+
+async def _decided(at: Office, orders: Sequence[str], rate: float | None, *, final: bool = True) -> Found:
+    """Approves each order, all at once or so many a second, and again where Slack got no ack."""
+    clicked: dict[str, float] = {}
+
+    async def click(order: str, number: int) -> Delivery:
+        clicked[order] = time.time()
+        return await at.approve(order, number)
+
+    start, tasks = time.time(), []
+    for place, order in enumerate(orders):
+        if rate is not None:
+            await asyncio.sleep(max(0.0, start + place / rate - time.time()))
+        tasks.append(asyncio.create_task(click(order, place)))
+    made = dict(zip(orders, await asyncio.gather(*tasks), strict=True))
+    refused = [order for order, delivery in made.items() if not delivery.acked]
+    for order in refused:
+        await at.approve(order)
+    began = await at.started(orders, PATIENCE)
+    if final:
+        await at.finals(orders, PATIENCE)
+    return Found(
+        acks=[delivery.acked_after for delivery in made.values() if delivery.acked_after is not None],
+        tools=[began[order] - clicked[order] for order in orders],
+        finals=[at.watched.final[order] - clicked[order] for order in orders] if final else [],
+        refused=len(refused),
+    )
+
+
+def _with_costs(at: Office, found: Found, cpu: float, calls: int) -> Found:
+    """`cpu` and `calls` are what had been used before."""
+    found.cpu = (at.cpu() - cpu) / found.cycles
+    made = at.slack.calls[calls:]
+    found.calls = Counter(one.method for one in made if one.status != 429)
+    found.limited = sum(one.status == 429 for one in made)
+    return found
+
+
+# What is said
+
+
+def _row(name: str, of: Found) -> list[str]:
+    cells = [_cell(of.cards, 1.0), _cell(of.acks, 0.99), _cell(of.tools, 0.99), _cell(of.finals, 1.0)]
+    cpu = f"{of.cpu * 1000:.0f} ms" if of.cpu is not None else "–"
+    return [name, *cells, cpu, f"{of.calls_each:.1f}" if of.cycles else "–"]
+
+
+def _cell(seconds: Sequence[float], high: float) -> str:
+    if not seconds:
+        return "–"
+    return f"{_shown(percentile(seconds, 0.5))} ({_shown(percentile(seconds, high))})"
+
+
+def _shown(seconds: float) -> str:
+    return f"{number(seconds)} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
+def _methods(of: Found) -> str:
+    told = ", ".join(f"{count / of.cycles:.2f} `{method}`" for method, count in of.calls.most_common())
+    return (
+        f"The calls of a cycle, one at a time: {told}. Besides, {of.limited / of.cycles:.1f} were answered with 429 "
+        "and made again: people here click within milliseconds, so that all posts of a cycle fall into one second. In "
+        "the other rows the channels and people are new, and what is asked about them is among the calls."
+    )
+
+
+def _against_bolt(clicked: Clicked) -> str:
+    rows = [
+        [
+            name,
+            clicked.found.shown(name, "rate"),
+            f"{clicked.found.median(name, 'cpu') * 1000:.2f} ms",
+        ]
+        for name in (OURS, BARE)
+    ]
+    return (
+        "Clicks that are acknowledged over signed HTTP, over 32 connections. Ours counts each as one of two votes; the "
+        f"bare Bolt app only acknowledges:\n\n{table(['', 'clicks a second', 'CPU of a click'], rows)}"
+    )
+
+
+def _goals_of_cycles(one: Found, forty: Found, asked: Found) -> list[Goal]:
+    calls, cpu = one.calls_each, (one.cpu or 0) * 1000
+    return [
+        Goal("4.5 Slack calls a cycle", f"{calls:.1f}", calls <= 4.5, "the calls are above"),
+        Goal("25 ms of CPU a cycle", f"{cpu:.0f} ms", cpu <= 25, _SHARED),
+        _within("40 at once: all cards within 5 s", forty.cards, 1.0, 5.0),
+        _within("40 at once: all final cards within 10 s of the click", forty.finals, 1.0, 10.0),
+        _within("160 asked at once: all cards within 20 s", asked.cards, 1.0, 20.0),
+    ]
+
+
+def _goals_of_clicks(clicked: Clicked, steady: Found, burst: Found) -> list[Goal]:
+    ratio = clicked.found.median(OURS, "rate") / clicked.found.median(BARE, "rate")
+    return [
+        _within("100 clicks a second: the median tool starts within 50 ms", steady.tools, 0.5, 0.05),
+        _within("100 clicks a second: 99 % of the tools start within 500 ms", steady.tools, 0.99, 0.5),
+        _within("100 clicks a second: 99 % of the acks within 100 ms", steady.acks, 0.99, 0.1),
+        _within("100 votes a second that decide nothing: 99 % of the acks within 100 ms", clicked.acks, 0.99, 0.1),
+        Goal(
+            "the burst: nothing refused, nothing left",
+            f"{burst.refused} refused, all ran once",
+            not burst.refused,
+            "these got no ack within Slack's three seconds, and counted when they were clicked again",
+        ),
+        Goal("0.75 of a bare Bolt app", f"{ratio:.2f}", ratio >= 0.75, _CLICK),
+    ]
+
+
+def _within(wanted: str, seconds: Sequence[float], part: float, most: float) -> Goal:
+    found = percentile(seconds, part)
+    return Goal(wanted, _shown(found), found <= most, _SHARED)

@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import aiohttp
-
-from bench.clicks import CONFIG, SECRET, free_ports, process, usage
+from bench.clicks import CONFIG, SECRET
 from bench.figures import Goal, Rounds, goals, table
+from bench.processes import first_line, free_ports, process, until_ready, usage
 
 _IMPORTS = "most of it is imports: SQLAlchemy, aiohttp, pydantic, Bolt and the SDK"
 _MODULES = "import sys\n{}\nprint(len(sys.modules), file=sys.stderr)"
@@ -24,10 +23,9 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     config = folder / "adk-confirm.toml"
     await asyncio.to_thread(config.write_text, CONFIG.format(port=port))
     async with process("-m", "bench.clicks", "slack", str(slack_port), env={}) as slack:
-        assert slack.stdout is not None
         env = {
             "SLACK_API_URL": f"http://127.0.0.1:{slack_port}/api/",
-            "SLACK_BOT_TOKEN": (await asyncio.to_thread(slack.stdout.readline)).strip(),
+            "SLACK_BOT_TOKEN": await first_line(slack),
             "SLACK_SIGNING_SECRET": SECRET,
             "ADK_CONFIRM_SECRET": "not a secret, but long enough",
             "DATABASE_URL": f"sqlite:///{folder / 'start.db'}",
@@ -60,20 +58,6 @@ async def _serve(config: Path, port: int, env: dict[str, str]) -> float:
     async with process("-m", "bot.cli", "serve", "--config", str(config), env=env) as bot:
         await until_ready(port)
         return usage(bot.pid)[0]
-
-
-async def until_ready(port: int) -> None:
-    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
-        while not await _is_ready(session, port):
-            await asyncio.sleep(0.02)
-
-
-async def _is_ready(session: aiohttp.ClientSession, port: int) -> bool:
-    try:
-        async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
-            return answer.status == 200
-    except aiohttp.ClientError:
-        return False
 
 
 def _cpu_of(*arguments: str) -> float:

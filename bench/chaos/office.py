@@ -17,7 +17,7 @@ from bench.chaos.people import People, everywhere
 from bench.chaos.plan import APPROVERS, ASKERS, OUTSIDER, REPLICAS, TOOLS, Tool
 from bench.chaos.replicas import ROOT, Replica
 from bench.chaos.wires import Wire, door
-from bench.clicks import free_ports
+from bench.processes import free_ports
 from bot.sandbox.server.server import FakeSlack
 from bot.store.tables import ATTENDED
 from tests.support.postgres import PostgresServer, postgres_server

@@ -16,7 +16,7 @@ import pytest
 from bench.chaos.collecting import effects
 from bench.chaos.office import Office, office
 from bench.chaos.plan import Call, Click, Errand
-from bench.clicks import fill
+from bench.filling import fill
 
 TAKE_OVER = 15.0
 TIMERS, ALL_FIRED = 1000, 30.0

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from bench.chaos.wires import Wire, door
-from bench.clicks import free_ports
+from bench.processes import free_ports
 from runtime.rest.listening import listen
 
 BROKEN = (ConnectionError, asyncio.IncompleteReadError)

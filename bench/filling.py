@@ -1,0 +1,140 @@
+"""Confirmations that wait, written by the product's own transactions, without an agent and without Slack."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from bench.clicks import CONFIG
+
+KEY = "not a secret, but long enough"
+
+
+async def fill(
+    url: str, count: int, *, app: str = "oncall", expires_at: float | None = None, first: int = 0, config: str = CONFIG
+) -> list[str]:
+    """Confirmations that wait, each in a session of its own; what a click on each carries. `first`: their numbers
+    begin there."""
+    from bot.audit.fingerprint import Seal
+    from bot.config.rules import Rules
+    from bot.config.settings import parse_settings
+    from bot.confirmation.model import Place
+    from bot.hosts.host import HostRequest
+    from bot.policy.approvers import Person
+    from bot.policy.model import CallFacts, Governs
+    from bot.store.incoming_words import Heard, hear
+    from bot.store.open import open_store
+    from bot.store.repository import chain_of, lock_session
+    from bot.store.requests import Opening, open_request
+    from runtime.store.database import Tx
+
+    policies = parse_settings(config.format(port=0), {}).policies
+    rules = Rules(policies, Seal(KEY, "call"))
+    ann = Person("T0ACME", "U0ANN")
+
+    def one(tx: Tx, number: int) -> str:
+        from sqlalchemy import update
+
+        from bot.store.tables import mail, sessions, threads
+
+        ts = f"{number}.0"
+        heard = Heard(
+            app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
+        )
+        hear(tx, heard)
+        key = chain_of(heard.session)
+        request = HostRequest(
+            request_id=f"adk-{number}",
+            call_id=f"c{number}",
+            tool="deploy",
+            arguments={"service": "checkout", "version": "2.4.1"},
+            agent="oncall",
+            invocation_id=f"e-{number}",
+        )
+        governs = policies.resolve(CallFacts(tool="deploy", args=request.arguments))
+        if expires_at is not None and isinstance(governs, Governs):
+            left = timedelta(seconds=expires_at - tx.now())
+            governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
+        place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)
+        at = lock_session(tx, key).place
+        opening = Opening(place=at, request=request, asked_by=ann, governs=governs, places=(place,))
+        row = open_request(tx, key, opening, rules)
+        assert row is not None
+        tx.execute(update(mail).where(mail.c.session == key).values(done_at=tx.now()))
+        tx.execute(update(sessions).where(sessions.c.key == key).values(due_at=None, told_seq=99))
+        tx.execute(update(threads).where(threads.c.session == key).values(due_at=None))
+        return f"{row.id}.1"
+
+    def several(tx: Tx, numbers: range) -> list[str]:
+        return [one(tx, number) for number in numbers]
+
+    database = await open_store(url, KEY)
+    refs: list[str] = []
+    for number in range(first, first + count, 200):
+        refs += await database.run(several, range(number, min(number + 200, first + count)))
+    await database.close()
+    return refs
+
+
+_TEMPLATE, _FIRST = 7_000_000, 8_000_000
+"""The number of the confirmation that is copied, and that of the first copy. Every name that must differ has it."""
+_COPIED = {
+    "bot_sessions": "key",
+    "bot_mail": "session",
+    "bot_confirmations": "session",
+    "bot_waiting": "confirmation",
+    "bot_ledger": "chain",
+    "bot_chains": "chain",
+    "bot_threads": "session",
+}
+_APART = 1e-5  # seconds between two copies, since lists are ordered by time
+
+
+async def fill_many(file: Path, count: int, *, config: str) -> None:
+    """So many more confirmations that wait, later than all others. One is written by the product, the rest are copies
+    of its rows with ids and names of their own. Their seals do not fit, so they are counted and not decided. In the
+    end the product's checkpoints are made over all of them, as they would be within the hour."""
+    from bot.audit.ledger import LedgerKeys
+    from bot.store.open import open_store
+    from bot.worker.checkpoint_job import seal_moved
+
+    url = f"sqlite:///{file}"
+    (ref,) = await fill(url, 1, first=_TEMPLATE, config=config)
+    await asyncio.to_thread(_copy, file, ref.partition(".")[0], count - 1)
+    database = await open_store(url, KEY)
+    while (await database.run(seal_moved, LedgerKeys(KEY), timedelta(0), at_once=True)).more:
+        pass
+    await database.close()
+
+
+def _copy(file: Path, confirmation: str, count: int) -> None:
+    with closing(sqlite3.connect(file, isolation_level=None)) as store:
+        store.execute("PRAGMA synchronous=OFF")
+        store.execute("PRAGMA cache_size=-500000")
+        store.execute("BEGIN")
+        for table, key in _COPIED.items():
+            columns = [name for _, name, *_ in store.execute(f"PRAGMA table_info({table})")]
+            names = [name for name in columns if (table, name) != ("bot_mail", "id")]
+            mine = confirmation if key == "confirmation" else f"%{_TEMPLATE}.0"
+            store.execute(
+                f"""
+                INSERT INTO {table} ({", ".join(names)})
+                WITH RECURSIVE copies(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM copies WHERE i + 1 < {count}),
+                template AS MATERIALIZED (SELECT * FROM {table} WHERE {key} LIKE '{mine}')
+                SELECT {", ".join(_copied(name, confirmation) for name in names)} FROM template CROSS JOIN copies
+                ORDER BY {"whom, i" if table == "bot_waiting" else "i"}
+                """
+            )
+        store.execute("COMMIT")
+
+
+def _copied(column: str, confirmation: str) -> str:
+    """The column's value in a copy, as SQL."""
+    if column in ("created", "at"):
+        return f"{column} + (i + 1) * {_APART}"
+    renamed = f"replace({column}, '{confirmation}', printf('%032x', i))"
+    return f"iif(typeof({column}) = 'text', replace({renamed}, '{_TEMPLATE}', {_FIRST} + i), {column})"
