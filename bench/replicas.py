@@ -53,8 +53,8 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:
     return "\n\n".join(
         [
             f"Cycles a second of all replicas together, each with {SESSIONS} sessions at once, and the cores that they "
-            f"and PostgreSQL keep busy meanwhile. {timers} confirmations then expire at one moment; the last column says "
-            "how long after it the last of them is recorded as expired.",
+            f"and PostgreSQL keep busy meanwhile. {timers} confirmations then expire at one moment; the last column "
+            "says how long after it the last of them is recorded as expired.",
             table(heads, rows),
             _binding(found),
             "Take-over: a replica is killed (`kill -9`) while it runs a tool that may be repeated. Another replica "

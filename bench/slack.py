@@ -71,9 +71,10 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     return "\n\n".join(
         [
             "`adk-confirm serve` on SQLite. The local Slack and its people are another process. Each cell has the "
-            "median; in brackets is the slowest card, or the 99th percentile of acks and starts. A cycle is a mention, a "
-            "card, a click, the tool, the final card, a line in the thread and the agent's reply. CPU and calls are those of "
-            "one cycle. Slack's rates are on, such as one post a second into a channel and 50 updates a minute:",
+            "median; in brackets is the slowest card, or the 99th percentile of acks and starts. A cycle is a "
+            "mention, a card, a click, the tool, the final card, a line in the thread and the agent's reply. CPU and "
+            "calls are those of one cycle. Slack's rates are on, such as one post a second into a channel and 50 "
+            "updates a minute:",
             table(HEADS, [_row(name, of) for name, of in found.items()]),
             _methods(one),
             "The rates are off from here on, so that a thousand cards stand soon:",
