@@ -15,36 +15,36 @@ from pydantic import SecretStr
 from slack_bolt.async_app import AsyncApp
 
 from blocks.verdict import notice_message
-from bot.agents.intake import Openings
-from bot.agents.session_worker import Mailroom
+from bot.agents.intake import Intake
+from bot.agents.session_worker import SessionWorker
 from bot.agents.sign_ins import SignIns
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LedgerKeys
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.cards import Cards
 from bot.cards.reactions import Reactions
-from bot.cards.streaming import Voice
+from bot.cards.streaming import Streaming
 from bot.cards.thread import Thread
-from bot.cards.thread_worker import Teller
+from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import Reloading, ended
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
 from bot.confirmation.sign_in import Addresses
-from bot.home.approvals_list import Lists
-from bot.home.query import Inbox
-from bot.home.tab import Homes, Tabs
+from bot.home.approvals_list import ApprovalsList
+from bot.home.query import HomeQuery
+from bot.home.tab import HomeTabs, TabDrawer
 from bot.hosts import open_host
 from bot.hosts.host import Host
 from bot.inbound.agent_events import AgentEvents
 from bot.inbound.bolt_app import bolt, connect, listen
-from bot.inbound.clicks_and_forms import Listeners
+from bot.inbound.clicks_and_forms import ClicksAndForms
 from bot.inbound.commands_and_shortcuts import Commands
 from bot.inbound.home_events import HomeEvents
 from bot.inbound.http import make_site
 from bot.inbound.lifecycle import Lifecycle
 from bot.inbound.prompts import Prompts
-from bot.inbound.sign_in_page import SignInDoor
-from bot.leasing.backpressure import Precedence
+from bot.inbound.sign_in_page import SignInPage
+from bot.leasing.backpressure import Backpressure
 from bot.operations.control import serve_control
 from bot.operations.operate import Desk, operator_handlers
 from bot.slack.directory.directory import Directory
@@ -60,7 +60,7 @@ from bot.telemetry.metrics import Metrics
 from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
-from bot.worker.checkpoint_job import Checkpointing
+from bot.worker.checkpoint_job import CheckpointJob
 from bot.worker.shutdown import Stop, StopDeadline
 from bot.worker.supervision import Supervisor
 from bot.worker.worker import Worker
@@ -90,14 +90,14 @@ class _Parts:
     rules: RulesInForce
     workspaces: Workspaces
     metrics: Metrics
-    clicks: Precedence
+    clicks: Backpressure
     directory: Directory
-    homes: Homes
+    homes: HomeTabs
     replicas: Replicas
     worker: Worker
-    listeners: tuple[Listeners, HomeEvents, Commands]
-    door: SignInDoor
-    checkpointing: Checkpointing
+    listeners: tuple[ClicksAndForms, HomeEvents, Commands]
+    door: SignInPage
+    checkpointing: CheckpointJob
     reloading: Reloading | None
 
 
@@ -163,15 +163,15 @@ async def _made(
     agent_sessions = AgentSessions(sender, rules)
     addresses = Addresses(seal, settings.slack.public_url)
     sign_ins = SignIns(replicas.name, monotonic)
-    door = SignInDoor(database, directory, rules, sign_ins, addresses)
+    door = SignInPage(database, directory, rules, sign_ins, addresses)
     cards = Cards(sender, directory, addresses)
-    thread = Thread(sender, directory.names, Voice(sender, monotonic, agent_sessions))
+    thread = Thread(sender, directory.names, Streaming(sender, monotonic, agent_sessions))
     reactions = Reactions(sender) if settings.slack.reactions else None
-    inbox = Inbox(database, sender, directory, rules)
-    homes, lists, clicks = Homes(database), Lists(database, sender, inbox), Precedence()
-    openings = Openings(directory, rules, workspaces.unfit)
-    mailroom = Mailroom(host, thread, openings, rules, sign_ins, clicks)
-    term, others = settings.lease.total_seconds(), [Tabs(sender, inbox).kind]
+    home_query = HomeQuery(database, sender, directory, rules)
+    homes, lists, clicks = HomeTabs(database), ApprovalsList(database, sender, home_query), Backpressure()
+    intake = Intake(directory, rules, workspaces.unfit)
+    session_worker = SessionWorker(host, thread, intake, rules, sign_ins, clicks)
+    term, others = settings.lease.total_seconds(), [TabDrawer(sender, home_query).kind]
     return _Parts(
         database=database,
         host=host,
@@ -184,8 +184,8 @@ async def _made(
         replicas=replicas,
         worker=Worker(
             database,
-            mailroom,
-            Teller(thread, reactions, agent_sessions),
+            session_worker,
+            ThreadWorker(thread, reactions, agent_sessions),
             directory,
             cards,
             rules,
@@ -194,7 +194,7 @@ async def _made(
             clicks=clicks,
         ),
         listeners=(
-            Listeners(database, sender, directory, rules, lists, clicks, host.app, door),
+            ClicksAndForms(database, sender, directory, rules, lists, clicks, host.app, door),
             HomeEvents(database, sender, rules, homes, lists, Prompts(sender, settings.slack.prompts)),
             Commands(database, sender, directory, lists),
         ),
@@ -225,10 +225,10 @@ async def _doors_opened(
     add_probes(site, readiness, parts.metrics)
     parts.door.register(site)
     if isinstance(parts.workspaces, SeveralWorkspaces):
-        from bot.slack.workspaces.oauth import Installing  # a service for one workspace need not load it
+        from bot.slack.workspaces.oauth import InstallPages  # a service for one workspace need not load it
 
         scopes = scopes_for(settings.slack)
-        Installing(settings.environment, parts.database, parts.workspaces, parts.rules, scopes).register(site)
+        InstallPages(settings.environment, parts.database, parts.workspaces, parts.rules, scopes).register(site)
     url = await listen(stack, settings, site, stop)
     if settings.environment.app_token is not None:
         await connect(stack, settings.environment.app_token, app, stop, readiness)
@@ -264,8 +264,8 @@ async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIter
 
 
 def _checkpointing(
-    settings: Settings, database: Database, sender: Sender, workspaces: Workspaces, clicks: Precedence
-) -> Checkpointing:
+    settings: Settings, database: Database, sender: Sender, workspaces: Workspaces, clicks: Backpressure
+) -> CheckpointJob:
     """Checkpoints go to the log, and to a channel where one is named."""
     channel = settings.audit.channel
 
@@ -274,7 +274,7 @@ def _checkpointing(
         await sender.post(workspaces.named(settings.audit.team), channel, notice_message(text))
 
     keys = LedgerKeys(_secret(settings))
-    return Checkpointing(database, keys, settings.audit.checkpoint_every, post if channel else None, clicks)
+    return CheckpointJob(database, keys, settings.audit.checkpoint_every, post if channel else None, clicks)
 
 
 def _secret(settings: Settings) -> str:

@@ -37,7 +37,7 @@ Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
 """Why nobody in a workspace may be asked, although a policy is found."""
 
 
-class Openings:
+class Intake:
     def __init__(self, directory: Directory, rules: RulesInForce, unfit: Unfits) -> None:
         self._directory, self._rules, self._unfit = directory, rules, unfit
 

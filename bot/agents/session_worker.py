@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
-from bot.agents.intake import Openings, request_facts
+from bot.agents.intake import Intake, request_facts
 from bot.agents.progress import Showing, Stage
 from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
@@ -35,7 +35,7 @@ from bot.hosts.host import (
     Said,
     Unreachable,
 )
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import NotNow
 from bot.leasing.put_off import PutOff
 from bot.store.mailbox import (
@@ -83,22 +83,22 @@ class RunThread(Stage, Protocol):
         ...
 
 
-class Mailroom:
+class SessionWorker:
     def __init__(
         self,
         host: Host,
         thread: RunThread,
-        openings: Openings,
+        intake: Intake,
         rules: RulesInForce,
         sign_ins: SignIns,
-        clicks: Precedence | None = None,
+        clicks: Backpressure | None = None,
     ) -> None:
-        self._host, self._thread, self._openings, self._rules = host, thread, openings, rules
-        self._sign_ins, self._clicks = sign_ins, clicks or Precedence()
+        self._host, self._thread, self._intake, self._rules = host, thread, intake, rules
+        self._sign_ins, self._clicks = sign_ins, clicks or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
         """All that is owed to a session."""
-        parts = (self._host, self._thread, self._openings, self._rules, self._sign_ins, self._clicks)
+        parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._clicks)
         await _Stretch(lease, *parts).attend(key)
 
 
@@ -110,13 +110,13 @@ class _Stretch:
         lease: Lease,
         host: Host,
         thread: RunThread,
-        openings: Openings,
+        intake: Intake,
         rules: RulesInForce,
         sign_ins: SignIns,
-        clicks: Precedence,
+        clicks: Backpressure,
     ) -> None:
         self._lease, self._host, self._thread, self._clicks = lease, host, thread, clicks
-        self._openings, self._rules, self._sign_ins = openings, rules, sign_ins
+        self._intake, self._rules, self._sign_ins = intake, rules, sign_ins
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
 
@@ -316,7 +316,7 @@ class _Stretch:
             if said.event not in spoken:
                 spoken.add(said.event)
                 await self._say(session, self._hidden(session, said, look), letter)
-        operations = [one.request for one in look.waits if one.request and self._openings.decides(session, one.request)]
+        operations = [one.request for one in look.waits if one.request and self._intake.decides(session, one.request)]
         for waits in look.waits:
             if waits.said.event not in spoken and waits.request not in operations:
                 log.warning("the agent %s waits for %s, which is not answered from here", waits.said.author, waits.kind)
@@ -326,7 +326,7 @@ class _Stretch:
         turns = {turn_of(request.ask, request.siblings, request.invocation_id) for request in new}
         for request in new:
             with following("ask", session=session.session, tool=request.tool):
-                preparing = self._openings.prepare(self._lease, session, request, letter)
+                preparing = self._intake.prepare(self._lease, session, request, letter)
                 opening = await self._decisions_first(session, preparing, turns)
                 opening = replace(opening, trace=tracing.carried())
                 await self._lease.run(open_request, session.key, opening, self._rules.now)

@@ -61,7 +61,7 @@ class _Live:
     at_slack: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Voice:
+class Streaming:
     def __init__(
         self, sender: Sender, clock: Callable[[], float] = time.monotonic, sessions: AgentSessions | None = None
     ) -> None:

@@ -18,7 +18,7 @@ from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards import markdown
 from bot.cards.ledger_presenter import thread_steps
-from bot.cards.streaming import Voice
+from bot.cards.streaming import Streaming
 from bot.confirmation.model import Confirmation
 from bot.hosts.host import Attachment, Piece, Said
 from bot.slack.directory.names import NameLookup
@@ -38,8 +38,8 @@ log = logging.getLogger(__name__)
 
 
 class Thread:
-    def __init__(self, sender: Sender, names: NameLookup, voice: Voice | None = None) -> None:
-        self._sender, self._names, self._voice = sender, names, voice
+    def __init__(self, sender: Sender, names: NameLookup, voice: Streaming | None = None) -> None:
+        self._sender, self._names, self._streaming = sender, names, voice
 
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -77,7 +77,7 @@ class Thread:
 
         What the policies of `rows` hide is hidden in it. `retry`: a failed turn gets a button that tries it again.
         """
-        live = None if self._voice is None else await self._voice.finish(lease, session, said.invocation_id)
+        live = None if self._streaming is None else await self._streaming.finish(lease, session, said.invocation_id)
         messages = _spoken(session, _masked(said, rows), retry)
         if not messages:
             await self._put_away(lease, session, live)
@@ -97,27 +97,27 @@ class Thread:
 
     async def tidy(self, lease: Lease, session: Session) -> None:
         """Ends what an earlier run was saying when it was cut."""
-        if self._voice is not None:
-            await self._voice.tidy(lease, session)
+        if self._streaming is not None:
+            await self._streaming.tidy(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent is at work; whether Slack shows it."""
-        return self._voice is not None and await self._voice.thinking(lease, session)
+        return self._streaming is not None and await self._streaming.thinking(lease, session)
 
     async def quiet(self, session: Session) -> None:
         """Takes that back."""
-        if self._voice is not None:
-            await self._voice.quiet(session)
+        if self._streaming is not None:
+            await self._streaming.quiet(session)
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """Words on their way: the whole of them follows, and is what stands."""
-        if self._voice is not None:
-            await self._voice.piece(lease, session, piece)
+        if self._streaming is not None:
+            await self._streaming.piece(lease, session, piece)
 
     def whole(self, session: Session) -> None:
         """The words that were on their way are there as a whole."""
-        if self._voice is not None:
-            self._voice.whole(session)
+        if self._streaming is not None:
+            self._streaming.whole(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
         """After two processes posted the same: of lines the one that repeats what is told above, of the agent's words
@@ -138,13 +138,13 @@ class Thread:
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """Words on their way of which nothing more will come."""
-        if self._voice is not None:
-            await self._voice.close_left(lease, session)
+        if self._streaming is not None:
+            await self._streaming.close_left(lease, session)
 
     async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
         """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
-        if self._voice is not None and live is not None:
-            await (self._voice.over if replaced else self._voice.close_left)(lease, session)
+        if self._streaming is not None and live is not None:
+            await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
 
     async def _replaced(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
         """The whole reply, or its first part, in the message that showed its beginning."""

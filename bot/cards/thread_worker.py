@@ -73,7 +73,7 @@ class AgentSessions(Protocol):
         ...
 
 
-class Teller:
+class ThreadWorker:
     def __init__(
         self, thread: ThreadWriter, reactions: Reactions | None = None, agent_sessions: AgentSessions | None = None
     ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pydantic import SecretStr
 
-from bot.config.token_cipher import HOW_TO_MAKE_ONE, BadKey, Vault
+from bot.config.token_cipher import HOW_TO_MAKE_ONE, BadKey, TokenCipher
 from bot.config.token_cipher import KEY as TOKEN_KEY
 from bot.policy.problems import Problem, SettingsError
 
@@ -66,7 +66,7 @@ def installing_problems(slack: Environment) -> Iterator[Problem]:
         yield Problem(TOKEN_KEY, f"is not set; it encrypts the workspaces' tokens. Make one: {HOW_TO_MAKE_ONE}")
     else:
         try:
-            Vault(slack.token_key.get_secret_value())
+            TokenCipher(slack.token_key.get_secret_value())
         except BadKey as error:
             yield Problem(TOKEN_KEY, str(error))
 

@@ -33,7 +33,7 @@ class Unopenable(ConfirmError):
         )
 
 
-class Vault:
+class TokenCipher:
     def __init__(self, keys: str) -> None:
         """Raises `BadKey` with a sentence that says how to make one."""
         fernets = [_fernet(key.strip()) for key in keys.split(",")]

@@ -7,7 +7,7 @@ import time
 
 from blocks.home import approvals, help_message
 from blocks.kit import Message
-from bot.home.query import Inbox, Reader
+from bot.home.query import HomeQuery, Reader
 from bot.slack.outbound.client import Sender
 from bot.store.repository import CONFIRMATIONS, read_confirmation
 from runtime.jsontypes import JsonObject
@@ -16,13 +16,13 @@ from runtime.store.database import Database
 COUNTED_WITHIN = 10.0
 
 
-class Lists:
-    def __init__(self, database: Database, sender: Sender, inbox: Inbox) -> None:
-        self._database, self._sender, self._inbox = database, sender, inbox
+class ApprovalsList:
+    def __init__(self, database: Database, sender: Sender, home_query: HomeQuery) -> None:
+        self._database, self._sender, self._home_query = database, sender, home_query
 
     async def show(self, reader: Reader, channel: str, url: str) -> None:
         """The list of what waits for this person, and what else waits in this channel."""
-        await self._tell(reader, channel, url, approvals(await self._inbox.listed(reader, channel, _version())))
+        await self._tell(reader, channel, url, approvals(await self._home_query.listed(reader, channel, _version())))
 
     async def help(self, reader: Reader, channel: str, url: str) -> None:
         await self._tell(reader, channel, url, help_message())
@@ -37,7 +37,7 @@ class Lists:
                         await waiter.wait(0.5)
             except TimeoutError:
                 pass  # it still shows them; somebody who presses again hears that their vote already counts
-        message = approvals(await self._inbox.listed(reader, channel, _version()))
+        message = approvals(await self._home_query.listed(reader, channel, _version()))
         await self._sender.respond(url, message, replace_original=True)
 
     async def _any_pending(self, votes: dict[str, str]) -> bool:

@@ -77,7 +77,7 @@ class _Page:
     at: datetime
 
 
-class Inbox:
+class HomeQuery:
     def __init__(self, database: Database, sender: Sender, directory: Directory, rules: RulesInForce) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 

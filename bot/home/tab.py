@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, func, select, update
 
-from blocks.home import inbox
-from bot.home.query import Inbox, Reader
+from blocks.home import home_query
+from bot.home.query import HomeQuery, Reader
 from bot.leasing.lease_loop import RowKind
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
@@ -51,7 +51,7 @@ class HomeTab:
     hash: str | None
 
 
-class Homes:
+class HomeTabs:
     """Which tabs are drawn again, and when."""
 
     def __init__(self, database: Database, *, pause: float = PAUSE) -> None:
@@ -86,11 +86,11 @@ class Homes:
             log.warning("the store did not answer; Home tabs stay as they are for now: %s", error)
 
 
-class Tabs:
+class TabDrawer:
     """Draws the tabs that are due."""
 
-    def __init__(self, sender: Sender, inbox: Inbox, *, pause: float = PAUSE) -> None:
-        self._sender, self._inbox, self._pause = sender, inbox, pause
+    def __init__(self, sender: Sender, home_query: HomeQuery, *, pause: float = PAUSE) -> None:
+        self._sender, self._home_query, self._pause = sender, home_query, pause
 
     @property
     def kind(self) -> RowKind:
@@ -98,10 +98,10 @@ class Tabs:
 
     async def attend(self, key: str, lease: Lease) -> None:
         home, at = await lease.read(read_home, key)
-        composed = await self._inbox.home(home.reader, home.version + 1)
-        digest = _digest(inbox(replace(composed.view, version=1)))
+        composed = await self._home_query.home(home.reader, home.version + 1)
+        digest = _digest(home_query(replace(composed.view, version=1)))
         if digest != home.digest:
-            home = await self._publish(lease, replace(home, digest=digest), inbox(composed.view))
+            home = await self._publish(lease, replace(home, digest=digest), home_query(composed.view))
         again = not composed.settled or home.digest is None
         await lease.run(looked, home, at, again, self._pause)
 

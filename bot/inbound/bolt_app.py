@@ -14,14 +14,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.config.settings import Settings
 from bot.inbound.dispatch import AckMeter, TimedApp
 from bot.inbound.lifecycle import ForWhom
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.slack.workspaces.tokens import Workspaces
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Stop, StopDeadline
 from runtime.rest.listening import CannotServe, server_for
 
 
-def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Precedence) -> AsyncApp:
+def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Backpressure) -> AsyncApp:
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:

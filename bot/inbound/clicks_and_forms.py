@@ -27,16 +27,16 @@ from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of, needs_asking
-from bot.home.approvals_list import Lists
+from bot.home.approvals_list import ApprovalsList
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
-from bot.inbound.sign_in_page import SignInDoor
+from bot.inbound.sign_in_page import SignInPage
 from bot.inbound.signs import Signs
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
@@ -89,17 +89,17 @@ class Submitted:
     grant: bool = False
 
 
-class Listeners:
+class ClicksAndForms:
     def __init__(
         self,
         database: Database,
         sender: Sender,
         directory: Directory,
         rules: RulesInForce,
-        lists: Lists,
-        clicks: Precedence,
+        lists: ApprovalsList,
+        clicks: Backpressure,
         app_name: str,
-        sign_ins: SignInDoor,
+        sign_ins: SignInPage,
     ) -> None:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name

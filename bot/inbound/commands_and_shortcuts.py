@@ -10,7 +10,7 @@ from blocks import verdict
 from blocks.ids import Action, confirmation_in, parse_id
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot.cards import forms
-from bot.home.approvals_list import Lists
+from bot.home.approvals_list import ApprovalsList
 from bot.home.query import Reader
 from bot.inbound.after_ack import Addressee, Errands
 from bot.inbound.payloads import Body, at_of, beside, person_of, told_at
@@ -37,7 +37,7 @@ NO_CARD = "This message is no card. Use this on the message that asks for an app
 
 
 class Commands:
-    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: Lists) -> None:
+    def __init__(self, database: Database, sender: Sender, directory: Directory, lists: ApprovalsList) -> None:
         self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
         self._errands = Errands(sender)
 

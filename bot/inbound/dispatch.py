@@ -11,7 +11,7 @@ from slack_bolt.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_bolt.response import BoltResponse
 
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 
 _WAYS = {
     "block_actions": "button",
@@ -34,7 +34,7 @@ class AckMeter(Protocol):
 class TimedApp(AsyncApp):
     """Bolt, with a meter for acks. Background work waits while a click is being answered."""
 
-    def __init__(self, meter: AckMeter, clicks: Precedence, **settings: Any) -> None:  # Bolt's own
+    def __init__(self, meter: AckMeter, clicks: Backpressure, **settings: Any) -> None:  # Bolt's own
         super().__init__(**settings)
         self._meter, self._clicks = meter, clicks
 

@@ -16,9 +16,9 @@ from bot.cards import forms
 from bot.cards.card_presenter import card_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import Confirmation, VoteKind
-from bot.home.approvals_list import Lists
+from bot.home.approvals_list import ApprovalsList
 from bot.home.query import Reader
-from bot.home.tab import Homes
+from bot.home.tab import HomeTabs
 from bot.inbound.after_ack import Errands
 from bot.inbound.payloads import Body, at_of, once, person_of, told_at
 from bot.inbound.prompts import Prompts
@@ -41,8 +41,8 @@ class HomeEvents:
         database: Database,
         sender: Sender,
         rules: RulesInForce,
-        homes: Homes,
-        lists: Lists,
+        homes: HomeTabs,
+        lists: ApprovalsList,
         prompts: Prompts,
     ) -> None:
         self._database, self._rules = database, rules

@@ -39,7 +39,7 @@ REFUSED = "Your sign-in does not count. Slack says why."
 STORE = "It could not be stored just now. Wait a minute, then press Sign in again in Slack."
 
 
-class SignInDoor:
+class SignInPage:
     """Takes what people give to sign in, from the browser and from forms. The credential stays in memory; the database
     gets a vote that says that there is one."""
 

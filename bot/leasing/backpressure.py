@@ -20,7 +20,7 @@ MANY = 24
 """From this many clicks at once, each is only stored before its ack and counted afterwards."""
 
 
-class Precedence:
+class Backpressure:
     def __init__(self, moment: float = MOMENT, lull: float = LULL) -> None:
         self._moment, self._lull = moment, lull
         self._clicks, self._under_way, self._begun = 0, 0, 0

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Column, ColumnElement, Table, and_, func, select, update
 
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
@@ -113,12 +113,12 @@ class Attendant:
         *,
         poll: float = POLL,
         term: float = TERM,
-        clicks: Precedence | None = None,
+        clicks: Backpressure | None = None,
         for_good: ForGood = _not_for_good,
     ) -> None:
         self._database, self._kind, self._poll, self._term = database, kind, poll, term
         self._for_good = for_good
-        self._clicks = clicks or Precedence()
+        self._clicks = clicks or Backpressure()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
         self._stopping = asyncio.Event()
 

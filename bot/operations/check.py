@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.environment import Environment
 from bot.config.settings import Settings
-from bot.config.token_cipher import Vault
+from bot.config.token_cipher import TokenCipher
 from bot.hosts import open_host
 from bot.operations.agent_tools import Tools, tools_of
 from bot.operations.check_postgres import durability
@@ -251,10 +251,10 @@ async def _clients(settings: Settings) -> list[tuple[Installed, AsyncWebClient]]
         return []  # the settings' own problems say so
     from bot.slack.workspaces.installations import Installations
 
-    vault = Vault(env.token_key.get_secret_value())
+    cipher = TokenCipher(env.token_key.get_secret_value())
     database = await Database.open(settings.store_url, read_only=True)
     try:
-        store = Installations(database, env.client_id, vault)
+        store = Installations(database, env.client_id, cipher)
         found: list[tuple[Installed, AsyncWebClient]] = []
         for one in await database.read(installed, env.client_id):
             bot = await database.read(store.bot_for, Workspace(one.team or "", one.enterprise))

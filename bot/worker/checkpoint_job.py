@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from bot.audit.checkpoints import Checkpoint, checkpoint
 from bot.audit.ledger import Head, LedgerKeys
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.store.checkpoints import is_there, last_checkpoint, store_checkpoint, take_turn
 from bot.store.repository import now
 from bot.store.sealed_index import put_right
@@ -43,7 +43,7 @@ log = logging.getLogger("adk_confirm.audit")
 Post = Callable[[str], Awaitable[None]]
 
 
-class Checkpointing:
+class CheckpointJob:
     """Makes checkpoints until it is stopped, and one last then. `post` writes a line to the audit's channel."""
 
     def __init__(
@@ -52,10 +52,10 @@ class Checkpointing:
         keys: LedgerKeys,
         every: timedelta,
         post: Post | None = None,
-        clicks: Precedence | None = None,
+        clicks: Backpressure | None = None,
     ) -> None:
         self._database, self._keys, self._every, self._post = database, keys, every, post
-        self._clicks = clicks or Precedence()
+        self._clicks = clicks or Backpressure()
         self._stopping = asyncio.Event()
         self._known: Checkpoint | None = None
         self._doubted: float | None = None  # when the index was last checked

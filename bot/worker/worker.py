@@ -11,9 +11,9 @@ from typing import Concatenate, ParamSpec, Protocol
 from sqlalchemy import delete, select, update
 
 from blocks.view import Paused
-from bot.agents.session_worker import Mailroom
+from bot.agents.session_worker import SessionWorker
 from bot.cards.draw import Around
-from bot.cards.thread_worker import SOON, Teller, runs
+from bot.cards.thread_worker import SOON, ThreadWorker, runs
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.edits import check_edit
@@ -21,7 +21,7 @@ from bot.confirmation.model import Confirmation, Place, State, Vote
 from bot.confirmation.schedule import Owed, claims, owed, to_draw
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
-from bot.leasing.backpressure import Precedence
+from bot.leasing.backpressure import Backpressure
 from bot.leasing.lease_loop import Attendant, NotNow, RowKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
@@ -90,8 +90,8 @@ class Worker:
     def __init__(
         self,
         database: Database,
-        mailroom: Mailroom,
-        teller: Teller,
+        session_worker: SessionWorker,
+        thread_worker: ThreadWorker,
         people: PeopleLookup,
         drawing: CardDrawer,
         rules: RulesInForce,
@@ -99,10 +99,10 @@ class Worker:
         others: Sequence[RowKind] = (),
         poll: float = 5.0,
         term: float = TERM,
-        clicks: Precedence | None = None,
+        clicks: Backpressure | None = None,
     ) -> None:
         self._people, self._drawing, self._rules = people, drawing, rules
-        self._clicks = clicks = clicks or Precedence()
+        self._clicks = clicks = clicks or Backpressure()
         kinds = (
             RowKind(
                 *(confirmations, confirmations.c.id, CONFIRMATIONS, self._confirmation, 64, next_deadline),
@@ -117,12 +117,12 @@ class Worker:
                 overtaken=draw_again,
             ),
             RowKind(
-                *(sessions, sessions.c.key, SESSIONS, mailroom.attend),
+                *(sessions, sessions.c.key, SESSIONS, session_worker.attend),
                 about=lambda key: about(session=session_in(key)),
                 urgent=True,
             ),
             RowKind(
-                *(threads, threads.c.session, THREADS, teller.attend, 16),
+                *(threads, threads.c.session, THREADS, thread_worker.attend, 16),
                 about=lambda key: about(session=session_in(key)),
                 overtaken=may_be_doubled,
             ),

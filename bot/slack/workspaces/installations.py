@@ -25,7 +25,7 @@ from slack_sdk.oauth.state_store.sqlalchemy import SQLAlchemyOAuthStateStore
 from sqlalchemy import Connection, Dialect, Engine, Table, Text, delete, func, or_, select, update
 from sqlalchemy.types import TypeDecorator
 
-from bot.config.token_cipher import Vault
+from bot.config.token_cipher import TokenCipher
 from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.installed import BOTS, INSTALLATIONS, Installed, forget, serving
 from bot.store.tables import metadata
@@ -49,15 +49,15 @@ class EncryptedText(TypeDecorator[str]):
     impl = Text
     cache_ok = True  # a cipher equals only itself
 
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, cipher: TokenCipher) -> None:
         super().__init__()
-        self.vault = vault
+        self.cipher = cipher
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (SQLAlchemy's)
-        return None if value is None else self.vault.seal(value)
+        return None if value is None else self.cipher.seal(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002  (likewise)
-        return None if value is None else self.vault.open(value)
+        return None if value is None else self.cipher.open(value)
 
 
 def _with_secrets(table: Table, secret: Text | EncryptedText) -> Table:
@@ -93,10 +93,10 @@ def _engine(tx: Tx) -> Engine:
 class _Store(SQLAlchemyInstallationStore):
     """The SDK's store, with encrypted columns."""
 
-    def __init__(self, client_id: str, vault: Vault) -> None:
+    def __init__(self, client_id: str, cipher: TokenCipher) -> None:
         super().__init__(client_id, cast("Engine", None), BOTS, INSTALLATIONS, log)
-        _with_secrets(self.bots, EncryptedText(vault))
-        _with_secrets(self.installations, EncryptedText(vault))
+        _with_secrets(self.bots, EncryptedText(cipher))
+        _with_secrets(self.installations, EncryptedText(cipher))
 
     def within(self, tx: Tx) -> _Store:
         joined = copy.copy(self)
@@ -110,9 +110,9 @@ Saved = Callable[[Tx, Installed, Installation], None]
 class Installations(AsyncInstallationStore):
     """The installations. `saved` runs in the transaction that saves one, for what has to be written with it."""
 
-    def __init__(self, database: Database, client_id: str, vault: Vault, saved: Saved | None = None) -> None:
+    def __init__(self, database: Database, client_id: str, cipher: TokenCipher, saved: Saved | None = None) -> None:
         self._database, self.client_id, self._saved = database, client_id, saved
-        self._store = _Store(client_id, vault)
+        self._store = _Store(client_id, cipher)
 
     @property
     def logger(self) -> Logger:
@@ -185,7 +185,7 @@ def _consume(tx: Tx, state: str) -> bool:
 # Transactions
 
 
-def seal_anew(tx: Tx, vault: Vault) -> int:
+def seal_anew(tx: Tx, cipher: TokenCipher) -> int:
     """Encrypts with the newest key everything that an older one encrypted, and counts it. Raises `Unopenable` if no key
     fits."""
     count = 0
@@ -195,7 +195,7 @@ def seal_anew(tx: Tx, vault: Vault) -> int:
             fresh = {
                 column.name: anew
                 for column in secrets
-                if (sealed := row[column.name]) is not None and (anew := vault.seal_anew(sealed)) is not None
+                if (sealed := row[column.name]) is not None and (anew := cipher.seal_anew(sealed)) is not None
             }
             if fresh:
                 tx.execute(update(table).where(table.c.id == row["id"]).values(fresh))

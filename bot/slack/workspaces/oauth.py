@@ -112,7 +112,7 @@ class _Flow(AsyncOAuthFlow):
             log.warning("an installation that was declined is still there: %s", type(error).__name__)
 
 
-class Installing:
+class InstallPages:
     """The two pages, for a site to serve."""
 
     def __init__(

@@ -18,7 +18,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.config.token_cipher import Vault
+from bot.config.token_cipher import TokenCipher
 from bot.policy.checks import team_problems
 from bot.policy.model import Governs, Policies, Unfit, Ungoverned
 from bot.policy.problems import Problem, SettingsError
@@ -137,11 +137,11 @@ class OneWorkspace:
 class SeveralWorkspaces:
     """All workspaces that installed the app."""
 
-    def __init__(self, database: Database, client_id: str, vault: Vault, api_url: str) -> None:
+    def __init__(self, database: Database, client_id: str, cipher: TokenCipher, api_url: str) -> None:
         self._database, self._client_id, self._api_url = database, client_id, api_url
         from bot.slack.workspaces.installations import Installations  # the SDK's stores, which take a while to load
 
-        self.installations = Installations(database, client_id, vault, saved=_arrived)
+        self.installations = Installations(database, client_id, cipher, saved=_arrived)
         self._closing = Closing(database)
 
     @property
@@ -243,8 +243,8 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
         raise CannotServe("SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and ADK_CONFIRM_TOKEN_KEY have to be set.")
     from bot.slack.workspaces.installations import seal_anew
 
-    vault = Vault(environment.token_key.get_secret_value())
-    anew = await database.run(seal_anew, vault)
+    cipher = TokenCipher(environment.token_key.get_secret_value())
+    anew = await database.run(seal_anew, cipher)
     if anew:
         log.info("%d tokens were sealed anew with the newest key: the older ones can go", anew)
     found = await database.read(installed, environment.client_id)
@@ -253,7 +253,7 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
     problems = missing_teams(settings.policies, [one.id for one in found])
     if problems:
         raise SettingsError(problems)
-    return SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+    return SeveralWorkspaces(database, environment.client_id, cipher, environment.api_url)
 
 
 def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
@@ -265,8 +265,8 @@ def client_for(settings: Settings, database: Database, unset: str) -> ClientFor:
             return slack_client(settings)
         if environment.client_id is None or environment.token_key is None:
             raise Invalid(unset)
-        vault = Vault(environment.token_key.get_secret_value())
-        several = SeveralWorkspaces(database, environment.client_id, vault, environment.api_url)
+        cipher = TokenCipher(environment.token_key.get_secret_value())
+        several = SeveralWorkspaces(database, environment.client_id, cipher, environment.api_url)
         return await several.client_for(enterprise, team)
 
     return client

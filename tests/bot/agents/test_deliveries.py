@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import select, update
 
 from bot.agents.deliver import Deliveries
-from bot.agents.intake import Openings
-from bot.agents.session_worker import Mailroom
+from bot.agents.intake import Intake
+from bot.agents.session_worker import SessionWorker
 from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
@@ -122,12 +122,12 @@ async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> 
 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()
-        openings = Openings(out.directory, RulesInForce(at.rules), unfit)
-        mailroom = Mailroom(host, out.writer, openings, RulesInForce(at.rules), SignIns("this"))
+        intake = Intake(out.directory, RulesInForce(at.rules), unfit)
+        session_worker = SessionWorker(host, out.writer, intake, RulesInForce(at.rules), SignIns("this"))
         lease = await try_lease(Watched(at.database, watch), sessions, sessions.c.key == at.key)
         assert lease is not None
         with pytest.raises(LeaseLost):
             async with lease:
-                await mailroom.attend(at.key, lease)
+                await session_worker.attend(at.key, lease)
         await host.close()
         assert [one.path for one in ear.asked if one.path.startswith("/run")] == []

@@ -11,21 +11,21 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.inbound.dispatch import TimedApp
-from bot.leasing.backpressure import LULL, MANY, Precedence
+from bot.leasing.backpressure import LULL, MANY, Backpressure
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until
 
 HOUR = 3600.0
 
 
-def begins(precedence: Precedence) -> asyncio.Task[bool]:
+def begins(precedence: Backpressure) -> asyncio.Task[bool]:
     """Work that can wait."""
     return asyncio.create_task(precedence.stand_back())
 
 
 def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence()
+        precedence = Backpressure()
         with precedence.given():
             with precedence.given():
                 work = begins(precedence)
@@ -43,7 +43,7 @@ def test_what_can_wait_begins_when_the_last_click_is_through() -> None:
 
 def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence(moment=HOUR, lull=HOUR)
+        precedence = Backpressure(moment=HOUR, lull=HOUR)
         with precedence.given():
             pass
         work = begins(precedence)
@@ -57,7 +57,7 @@ def test_between_two_clicks_that_follow_each_other_nothing_begins() -> None:
 
 def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence(moment=HOUR)
+        precedence = Backpressure(moment=HOUR)
         assert await precedence.stand_back()
         with precedence.given():
             pass
@@ -71,7 +71,7 @@ def test_only_when_nobody_has_clicked_for_a_moment_much_is_begun_at_once() -> No
 
 def test_it_begins_in_the_end_however_many_click() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence(moment=HOUR)
+        precedence = Backpressure(moment=HOUR)
         with precedence.given():
             work = begins(precedence)
             await loop.skip(HOUR / 2)
@@ -84,7 +84,7 @@ def test_it_begins_in_the_end_however_many_click() -> None:
 
 def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence(moment=HOUR)
+        precedence = Backpressure(moment=HOUR)
         with precedence.hurrying():
             work = begins(precedence)
             await loop.skip(HOUR / 2)
@@ -98,7 +98,7 @@ def test_an_approved_call_on_its_way_goes_first_and_is_no_click() -> None:
 
 def test_a_click_that_failed_is_through_too() -> None:
     async def test(loop: Skipping) -> None:
-        precedence = Precedence(moment=HOUR)
+        precedence = Backpressure(moment=HOUR)
         with suppress(ConnectionError), precedence.given():
             raise ConnectionError
         work = begins(precedence)
@@ -110,7 +110,7 @@ def test_a_click_that_failed_is_through_too() -> None:
 
 async def test_a_click_has_precedence_from_the_door_to_its_answer() -> None:
     """An event has none: nobody awaits its ack."""
-    precedence, under_way = Precedence(moment=HOUR), list[bool]()
+    precedence, under_way = Backpressure(moment=HOUR), list[bool]()
     client = AsyncWebClient()
     app = TimedApp(NoAcks(), precedence, client=client, authorize=anybody, request_verification_enabled=False)
 
@@ -140,7 +140,7 @@ async def anybody(enterprise_id: str | None, team_id: str | None) -> AuthorizeRe
 
 
 async def test_many_are_told_from_a_few() -> None:
-    precedence, told = Precedence(), list[bool]()
+    precedence, told = Backpressure(), list[bool]()
     with ExitStack() as clicks:
         for _ in range(MANY):
             told.append(precedence.many)

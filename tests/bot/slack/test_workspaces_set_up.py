@@ -16,7 +16,7 @@ from bot.app import running
 from bot.cli import main
 from bot.commands.manifest import manifest_text as manifest
 from bot.config.settings import parse_settings, serving_problems
-from bot.config.token_cipher import HOW_TO_MAKE_ONE, BadKey, Unopenable, Vault
+from bot.config.token_cipher import HOW_TO_MAKE_ONE, BadKey, TokenCipher, Unopenable
 from bot.policy.problems import SettingsError
 from bot.sandbox.server.server import FakeSlack
 from runtime.store.database import Tx
@@ -77,24 +77,24 @@ def test_one_workspace_needs_no_other_library() -> None:
     script = "import sys; sys.modules['cryptography'] = None; import bot.app, bot.cli; print('started')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "started\n", done.stderr
-    script = "import sys; sys.modules['cryptography'] = None; from bot.config.token_cipher import Vault; Vault('k')"
+    script = "import sys; sys.modules['cryptography'] = None; from bot.config.token_cipher import TokenCipher; TokenCipher('k')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "pip install 'adk-confirm[oauth]'" in done.stderr
 
 
 def test_a_key_opens_what_it_sealed_and_is_replaced_without_a_gap() -> None:
     old, new = Fernet.generate_key().decode(), Fernet.generate_key().decode()
-    sealed = Vault(old).seal("xoxb-1")
+    sealed = TokenCipher(old).seal("xoxb-1")
     assert "xoxb" not in sealed
-    assert Vault(f"{new}, {old}").open(sealed) == "xoxb-1"
-    fresh = Vault(f"{new},{old}").seal_anew(sealed)
+    assert TokenCipher(f"{new}, {old}").open(sealed) == "xoxb-1"
+    fresh = TokenCipher(f"{new},{old}").seal_anew(sealed)
     assert fresh is not None
-    assert Vault(new).open(fresh) == "xoxb-1"
-    assert Vault(new).seal_anew(fresh) is None
+    assert TokenCipher(new).open(fresh) == "xoxb-1"
+    assert TokenCipher(new).seal_anew(fresh) is None
     with pytest.raises(Unopenable, match="install the app in that workspace again"):
-        Vault(new).open(sealed)
+        TokenCipher(new).open(sealed)
     with pytest.raises(BadKey):
-        Vault(f"{new},{old},")
+        TokenCipher(f"{new},{old},")
 
 
 def stored(tx: Tx) -> list[str]:

@@ -28,7 +28,7 @@ from bot.store.ledger_lines import line_of, read_lines, write_step
 from bot.store.repository import now, seconds
 from bot.store.sealed_index import put_right
 from bot.store.tables import chains, checkpoints, ledger
-from bot.worker.checkpoint_job import Checkpointing, seal_moved
+from bot.worker.checkpoint_job import CheckpointJob, seal_moved
 from runtime.store.database import Tx
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
@@ -181,7 +181,7 @@ async def test_i_mark_a_chain_as_sealed(at: Backoffice, caplog: pytest.LogCaptur
     await i_write(at, i_say_that_it_is_sealed)
     said = await verdict(at)
     assert said == "broken: its session: how far the database says it is sealed is not what the checkpoints say"
-    checkpointing = Checkpointing(at.database, KEYS, HOUR)
+    checkpointing = CheckpointJob(at.database, KEYS, HOUR)
     caplog.set_level(logging.INFO, "adk_confirm.audit")
     await checkpointing._doubt()
     made = (await at.database.run(seal_moved, KEYS, HOUR)).made
@@ -373,7 +373,7 @@ async def test_i_remove_a_whole_chain(at: Backoffice) -> None:
 async def test_i_cut_off_checkpoints_while_the_service_runs(at: Backoffice, caplog: pytest.LogCaptureFixture) -> None:
     """No anchor is needed: the process knows what it made last."""
     caplog.set_level(logging.INFO, "adk_confirm.audit")
-    checkpointing = Checkpointing(at.database, KEYS, timedelta(0))
+    checkpointing = CheckpointJob(at.database, KEYS, timedelta(0))
     await checkpointing._seal_moved(at_once=True)
     await at.command("pause")
     await checkpointing._seal_moved(at_once=True)

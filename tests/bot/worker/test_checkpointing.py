@@ -23,7 +23,7 @@ from bot.store.ledger_lines import write_step
 from bot.store.open import open_store
 from bot.store.repository import now
 from bot.store.tables import chains
-from bot.worker.checkpoint_job import AT_ONCE, Checkpointing, SealingResult, seal_moved
+from bot.worker.checkpoint_job import AT_ONCE, CheckpointJob, SealingResult, seal_moved
 from runtime.store.database import Database, Tx
 from tests.support.secret import KEYS, SECRET
 
@@ -105,7 +105,7 @@ async def test_however_many_have_moved_each_checkpoint_is_over_a_bounded_number(
     count = 2 * AT_ONCE + 5
     rows = [{"chain": f"c{number:06}", "seq": 1, "hash": f"{number:064x}"} for number in range(count)]
     await store.run(lambda tx: tx.execute(insert(chains), rows))
-    checkpointing = Checkpointing(store, KEYS, HOUR)
+    checkpointing = CheckpointJob(store, KEYS, HOUR)
     checkpointing.stop()
     await checkpointing.run()
     made = await store.read(all_of)
@@ -194,7 +194,7 @@ async def test_it_is_told_in_the_log_and_in_the_channel(store: Database, caplog:
     caplog.set_level(logging.INFO, "adk_confirm.audit")
     channel = Channel()
     await store.run(write, "a")
-    checkpointing = Checkpointing(store, KEYS, HOUR, channel.post)
+    checkpointing = CheckpointJob(store, KEYS, HOUR, channel.post)
     running = asyncio.create_task(checkpointing.run())
     first = await channel.posted.get()
     await store.run(write, "b")
@@ -210,7 +210,7 @@ async def test_it_comes_around_by_itself(database_url: str) -> None:
     store = await open_store(database_url, SECRET)
     try:
         channel = Channel()
-        checkpointing = Checkpointing(store, KEYS, timedelta(milliseconds=5), channel.post)
+        checkpointing = CheckpointJob(store, KEYS, timedelta(milliseconds=5), channel.post)
         running = asyncio.create_task(checkpointing.run())
         for number in (1, 2, 3):
             await store.run(write, "a")
@@ -230,7 +230,7 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
         raise Gone("chat.postMessage", "is_archived")
 
     await store.run(write, "a")
-    checkpointing = Checkpointing(store, KEYS, HOUR, archived)
+    checkpointing = CheckpointJob(store, KEYS, HOUR, archived)
     checkpointing.stop()
     await checkpointing.run()
     told, warned = [record.getMessage() for record in caplog.records]
@@ -241,7 +241,7 @@ async def test_a_channel_that_takes_nothing_is_no_reason_to_stop(
 async def test_a_store_that_does_not_answer_is_tried_again(store: Database, caplog: pytest.LogCaptureFixture) -> None:
     await store.run(write, "a")
     await store.close()
-    checkpointing = Checkpointing(store, KEYS, HOUR)
+    checkpointing = CheckpointJob(store, KEYS, HOUR)
     checkpointing.stop()
     await checkpointing.run()
     assert "no checkpoint could be made, and it will be tried again: The store is closed." in caplog.text
