@@ -77,7 +77,9 @@ def test_one_workspace_needs_no_other_library() -> None:
     script = "import sys; sys.modules['cryptography'] = None; import bot.app, bot.cli; print('started')"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.stdout == "started\n", done.stderr
-    script = "import sys; sys.modules['cryptography'] = None; from bot.config.token_cipher import TokenCipher; TokenCipher('k')"
+    script = (
+        "import sys; sys.modules['cryptography'] = None; from bot.config import token_cipher as t; t.TokenCipher('k')"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert "pip install 'adk-confirm[oauth]'" in done.stderr
 
