@@ -39,7 +39,7 @@ _MESSAGE_BYTES = 18_000
 MANY = 1000
 
 
-def home_query(view: HomeView) -> JsonObject:
+def home_tab(view: HomeView) -> JsonObject:
     """The Home tab."""
     blocks: list[Block] = []
     if view.paused:

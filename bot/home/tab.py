@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, func, select, update
 
-from blocks.home import home_query
+from blocks.home import home_tab
 from bot.home.query import HomeQuery, Reader
 from bot.leasing.lease_loop import RowKind
 from bot.policy.approvers import Person
@@ -99,9 +99,9 @@ class TabDrawer:
     async def attend(self, key: str, lease: Lease) -> None:
         home, at = await lease.read(read_home, key)
         composed = await self._home_query.home(home.reader, home.version + 1)
-        digest = _digest(home_query(replace(composed.view, version=1)))
+        digest = _digest(home_tab(replace(composed.view, version=1)))
         if digest != home.digest:
-            home = await self._publish(lease, replace(home, digest=digest), home_query(composed.view))
+            home = await self._publish(lease, replace(home, digest=digest), home_tab(composed.view))
         again = not composed.settled or home.digest is None
         await lease.run(looked, home, at, again, self._pause)
 

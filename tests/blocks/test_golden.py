@@ -14,7 +14,7 @@ from blocks.card import card
 from blocks.form import approve_form, deny_form, edit_form, withdraw_form
 from blocks.full_view import everything, file_text, run_again_form
 from blocks.history import history
-from blocks.home import approvals, help_message, home_query
+from blocks.home import approvals, help_message, home_tab
 from blocks.kit import JsonObject
 from blocks.pointer import pointer
 from blocks.thread import story
@@ -45,8 +45,8 @@ PAYLOADS: dict[str, JsonObject] = {
     "modal_opening": opening(),
     "modal_counting": counting(),
     "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
-    "home": home_query(samples.HOME),
-    "home_empty": home_query(samples.EMPTY),
+    "home": home_tab(samples.HOME),
+    "home_empty": home_tab(samples.EMPTY),
     "message_approvals": approvals(samples.LISTED).payload(),
     "message_approvals_empty": approvals(samples.EMPTY).payload(),
     "message_help": help_message().payload(),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from blocks.batch import batch_form, read_batch
-from blocks.home import approvals, help_message, home_query, ticked_refs
+from blocks.home import approvals, help_message, home_tab, ticked_refs
 from blocks.ids import Action, Ref
 from blocks.kit import JsonObject
 from blocks.view import Argument, Face, HomeView
@@ -40,7 +40,7 @@ def action_ids(payload: JsonObject) -> list[str]:
 @few
 @given(homes)
 def test_no_list_is_over_a_limit_or_does_anything_by_itself(view: HomeView) -> None:
-    home, listed = home_query(view), approvals(view).payload()
+    home, listed = home_tab(view), approvals(view).payload()
     limits.check(home, "home")
     limits.check(listed, "message")
     inert.check(home, strategies.OURS)
@@ -63,14 +63,14 @@ def crowd(count: int, arguments: tuple[Argument, ...] = samples.WAITING.argument
 )
 def test_a_crowd_fits_and_the_rest_is_counted(arguments: tuple[Argument, ...]) -> None:
     view = crowd(60, arguments)
-    limits.check(home_query(view), "home")
+    limits.check(home_tab(view), "home")
     limits.check(approvals(view).payload(), "message")
-    assert "… and 45 more. They appear as these are decided." in inert.shown(home_query(view))
+    assert "… and 45 more. They appear as these are decided." in inert.shown(home_tab(view))
     assert "Open this app's Home tab to see them." in inert.shown(approvals(view).payload())
 
 
 def test_home_says_what_waits_what_i_asked_for_and_what_i_granted() -> None:
-    text = inert.shown(home_query(samples.HOME))
+    text = inert.shown(home_tab(samples.HOME))
     assert "Waiting for you (7)" in text
     assert "You asked for (3)" in text
     assert "Deploy checkout 2.14.0 to prod · done · " in text
@@ -81,7 +81,7 @@ def test_home_says_what_waits_what_i_asked_for_and_what_i_granted() -> None:
 
 
 def test_its_buttons_are_a_cards_buttons() -> None:
-    home = home_query(samples.HOME)
+    home = home_tab(samples.HOME)
     by_value: dict[str, list[str]] = {}
     for element in limits.elements(home):
         by_value.setdefault(str(element.get("value")), []).append(str(element["action_id"]))
@@ -94,17 +94,17 @@ def test_its_buttons_are_a_cards_buttons() -> None:
 
 def test_what_an_item_cuts_opens_before_it_is_approved_even_where_the_card_shows_it() -> None:
     view = replace(samples.WAITING, arguments=(Argument("note", "x" * 300),))
-    assert Action.APPROVE_OPEN in action_ids(home_query(HomeView(version=1, waiting=(view,))))
+    assert Action.APPROVE_OPEN in action_ids(home_tab(HomeView(version=1, waiting=(view,))))
 
 
 def test_a_call_whose_outcome_nobody_knows_waits_for_me_too() -> None:
-    home = home_query(HomeView(version=1, waiting=(samples.UNKNOWN,)))
+    home = home_tab(HomeView(version=1, waiting=(samples.UNKNOWN,)))
     assert "nobody knows how it ended" in inert.shown(home)
     assert action_ids(home) == [Action.HAPPENED, Action.NOT_HAPPENED, Action.RUN_AGAIN, Action.MORE]
 
 
 def test_an_empty_inbox_says_so() -> None:
-    assert "Nothing waits for you." in inert.shown(home_query(samples.EMPTY))
+    assert "Nothing waits for you." in inert.shown(home_tab(samples.EMPTY))
     listed = approvals(samples.EMPTY)
     assert listed.text == "Nothing waits for you."
 
@@ -142,7 +142,7 @@ def tick(home: JsonObject, *ids: str) -> dict[str, object]:
 
 
 def test_several_are_ticked_seen_in_full_and_approved_together() -> None:
-    home = home_query(samples.HOME)
+    home = home_tab(samples.HOME)
     assert Action.APPROVE_TICKED in action_ids(home)
     refs = ticked_refs(tick(home, "c7Qd2m", "long"))
     assert refs == (Ref("c7Qd2m", 1), Ref("long", 1))
@@ -201,8 +201,8 @@ def test_forged_ticks_and_batches_are_nothing() -> None:
 
 
 def test_nothing_to_tick_where_there_is_one_or_an_answer_is_wanted() -> None:
-    one = home_query(HomeView(version=1, waiting=(samples.WAITING, samples.TIME_OFF)))
+    one = home_tab(HomeView(version=1, waiting=(samples.WAITING, samples.TIME_OFF)))
     assert Action.APPROVE_TICKED not in action_ids(one)
     assert Action.TICK not in action_ids(one)
-    settled = home_query(HomeView(version=1, waiting=(replace(samples.WAITING, face=Face.DONE),)))
+    settled = home_tab(HomeView(version=1, waiting=(replace(samples.WAITING, face=Face.DONE),)))
     assert Action.TICK not in action_ids(settled)

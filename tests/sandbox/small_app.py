@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from blocks.card import card
 from blocks.form import deny_form, edit_form, read_denial, read_edit
 from blocks.history import history
-from blocks.home import approvals, home_query
+from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
 from blocks.step_views import Counted, VerdictView
@@ -95,7 +95,7 @@ class SmallApp:
             await self.asks(**place)
 
     async def _on_home(self, event: Body) -> None:
-        await self.client.views_publish(user_id=event["user"], view=home_query(samples.HOME))
+        await self.client.views_publish(user_id=event["user"], view=home_tab(samples.HOME))
 
     async def _on_approve(self, ack: AsyncAck, body: Body) -> None:
         await ack()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from blocks.home import approvals, home_query
+from blocks.home import approvals, home_tab
 from bot.cards.card_presenter import Links
 from bot.confirmation.model import Confirmation
 from bot.home.presenter import home_view
@@ -28,7 +28,7 @@ def test_home_lists_what_i_may_decide_and_what_i_asked_for() -> None:
         more_waiting=2,
         paused=True,
     )
-    home = str(home_query(view))
+    home = str(home_tab(view))
     assert "https://acme.slack.com/archives/C1/p1" in home
     assert "k1.1" in home
     assert "k2.1" in home
