@@ -17,7 +17,7 @@ from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
 from blocks.readable import readable_name
-from blocks.schema import Schema, Shape, bounds, problem, property_of, shape_of
+from blocks.schema import FormSchema, Shape
 from blocks.text import INPUT, plain, units, visible
 from blocks.view import ABSENT, Absent, Argument
 
@@ -37,8 +37,6 @@ class Field:
     current: JsonValue | Absent
     kind: Kind
     shape: Shape
-    schema: Schema | None
-    root: Schema | None
 
     def block(self) -> InputBlock:
         hints = [words.HINT_JSON] if isinstance(self.kind, Json) else []
@@ -64,6 +62,7 @@ class Field:
         return not isinstance(self.kind, Choice) or self.kind.knows_current
 
     def read(self, values: Mapping[str, object]) -> Read:
+        """What was entered, not yet held against the schema."""
         block = values.get(self.block_id)
         entry = block.get(ACTION) if isinstance(block, Mapping) else None
         if block is None:
@@ -73,10 +72,7 @@ class Field:
         if found is UNTOUCHED:
             missing = self.current is ABSENT and self.shape.required
             return Wrong(words.FIELD_REQUIRED) if missing else UNTOUCHED
-        if isinstance(found, Wrong) or self.schema is None or self.root is None:
-            return found
-        wrong = problem(found, self.schema, self.root)
-        return Wrong(wrong) if wrong else found
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +92,7 @@ class Fieldset:
     """Which of them could be edited, were they not too long for an input."""
     crowded: bool
     """Whether some of them are only shown because a form has no room for more fields."""
+    schema: FormSchema | None = None
 
     def read(self, values: Mapping[str, object]) -> FieldsRead:
         changes: dict[str, JsonValue] = {}
@@ -106,6 +103,8 @@ class Fieldset:
                 errors[one.block_id] = found.sentence
             elif found is not UNTOUCHED:
                 changes[one.name] = found
+        wrong = self.schema.problems(changes) if self.schema is not None and changes else {}
+        errors |= {one.block_id: wrong[one.name] for one in self.fields if one.name in wrong}
         return FieldsRead({}, errors) if errors else FieldsRead(changes)
 
     def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
@@ -118,42 +117,42 @@ class Fieldset:
         return errors
 
 
-def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: Schema | None, ref: Ref) -> Fieldset:
+def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSchema | None, ref: Ref) -> Fieldset:
     """The fields for those of the arguments that `names` lets be edited, in their order; names that the call does not
     have come last, empty, if the schema knows them."""
     given = {argument.name for argument in arguments}
-    labels = Counter(readable_name(name) for name in {*given, *names})
-    added = [name for name in dict.fromkeys(names) if name not in given and property_of(schema, name) is not None]
+    may = dict.fromkeys(names)
+    labels = Counter(readable_name(name) for name in {*given, *may})
+    shapes = schema.shapes([*may]) if schema is not None and may else {}
     values: list[tuple[str, JsonValue | Absent, bool]] = [(a.name, a.value, a.masked) for a in arguments]
-    values += [(name, ABSENT, False) for name in added]
+    values += [(name, ABSENT, False) for name in may if name not in given and name in shapes]
     fields: list[Field] = []
     fixed, long, room, crowded = [], [], _BYTES, False
     for index, (name, value, masked) in enumerate(values):
-        found = None
-        if name in names and not masked:
+        if name in may and not masked:
+            crowded = crowded or len(fields) == MOST_FIELDS
             called = readable_name(name) if labels[readable_name(name)] == 1 else name
-            found = _field(name, called, value, schema, f"field.{ref.encode()}.{index}")
-            if found is None:
+            block_id = f"field.{ref.encode()}.{index}"
+            found = None if crowded else _field(name, called, value, shapes.get(name, Shape()), block_id)
+            if found is not None:
+                room -= len(json.dumps(found.block().to_dict()))
+                crowded = room < 0
+                if not crowded:
+                    fields.append(found)
+                    continue
+            elif not crowded:
                 long.append(name)
-        if found is not None:
-            room -= len(json.dumps(found.block().to_dict()))
-            if len(fields) < MOST_FIELDS and room >= 0:
-                fields.append(found)
-                continue
-            crowded = True
         if value is not ABSENT:
             fixed.append(Argument(name, value, masked))
-    return Fieldset(tuple(fields), tuple(fixed), tuple(long), crowded)
+    return Fieldset(tuple(fields), tuple(fixed), tuple(long), crowded, schema)
 
 
-def _field(name: str, called: str, current: JsonValue | Absent, root: Schema | None, block_id: str) -> Field | None:
-    schema = property_of(root, name)
-    shape = shape_of(schema, root, name)
-    kind = _kind(current, shape, schema, root)
-    return Field(name, called, block_id, current, kind, shape, schema, root) if kind else None
+def _field(name: str, called: str, current: JsonValue | Absent, shape: Shape, block_id: str) -> Field | None:
+    kind = _kind(current, shape)
+    return Field(name, called, block_id, current, kind, shape) if kind else None
 
 
-def _kind(current: JsonValue | Absent, shape: Shape, schema: Schema | None, root: Schema | None) -> Kind | None:
+def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:
     """The most fitting kind that can say the current value exactly; JSON where none can; None when it is too long."""
     if shape.options is not None:
         return _options(current, shape)
@@ -164,8 +163,7 @@ def _kind(current: JsonValue | Absent, shape: Shape, schema: Schema | None, root
     if kinds in ({"integer"}, {"number"}, {"integer", "number"}):
         number = _numeric(current, whole=kinds == {"integer"})
         if unset or number is not None:
-            least, most = bounds(schema, root)
-            return Number(number, shape.nullable, kinds == {"integer"}, least, most)
+            return Number(number, shape.nullable, kinds == {"integer"}, shape.least, shape.most)
     if kinds == {"string"} and (unset or isinstance(current, str)):
         found = _textual(current if isinstance(current, str) else None, shape)
         if found is not None:

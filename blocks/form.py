@@ -21,7 +21,7 @@ from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
 from blocks.rich import Line, Piece, Say, line, listed, name, rich
-from blocks.schema import Schema, property_names
+from blocks.schema import FormSchema, Schema, property_names
 from blocks.view import Argument, CardView, GrantOffer
 
 REASON, GRANT = "reason", "grant"
@@ -33,11 +33,11 @@ PAYLOAD = "answer"
 # -- Edit…
 
 
-def edit_fields(view: CardView, schema: Schema | None) -> Fieldset:
+def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
     return fieldset(view.arguments, view.editable, schema, Ref(view.id, view.revision))
 
 
-def edit_form(view: CardView, schema: Schema | None) -> JsonObject:
+def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     """What Edit… opens: what may be edited as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
     told = words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO
@@ -51,7 +51,7 @@ def edit_form(view: CardView, schema: Schema | None) -> JsonObject:
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
 
-def read_edit(view: CardView, schema: Schema | None, values: Mapping[str, object]) -> FieldsRead:
+def read_edit(view: CardView, schema: FormSchema | None, values: Mapping[str, object]) -> FieldsRead:
     """The changed arguments by name. A form in which nothing changed is sent back: that is no edit."""
     fields = edit_fields(view, schema)
     reading = fields.read(values)
@@ -93,14 +93,14 @@ def payload_with(payload: JsonValue, schema: Schema | None, changes: Mapping[str
     return changes.get(PAYLOAD, payload)
 
 
-def approve_fields(view: CardView, schema: Schema | None) -> Fieldset:
+def approve_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
     if not view.wants_payload:
         return Fieldset((), (), (), crowded=False)
     whole = (PAYLOAD,) if [argument.name for argument in view.payload] == [PAYLOAD] else ()
     return fieldset(view.payload, (*view.editable, *whole), schema, Ref(view.id, view.revision))
 
 
-def approve_form(view: CardView, payload_schema: Schema | None = None) -> JsonObject:
+def approve_form(view: CardView, payload_schema: FormSchema | None = None) -> JsonObject:
     """What Approve opens when a click is not enough: all that would run, then what the approver has to add."""
     fields = approve_fields(view, payload_schema)
     blocks: list[Block] = [header(heading(view), "title")]
@@ -116,7 +116,7 @@ def approve_form(view: CardView, payload_schema: Schema | None = None) -> JsonOb
     return _modal(Callback.APPROVE, words.TITLE_APPROVE, blocks, view, words.APPROVE if may else None)
 
 
-def read_approval(view: CardView, payload_schema: Schema | None, values: Mapping[str, object]) -> Approval:
+def read_approval(view: CardView, payload_schema: FormSchema | None, values: Mapping[str, object]) -> Approval:
     reading = approve_fields(view, payload_schema).read(values)
     errors = {**reading.errors, **_file_unread(values)}
     if errors:

@@ -2,13 +2,17 @@
 
 Written for what pydantic, google-genai and MCP servers write: `$ref`, `anyOf` with null, `nullable`, lists of types,
 types in capitals. What is not understood is let through here; the tool's own side checks again.
+
+A stranger may have written the schema, so that reading it takes hours. Forms therefore get a `FormSchema`, which hands
+each question to a function of its maker. The bot's function runs `check` in a process with limits.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
@@ -17,11 +21,15 @@ from blocks.text import plain
 from blocks.values import json_text, quick, same
 
 Schema = Mapping[str, JsonValue]
+Ask = Callable[[dict[str, JsonValue], list[str] | None, dict[str, JsonValue] | None], JsonValue]
+"""Calls `check`."""
+
 _HOPS = 20
 _DEEPEST = 30
-_MOST_STEPS = 1_000_000
-_EACH = 100
-"""What it costs at least to look at one place, so that all of a check takes about a tenth of a second at most."""
+_DESCRIPTION = 500
+_MOST_OPTIONS = 50_000
+"""Characters of all options together. A field with more is written by hand, and checked when the form is sent."""
+_LIMIT = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,100 +42,124 @@ class Shape:
     format: str | None = None
     description: str = ""
     required: bool = True
+    least: float | int | None = None
+    most: float | int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FormSchema:
+    """A schema as a form uses it. `ask` decides where it is read."""
+
+    root: dict[str, JsonValue]
+    ask: Ask
+
+    def shapes(self, names: Sequence[str]) -> dict[str, Shape]:
+        """Of those names that the schema has."""
+        found = self.ask(self.root, [*names], None)
+        return {name: _shape(shape) for name, shape in found.items()} if isinstance(found, dict) else {}
+
+    def problems(self, values: Mapping[str, JsonValue]) -> dict[str, str]:
+        """What is wrong with values, as a sentence for each name."""
+        found = self.ask(self.root, None, {**values})
+        return {name: str(sentence) for name, sentence in found.items()} if isinstance(found, dict) else {}
+
+
+def check(
+    root: dict[str, JsonValue], names: list[str] | None, values: dict[str, JsonValue] | None
+) -> dict[str, JsonValue]:
+    """The shapes of these names, or what is wrong with these values. JSON in, JSON out."""
+    found: dict[str, JsonValue] = {}
+    if names is not None:
+        required = _resolved(root, root)[0].get("required")
+        must = {name for name in required if isinstance(name, str)} if isinstance(required, list) else set()
+        schemas = _properties(root)
+        for name in names:
+            if isinstance(schema := schemas.get(name), dict):
+                found[name] = asdict(shape_of(schema, root, required=name in must), dict_factory=_as_json)
+    for name, value in (values or {}).items():
+        inner = property_of(root, name)
+        if inner is not None and (wrong := problem(value, inner, root)):
+            found[name] = wrong
+    return found
+
+
+def _as_json(fields: list[tuple[str, Any]]) -> dict[str, Any]:  # as `dataclasses` hands them over
+    return {name: sorted(value) if isinstance(value, frozenset) else value for name, value in fields}
+
+
+def _shape(fields: JsonValue) -> Shape:
+    told: dict[str, Any] = fields if isinstance(fields, dict) else {}  # as `_as_json` wrote it
+    options = told["options"]
+    return Shape(**{**told, "kinds": frozenset(told["kinds"]), "options": None if options is None else tuple(options)})
 
 
 def property_of(schema: Schema | None, name: str) -> Schema | None:
     """The schema of one argument, if the tool's schema has it."""
-    if schema is None:
-        return None
-    properties = _resolved(schema, schema)[0].get("properties")
-    found = properties.get(name) if isinstance(properties, dict) else None
+    found = None if schema is None else _properties(schema).get(name)
     return found if isinstance(found, dict) else None
 
 
+def _properties(root: Schema) -> dict[str, JsonValue]:
+    properties = _resolved(root, root)[0].get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
 def property_names(schema: Schema | None) -> tuple[str, ...]:
-    properties = _resolved(schema, schema)[0].get("properties") if schema is not None else None
+    """The names at the top of a schema. It follows no reference, so any schema may be asked anywhere."""
+    properties = (schema or {}).get("properties")
     return tuple(properties) if isinstance(properties, dict) else ()
 
 
-def shape_of(schema: Schema | None, root: Schema | None, name: str = "") -> Shape:
-    if schema is None or root is None:
-        return Shape()
+def shape_of(schema: Schema, root: Schema, *, required: bool = True) -> Shape:
     rules, nullable = _resolved(schema, root)
     options = _options(rules)
     described, format_ = rules.get("description"), rules.get("format")
-    required = _resolved(root, root)[0].get("required")
+    if options is not None and len(json_text(options, enough=_MOST_OPTIONS)) > _MOST_OPTIONS:
+        options = None
     return Shape(
         kinds=_kinds(rules) - {"null"},
         nullable=nullable or (options is not None and any(option is None for option in options)),
         options=tuple(option for option in options if option is not None) if options is not None else None,
-        format=format_ if isinstance(format_, str) else None,
-        description=described if isinstance(described, str) else "",
-        required=isinstance(required, list) and name in required,
+        format=format_ if isinstance(format_, str) and len(format_) <= _LIMIT else None,
+        description=described[:_DESCRIPTION] if isinstance(described, str) else "",
+        required=required,
+        least=_number(rules, "minimum"),
+        most=_number(rules, "maximum"),
     )
 
 
 def problem(value: JsonValue, schema: Schema, root: Schema) -> str | None:
-    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is.
-
-    A schema can send its reader round in circles, each with several ways on: what takes too many steps is refused.
-    """
-    try:
-        return _problem(value, schema, root, words.THIS, _Steps())
-    except _TooManySteps:
-        return words.FIELD_UNCHECKED
+    """The first thing that is wrong with a value, as a sentence that names the place; None when nothing is."""
+    return _problem(value, schema, root, words.THIS)
 
 
-class _TooManySteps(Exception):
-    pass
-
-
-class _Steps:
-    """What a check has cost so far, in characters or members looked at."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_STEPS
-
-    def take(self, count: int) -> None:
-        self._left -= count
-        if self._left < 0:
-            raise _TooManySteps
-
-
-def _problem(value: JsonValue, schema: Schema, root: Schema, where: str, steps: _Steps, depth: int = 0) -> str | None:
-    steps.take(_EACH)
+def _problem(value: JsonValue, schema: Schema, root: Schema, where: str, depth: int = 0) -> str | None:
     if depth > _DEEPEST:
         return None
-    rules, nullable = _resolved(schema, root, steps)
+    rules, nullable = _resolved(schema, root)
     if value is None and nullable:
         return None
     branches = _branches(rules)
-    if branches and not any(_problem(value, branch, root, where, steps, depth + 1) is None for branch in branches):
-        return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root, steps))
+    if branches and not any(_problem(value, branch, root, where, depth + 1) is None for branch in branches):
+        return words.FIELD_KIND.format(where=where, kind=_alternatives(branches, root))
     kinds = _kinds(rules)
     if kinds and not any(_is(value, kind) for kind in kinds):
         names = [words.KINDS[kind] for kind in words.KINDS if kind in kinds]
         return words.FIELD_KIND.format(where=where, kind=" or ".join(names)) if names else None
     options = _options(rules)
-    if options is not None and not any(_is_option(value, option, steps) for option in options):
+    if options is not None and not any(_is_option(value, option) for option in options):
         return words.FIELD_ONE_OF.format(where=where, options=_listed(options))
-    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, steps, depth)
+    return _out_of_bounds(value, rules, where) or _inside(value, rules, root, where, depth)
 
 
-def _is_option(value: JsonValue, option: JsonValue, steps: _Steps) -> bool:
-    steps.take(1)
-    if isinstance(value, str) or isinstance(option, str):
-        return value == option
-    steps.take(_EACH + len(json_text(option)))
-    return same(value, option)
+def _is_option(value: JsonValue, option: JsonValue) -> bool:
+    return value == option if isinstance(value, str) or isinstance(option, str) else same(value, option)
 
 
-def _resolved(schema: Schema, root: Schema, steps: _Steps | None = None) -> tuple[Schema, bool]:
+def _resolved(schema: Schema, root: Schema) -> tuple[Schema, bool]:
     """The schema with references followed and null taken out of a choice: (the rest, whether null is allowed)."""
     nullable = False
     for _ in range(_HOPS):
-        if steps is not None:
-            steps.take(len(schema) + sum(len(part) for part in schema.values() if isinstance(part, list)))
         nullable = nullable or schema.get("nullable") is True or "null" in _kinds(schema)
         if isinstance(reference := schema.get("$ref"), str):
             schema = {**_pointed(reference, root), **{k: v for k, v in schema.items() if k != "$ref"}}
@@ -199,8 +231,8 @@ def _is(value: JsonValue, kind: str) -> bool:
     return True  # a kind that JSON schema does not have
 
 
-def _alternatives(branches: Iterable[Schema], root: Schema, steps: _Steps) -> str:
-    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root, steps)[0])}
+def _alternatives(branches: Iterable[Schema], root: Schema) -> str:
+    kinds = {kind for branch in branches for kind in _kinds(_resolved(branch, root)[0])}
     return " or ".join(words.KINDS[kind] for kind in words.KINDS if kind in kinds) or words.ANOTHER_KIND
 
 
@@ -213,14 +245,6 @@ def _number(rules: Schema, key: str) -> float | int | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def bounds(schema: Schema | None, root: Schema | None) -> tuple[float | int | None, float | int | None]:
-    """The least and the greatest value, where the schema includes them."""
-    if schema is None or root is None:
-        return None, None
-    rules, _ = _resolved(schema, root)
-    return _number(rules, "minimum"), _number(rules, "maximum")
-
-
 def _out_of_bounds(value: JsonValue, rules: Schema, where: str) -> str | None:
     if isinstance(value, bool) or value is None or isinstance(value, dict):
         return None
@@ -228,7 +252,7 @@ def _out_of_bounds(value: JsonValue, rules: Schema, where: str) -> str | None:
     for key, sentence, wrong in _BOUNDS[type(value) if isinstance(value, str | list) else float]:
         limit = _number(rules, key)
         if limit is not None and wrong(size, limit):
-            return sentence.format(where=where, limit=quick(limit))
+            return sentence.format(where=where, limit=plain(quick(limit), _LIMIT))
     return None
 
 
@@ -244,10 +268,10 @@ _BOUNDS: dict[type, tuple[tuple[str, str, Callable[[float, float], bool]], ...]]
 }
 
 
-def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, steps: _Steps, depth: int) -> str | None:
+def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, depth: int) -> str | None:
     if isinstance(value, list) and isinstance(items := rules.get("items"), dict):
         numbered = ((str(index + 1), item, items) for index, item in enumerate(value))
-        return _first_problem(numbered, root, where, steps, depth)
+        return _first_problem(numbered, root, where, depth)
     if not isinstance(value, dict):
         return None
     required = rules.get("required")
@@ -260,15 +284,15 @@ def _inside(value: JsonValue, rules: Schema, root: Schema, where: str, steps: _S
         return words.FIELD_UNKNOWN.format(where=where, name=plain(odd[0], 60))
     other = rules.get("additionalProperties")
     inner = ((name, item, known.get(name, other)) for name, item in value.items())
-    return _first_problem(inner, root, where, steps, depth)
+    return _first_problem(inner, root, where, depth)
 
 
 def _first_problem(
-    inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, steps: _Steps, depth: int
+    inner: Iterable[tuple[str, JsonValue, JsonValue]], root: Schema, where: str, depth: int
 ) -> str | None:
     for name, item, schema in inner:
         place = plain(name, 60) if where == words.THIS else f"{where}.{plain(name, 60)}"
-        found = _problem(item, schema, root, place, steps, depth + 1) if isinstance(schema, dict) else None
+        found = _problem(item, schema, root, place, depth + 1) if isinstance(schema, dict) else None
         if found:
             return found
     return None

@@ -16,6 +16,7 @@ from blocks.step_views import HistoryView
 from blocks.view import CardView
 from bot.audit.ledger import LedgerLine
 from bot.cards.card_presenter import Links, card_view
+from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State
@@ -55,7 +56,7 @@ def _view(row: Confirmation) -> CardView:
 
 
 def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.approve_form(_view(row), row.asked.payload_schema)
+    return _while_waiting(row, ref) or form.approve_form(_view(row), form_schema(row.asked.payload_schema))
 
 
 _ENTRIES = {
@@ -100,7 +101,7 @@ def _read_address(row: Confirmation, url: str, addresses: Addresses) -> Credenti
 
 
 def edit_view(row: Confirmation, ref: Ref) -> JsonObject:
-    return _while_waiting(row, ref) or form.edit_form(_view(row), row.asked.tool_schema)
+    return _while_waiting(row, ref) or form.edit_form(_view(row), form_schema(row.asked.tool_schema))
 
 
 def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
@@ -138,8 +139,8 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | FormErrors:
     """The changed fields, if the policy lets them be changed like this."""
-    view = _view(row)
-    reading = form.read_edit(view, row.asked.tool_schema, values)
+    view, schema = _view(row), form_schema(row.asked.tool_schema)
+    reading = form.read_edit(view, schema, values)
     if reading.errors:
         return FormErrors(reading.errors)
     edit = Edit(arguments=reading.changes)
@@ -147,20 +148,20 @@ def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policie
     if refusal is None:
         return edit
     sentence = FIELD_REFUSALS[refusal.reason]
-    fields = form.edit_fields(view, row.asked.tool_schema)
+    fields = form.edit_fields(view, schema)
     return FormErrors(fields.errors_at(dict.fromkeys(refusal.fields, sentence)))
 
 
 def read_approval(
     row: Confirmation, values: Mapping[str, object], policies: Policies
 ) -> SubmittedApproval | FormErrors:
-    schema = row.asked.payload_schema
+    schema = form_schema(row.asked.payload_schema)
     read = form.read_approval(_view(row), schema, values)
     if read.errors:
         return FormErrors(read.errors)
     if not row.asked.wants_payload:
         return SubmittedApproval(None, read.grant)
-    edit = Edit(payload=form.payload_with(row.revision.payload, schema, read.changes))
+    edit = Edit(payload=form.payload_with(row.revision.payload, row.asked.payload_schema, read.changes))
     refusal = check_edit(row, edit, policies)
     if refusal is not None:
         fields = form.approve_fields(_view(row), schema)

@@ -21,6 +21,7 @@ from blocks.ids import Action, Callback, Ref, parse_id
 from blocks.kit import Message
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
+from bot.cards.form_schema import UnreadableSchema
 from bot.cards.forms import FormErrors
 from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
@@ -201,7 +202,7 @@ class ClicksAndForms:
                 return verdict.verdict_message(refused_view(row, refused))
         if row.asked.sign_in and click.action == Action.APPROVE_OPEN:
             return forms.sign_in_view(row, ref, self._sign_ins.addresses)
-        return OPENS[click.action](row, ref)
+        return await asyncio.to_thread(OPENS[click.action], row, ref)
 
     def _refused(self, vote: Vote, row: Confirmation, speakers: frozenset[Person]) -> Refusal | None:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
@@ -230,7 +231,11 @@ class ClicksAndForms:
         if callback is Callback.SIGN_IN:
             await self._signed_in(body, ack, row, ref, target)
             return
-        submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
+        try:
+            submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
+        except UnreadableSchema as error:
+            await ack(response_action="update", view=verdict.notice_modal(str(error)))
+            return
         if isinstance(submitted, FormErrors):
             await ack(response_action="errors", errors=submitted.errors)
             return

@@ -75,6 +75,8 @@ class Bounded:
             asked = json.dumps(args).encode()
         except (RecursionError, ValueError) as error:  # too deep, or a number of thousands of digits
             raise TooCostly(self._seconds) from error
+        if len(asked) > MOST_BYTES:
+            raise TooCostly(self._seconds)
         with self._lock:
             answer = self._answer(asked)
         if answer is None:

@@ -25,7 +25,7 @@ def main(path: str, file: str, seconds: str, memory: str) -> None:
         args = _received(asked, struct.unpack("!I", length)[0])
         if args is None:
             return
-        answer = _limited(check, json.loads(args), float(seconds), int(memory))
+        answer = _limited(check, args, float(seconds), int(memory))
         asked.sendall(struct.pack("!I", len(answer)) + answer)
 
 
@@ -33,19 +33,19 @@ def _loaded(file: str) -> Check:
     spec = importlib.util.spec_from_file_location("bounded_check", file)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # dataclasses look for it there
     spec.loader.exec_module(module)
     check: Check = module.check
     return check
 
 
-def _limited(check: Check, args: list[object], seconds: float, memory: int) -> bytes:
+def _limited(check: Check, args: bytes, seconds: float, memory: int) -> bytes:
     """The kernel ends this process when the time is up; what lacks memory or stack may end it as well."""
     unlimited = resource.getrlimit(resource.RLIMIT_AS)
     _limit_memory(memory, unlimited[1])
     signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
-        answer = json.dumps({"value": check(*args)})
+        answer = json.dumps({"value": check(*json.loads(args))})
     except (MemoryError, RecursionError, SystemError):  # the last is Python's own, where it lacks the memory to say so
         answer = json.dumps({"over": True})
     except Exception as error:  # noqa: BLE001  (a library's, over input that nobody has seen)

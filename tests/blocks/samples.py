@@ -7,6 +7,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from blocks.ledger_kinds import LineKind, Reason
+from blocks.schema import FormSchema, check
 from blocks.step_views import Counted, HistoryView, StepView, VerdictView
 from blocks.view import (
     AgentUnreachable,
@@ -320,7 +321,7 @@ THREAD = (
 HISTORY = HistoryView(id="c7Qd2m", revision=2, version=9, what="Deploy checkout 2.14.1 to prod", steps=STEPS)
 LISTED = replace(HOME, waiting=(HOME.waiting[0], HOME.waiting[2]), here=(HOME.waiting[1],), more_waiting=0)
 EMPTY = HomeView(version=1)
-SCHEMA: dict[str, JsonValue] = {
+_SCHEMA: dict[str, JsonValue] = {
     "type": "object",
     "properties": {
         "service": {"type": "string"},
@@ -332,6 +333,7 @@ SCHEMA: dict[str, JsonValue] = {
     },
     "required": ["service", "version"],
 }
+SCHEMA = FormSchema(_SCHEMA, check)
 EDITABLE = replace(WAITING, editable=("version", "env", "replicas", "dry_run", "when"))
 VERDICTS = {
     "counted": VerdictView(counted=Counted.APPROVED, tool="deploy", votes=1, quorum=2),

@@ -15,6 +15,7 @@ from blocks import form
 from blocks.full_view import MOST_FIELDS, needs_file
 from blocks.ids import Action
 from blocks.kit import JsonObject
+from blocks.schema import FormSchema, check
 from blocks.strict_json import NotJson, parse_json
 from blocks.values import json_text, same
 from blocks.view import Argument, CardView, Face, GrantOffer
@@ -25,17 +26,17 @@ Schema = dict[str, JsonValue]
 thorough = settings(max_examples=settings().max_examples // 4, suppress_health_check=[HealthCheck.too_slow])
 
 
-def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[CardView, Schema | None]:
+def asked(schema: Schema | None = None, /, **arguments: JsonValue) -> tuple[CardView, FormSchema | None]:
     """A call with these arguments, all of them open to edits."""
     names = tuple(Argument(name, value) for name, value in arguments.items())
-    root: Schema | None = None if schema is None else {"type": "object", "properties": schema}
+    root = None if schema is None else FormSchema({"type": "object", "properties": schema}, check)
     return replace(samples.WAITING, arguments=names, editable=(*arguments, *(schema or {}))), root
 
 
 class Editor:
     """Somebody with the Edit… form of a call before them."""
 
-    def __init__(self, view: CardView, schema: Schema | None) -> None:
+    def __init__(self, view: CardView, schema: FormSchema | None) -> None:
         self.view, self.schema = view, schema
         payload = form.edit_form(view, schema)
         limits.check(payload, "modal")
@@ -70,11 +71,10 @@ def test_one_field_is_changed_and_the_others_keep_their_exact_values() -> None:
 @thorough
 @given(strategies.many_arguments, st.lists(st.sampled_from(["s", "i", "n", "b", "e", "d", "t", "o", "-"]), max_size=40))
 def test_a_form_that_nobody_touches_changes_nothing(arguments: tuple[Argument, ...], kinds: list[str]) -> None:
-    schema: Schema = {
-        "properties": {
-            argument.name: SCHEMAS[kind] for argument, kind in zip(arguments, kinds, strict=False) if kind in SCHEMAS
-        }
+    properties = {
+        argument.name: SCHEMAS[kind] for argument, kind in zip(arguments, kinds, strict=False) if kind in SCHEMAS
     }
+    schema = FormSchema({"properties": properties}, check)
     unique = tuple({argument.name: argument for argument in arguments}.values())
     view = replace(samples.WAITING, arguments=unique, editable=tuple(argument.name for argument in unique))
     payload = form.edit_form(view, schema)
@@ -469,16 +469,17 @@ PAYLOAD_SCHEMA: Schema = {
     "properties": {"approved_days": {"type": "integer", "minimum": 0}, "note": {"type": "string"}},
     "required": ["approved_days"],
 }
+PAYLOAD = FormSchema(PAYLOAD_SCHEMA, check)
 
 
 def test_approving_a_request_that_wants_an_answer_opens_its_form() -> None:
-    payload = form.approve_form(samples.TIME_OFF, PAYLOAD_SCHEMA)
+    payload = form.approve_form(samples.TIME_OFF, PAYLOAD)
     limits.check(payload, "modal")
     shown = OpenForm(payload)
     assert "How many days?" in inert.shown(payload)
     assert "days 12" in inert.shown(payload)
     shown.type("approved days", "8")
-    read = form.read_approval(samples.TIME_OFF, PAYLOAD_SCHEMA, shown.state)
+    read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
     assert (read.changes, read.grant, read.errors) == ({"approved_days": 8}, False, {})
     assert form.payload_with({"approved_days": 0, "x": 1.0}, PAYLOAD_SCHEMA, read.changes) == {
         "approved_days": 8,
@@ -487,8 +488,8 @@ def test_approving_a_request_that_wants_an_answer_opens_its_form() -> None:
 
 
 def test_an_answer_may_stay_as_it_was_proposed() -> None:
-    shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD_SCHEMA))
-    read = form.read_approval(samples.TIME_OFF, PAYLOAD_SCHEMA, shown.state)
+    shown = OpenForm(form.approve_form(samples.TIME_OFF, PAYLOAD))
+    read = form.read_approval(samples.TIME_OFF, PAYLOAD, shown.state)
     assert (read.changes, read.errors) == ({}, {})
 
 
@@ -496,12 +497,12 @@ def test_an_answer_that_has_to_be_given_has_to_be_given() -> None:
     view = replace(
         samples.TIME_OFF, payload=form.payload_fields({}, PAYLOAD_SCHEMA), editable=("approved_days", "note")
     )
-    shown = OpenForm(form.approve_form(view, PAYLOAD_SCHEMA))
+    shown = OpenForm(form.approve_form(view, PAYLOAD))
     assert shown.labels == ["approved days", "note"]
-    read = form.read_approval(view, PAYLOAD_SCHEMA, shown.state)
+    read = form.read_approval(view, PAYLOAD, shown.state)
     assert read.errors == {shown.block_id("approved days"): "Fill this in."}
     shown.type("approved days", "3")
-    assert form.read_approval(view, PAYLOAD_SCHEMA, shown.state).changes == {"approved_days": 3}
+    assert form.read_approval(view, PAYLOAD, shown.state).changes == {"approved_days": 3}
 
 
 @pytest.mark.parametrize("payload", [None, 5, "text", [1, 2], {}])

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field, JsonValue
 
-from blocks.schema import bounds, problem, property_names, property_of, shape_of
+from blocks.schema import FormSchema, Shape, check, problem, property_names, property_of
 
 
 class Env(StrEnum):
@@ -35,26 +35,26 @@ class Deploy(BaseModel):
 
 
 SCHEMA: dict[str, JsonValue] = Deploy.model_json_schema()
+FORM = FormSchema(SCHEMA, check)
 
 
 def test_references_choices_and_nulls_are_followed() -> None:
     assert property_names(SCHEMA) == ("env", "limits", "note", "when", "size", "either", "share")
 
-    def shape(name: str) -> tuple[set[str], bool]:
-        found = shape_of(property_of(SCHEMA, name), SCHEMA, name)
-        return set(found.kinds), found.nullable
-
-    assert shape("env") == ({"string"}, False)
-    assert shape("note") == ({"string"}, True)
-    assert shape("when") == ({"string"}, True)
-    assert shape("limits") == ({"object"}, False)
-    assert shape("either") == (set(), False)
-    assert shape("share") == ({"number"}, False)
-    assert shape_of(property_of(SCHEMA, "env"), SCHEMA, "env").options == ("dev", "prod")
-    assert shape_of(property_of(SCHEMA, "size"), SCHEMA, "size").options == ("s", "m")
-    assert shape_of(property_of(SCHEMA, "when"), SCHEMA, "when").format == "date"
-    assert shape_of(property_of(SCHEMA, "env"), SCHEMA, "env").required
-    assert not shape_of(property_of(SCHEMA, "note"), SCHEMA, "note").required
+    shapes = FORM.shapes([*property_names(SCHEMA), "nothing"])
+    assert {name: (set(shape.kinds), shape.nullable) for name, shape in shapes.items()} == {
+        "env": ({"string"}, False),
+        "note": ({"string"}, True),
+        "when": ({"string"}, True),
+        "limits": ({"object"}, False),
+        "size": ({"string"}, False),
+        "either": (set(), False),
+        "share": ({"number"}, False),
+    }
+    assert shapes["env"].options == ("dev", "prod")
+    assert shapes["size"].options == ("s", "m")
+    assert shapes["when"].format == "date"
+    assert [name for name, shape in shapes.items() if shape.required] == ["env", "limits"]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_other_ways_to_say_it(schema: dict[str, JsonValue], kinds: set[str], nul
         "definitions": {"a/b": {"type": "boolean"}, "loop": {"$ref": "#/definitions/loop"}},
         "properties": {"x": schema},
     }
-    shape = shape_of(property_of(root, "x"), root, "x")
+    shape = FormSchema(root, check).shapes(["x"])["x"]
     assert (set(shape.kinds), shape.nullable) == (kinds, nullable)
 
 
@@ -86,8 +86,8 @@ def test_without_a_schema_there_is_nothing_to_say() -> None:
     assert property_of(None, "x") is None
     assert property_of({"properties": {"x": True}}, "x") is None
     assert property_names({"type": "object"}) == ()
-    assert shape_of(None, None).kinds == frozenset()
-    assert bounds(None, None) == (None, None)
+    assert property_names(None) == ()
+    assert FormSchema({}, check).shapes(["x"]) == {}
 
 
 def wrong(name: str, value: JsonValue) -> str | None:
@@ -125,35 +125,20 @@ def test_a_wrong_value_gets_a_sentence_that_names_the_place(name: str, value: Js
     assert (found or "").replace(" or null", "") == (sentence or "").replace(" or null", "")
 
 
-SAYS_TOO_LONG = "This field takes too long to check. Leave it as it was."
-AGAIN: JsonValue = {"type": "object", "properties": {"x": {"$ref": "#"}}}
-NESTED: dict[str, JsonValue] = {"anyOf": [AGAIN, AGAIN, AGAIN]}
-WIDE: dict[str, JsonValue] = {**NESTED, **{f"x-{number}": number for number in range(100_000)}}
-
-
-@pytest.mark.parametrize("schema", [NESTED, WIDE])
-def test_a_schema_that_branches_without_end_is_refused(schema: dict[str, JsonValue]) -> None:
-    """Three ways on at each of fourteen levels: four million places."""
-    value: JsonValue = "no object"
-    for _ in range(14):
-        value = {"x": value}
-    assert problem(value, schema, schema) == SAYS_TOO_LONG
-
-
-def test_a_long_list_is_not_read_over_and_over() -> None:
-    many: list[JsonValue] = [f"option-{number}" for number in range(2000)]
-    options: dict[str, JsonValue] = {"type": "array", "items": {"enum": [*many, "x"]}}
-    assert problem(["x"] * 200, options, options) is None
-    assert problem(["x"] * 1500, options, options) == SAYS_TOO_LONG
-    kinds: dict[str, JsonValue] = {"type": "array", "items": {"type": [*many, "string"]}}
-    assert problem(["x"] * 200, kinds, kinds) is None
-    assert problem(["x"] * 1500, kinds, kinds) == SAYS_TOO_LONG
+def test_what_no_form_has_room_for_is_left_out() -> None:
+    many: list[JsonValue] = [f"option-{number}" for number in range(10_000)]
+    properties: dict[str, JsonValue] = {"x": {"enum": many, "description": "d" * 100_000, "format": "f" * 100}}
+    root: dict[str, JsonValue] = {"properties": properties}
+    shape = FormSchema(root, check).shapes(["x"])["x"]
+    assert shape == Shape(description="d" * 500, required=False)
+    assert FormSchema(root, check).problems({"x": "option-1"}) == {}
+    assert "one of: option-0, option-1" in FormSchema(root, check).problems({"x": "y"})["x"]
 
 
 def test_a_reference_to_the_whole_is_followed_only_so_far() -> None:
     schema: dict[str, JsonValue] = {"$ref": "#"}
     assert problem({"a": 1}, schema, schema) is None
-    assert shape_of(schema, schema).kinds == frozenset()
+    assert FormSchema(schema, check).shapes(["a"]) == {}
 
 
 def test_a_large_schema_of_an_honest_tool_is_read() -> None:

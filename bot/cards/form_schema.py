@@ -1,0 +1,40 @@
+"""Schemas of forms, read in a process with limits: the tool's or the agent's server wrote them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import blocks.schema
+from blocks import words
+from blocks.schema import FormSchema
+from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.errors import ConfirmError
+from runtime.jsontypes import Json, JsonObject
+
+_CHECKED = Bounded(Path(blocks.schema.__file__))
+
+
+class UnreadableSchema(ConfirmError):
+    """There can be no form for this schema."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(words.FORM_UNREADABLE.format(why=why))
+
+
+def form_schema(schema: JsonObject | None) -> FormSchema | None:
+    """Its `shapes` raise `UnreadableSchema`. Both methods block until the process has answered. A value that can't be
+    checked is wrong."""
+    return None if schema is None else FormSchema(schema, _ask)
+
+
+def _ask(root: JsonObject, names: list[str] | None, values: JsonObject | None) -> Json:
+    try:
+        return _CHECKED(root, _as_json(names), values)
+    except (TooCostly, CheckBroke) as error:
+        if values is None:
+            raise UnreadableSchema(str(error)) from error
+        return dict.fromkeys(values, words.FIELD_UNCHECKED)
+
+
+def _as_json(names: list[str] | None) -> Json:
+    return None if names is None else [*names]
