@@ -368,7 +368,7 @@ FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
 FIELD_UNCHECKED = "This field takes too long to check. Leave it as it was."
-FORM_UNREADABLE = "There can be no form for this: the schema of its fields is not read ({why}). Tell whoever runs the agent."
+FORM_UNREADABLE = "There can be no form for this: its schema can't be read ({why}). Tell whoever runs the agent."
 FIELD_UNREADABLE = "This could not be read. Close the form and open it again."
 KINDS = {
     "string": "text",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runtime.bounded.check import Bounded, CheckBroke, TooCostly
 from runtime.context import ToolContext
-from runtime.jsontypes import Json, JsonObject
+from runtime.jsontypes import Json, JsonObject, deeper
 from runtime.mcp.session import ToolFailed
 from runtime.signature import BadArguments
 from runtime.tool import Declaration
@@ -18,6 +18,7 @@ _CHECKS = Path(__file__).with_name("schema_checks.py")
 _PROBLEMS = Bounded(_CHECKS)
 
 LISTING_SECONDS = 1.0
+DEEPEST = 64
 _PATIENCE = 3
 
 
@@ -83,6 +84,9 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
         for tool in tools:
             if not patience:
                 wrong[tool.name] = "comes after others that take too long to check"
+                continue
+            if deeper(tool.schema, DEEPEST):  # held calls store it, and the database's JSON has a limit
+                wrong[tool.name] = f"is nested deeper than {DEEPEST} levels"
                 continue
             try:
                 if check(tool.schema, None) is not True:

@@ -248,7 +248,8 @@ def test_what_patterns_can_say_stays_as_it_was() -> None:
 def test_schemas_are_read_within_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tool whose schema takes too long is left out; a server that offers many of them is not waited for."""
     slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(20_000)}}
-    schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, slow, slow, slow, {"type": "object"}]
+    deep: JsonObject = {"properties": {"note": nested("not", 100)}}
+    schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, deep, slow, slow, slow, {"type": "object"}]
 
     async def call(name: str, args: JsonObject) -> JsonObject:
         raise AssertionError(name)
@@ -261,8 +262,9 @@ def test_schemas_are_read_within_limits_too(monkeypatch: pytest.MonkeyPatch) -> 
     costly = "is not read: it takes more than 1 s or 10 MB to check"
     assert wrong == {
         "t1": "is not valid",
-        **dict.fromkeys(("t2", "t3", "t4"), costly),
-        "t5": "comes after others that take too long to check",
+        "t2": "is nested deeper than 64 levels",
+        **dict.fromkeys(("t3", "t4", "t5"), costly),
+        "t6": "comes after others that take too long to check",
     }
 
 
