@@ -14,7 +14,7 @@ from slack_bolt.response import BoltResponse
 from bot.inbound.payloads import Body
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.departures import Access, Removal
+from bot.slack.workspaces.removal import Access, Removal
 from bot.slack.workspaces.tokens import Workspaces
 
 _SAID = {

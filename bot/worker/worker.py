@@ -27,7 +27,7 @@ from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.answers import texts
-from bot.slack.workspaces.departures import removed
+from bot.slack.workspaces.removal import removed
 from bot.store.casting import count_next, put_right
 from bot.store.grants_in_force import grants_in, read_grant, would_withhold
 from bot.store.mailbox import paused, read_session

@@ -25,7 +25,7 @@ from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel, Install, Team
 from bot.sandbox.workspace.registration import App
-from bot.slack.workspaces.departures import DEPARTURES
+from bot.slack.workspaces.removal import DEPARTURES
 from bot.store.ledger_lines import content_of, read_lines
 from bot.store.repository import SESSIONS
 from bot.store.tables import confirmations

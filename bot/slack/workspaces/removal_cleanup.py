@@ -1,7 +1,7 @@
 """Closes what belonged to a workspace that removed the app, since nobody there can decide any more.
 
 Any replica closes whatever is open and belongs to a workspace that left, and continues after a crash. The removal
-itself is one transaction, in `departures`.
+itself is one transaction, in `removal`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bot.confirmation.states import ConfirmationEvent, Transition
 from bot.policy.approvers import SLACK
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.departures import DEPARTURES, OPEN, Leaving, closed, leavings, of
+from bot.slack.workspaces.removal import DEPARTURES, OPEN, Leaving, closed, leavings, of
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, grants, sessions
 from runtime.errors import ConfirmError

@@ -14,8 +14,8 @@ from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Governs, Unfit
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
-from bot.slack.workspaces.closing import abandon
-from bot.slack.workspaces.departures import (
+from bot.slack.workspaces.removal_cleanup import abandon
+from bot.slack.workspaces.removal import (
     Access,
     Leaving,
     Removal,
