@@ -24,10 +24,10 @@ from bot.policy.model import Governs, Policies, Unfit, Ungoverned
 from bot.policy.problems import Problem, SettingsError
 from bot.slack.outbound.calls import ClientFor, Workspace
 from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
-from bot.slack.workspaces.removal_cleanup import Closing
-from bot.slack.workspaces.removal import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
 from bot.slack.workspaces.identity import Identity, identify, slack_client
 from bot.slack.workspaces.installed import Installed, installed, serving
+from bot.slack.workspaces.removal import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
+from bot.slack.workspaces.removal_cleanup import Closing
 from runtime.errors import Invalid
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database, Tx

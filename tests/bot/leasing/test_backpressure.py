@@ -10,7 +10,7 @@ from slack_bolt.authorization import AuthorizeResult
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.inbound.dispatch import TimedApp
+from bot.inbound.bolt_app import TimedApp
 from bot.leasing.backpressure import LULL, MANY, Backpressure
 from tests.support.skipping import Skipping, in_skipping_time
 from tests.support.waiting import until

@@ -14,7 +14,8 @@ from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Governs, Unfit
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
-from bot.slack.workspaces.removal_cleanup import abandon
+from bot.slack.workspaces.installations import bots
+from bot.slack.workspaces.installed import Installed
 from bot.slack.workspaces.removal import (
     Access,
     Leaving,
@@ -28,8 +29,7 @@ from bot.slack.workspaces.removal import (
     removed,
     withhold,
 )
-from bot.slack.workspaces.installations import bots
-from bot.slack.workspaces.installed import Installed
+from bot.slack.workspaces.removal_cleanup import abandon
 from bot.slack.workspaces.tokens import unfit
 from bot.store.incoming_words import Heard, hear
 from bot.store.tables import homes, mail, sessions
