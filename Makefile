@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 # The slow ones wait even more: two of them keep less than one core busy.
 SLOW_WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
+# The tests start hundreds of processes. Without byte code each of them would compile the whole product again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: setup dev demo check test test-slow bench chaos mutants picture wheel lock clean

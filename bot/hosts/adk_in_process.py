@@ -51,13 +51,14 @@ class AdkServer:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self._apart = Apart("google-adk")
+        self._version = version("google-adk")  # it reads a file, and `about` is asked often
 
     @property
     def app(self) -> str:
         return self.runner.app_name
 
     async def about(self) -> About:
-        config, installed = self.runner.resumability_config, version("google-adk")
+        config, installed = self.runner.resumability_config, self._version
         return About(
             name=f"google-adk {installed} in this process",
             metadata=True,

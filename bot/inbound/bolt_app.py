@@ -79,6 +79,7 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Ba
     return TimedApp(
         meter,
         clicks,
+        name="adk-confirm",  # else Bolt reads the source of every caller to name itself after a file
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
         before_authorize=ForWhom(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from bot.sandbox.blockkit.elements import interactive
 from bot.sandbox.workspace.changes import Changes
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
-from bot.sandbox.workspace.records import Channel, Install, Message
+from bot.sandbox.workspace.records import Channel, Install, Message, copied
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 
@@ -141,9 +140,9 @@ def _fill(message: Message, content: Content) -> None:
     if "blocks" in content:
         message.blocks = with_ids(content["blocks"])
     if "attachments" in content:
-        message.attachments = copy.deepcopy(content["attachments"])
+        message.attachments = copied(content["attachments"])
     if "metadata" in content:
-        message.metadata = copy.deepcopy(content["metadata"])
+        message.metadata = copied(content["metadata"])
     if "files" in content:
         message.files = list(content["files"])
     if "subtype" in content:
@@ -154,7 +153,7 @@ def _fill(message: Message, content: Content) -> None:
 
 def with_ids(blocks: Iterable[JsonObject]) -> list[JsonObject]:
     """Slack adds ids to blocks and elements that have none."""
-    named = copy.deepcopy(list(blocks))
+    named = copied(list(blocks))
     for block in named:
         block.setdefault("block_id", secrets.token_urlsafe(4))
         for element in interactive(block):

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
 from runtime.jsontypes import Json, JsonObject
+
+J = TypeVar("J")
+
+
+def copied(value: J) -> J:
+    """A deep copy of JSON, much quicker than `copy.deepcopy`: every look at a message makes one."""
+    if isinstance(value, dict):
+        return {name: copied(one) for name, one in value.items()}  # type: ignore[return-value]  # as J is a dict
+    if isinstance(value, list):
+        return [copied(one) for one in value]  # type: ignore[return-value]  # as J is a list
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +172,14 @@ class Message:
         return bool(self.thread_ts) and self.thread_ts != self.ts
 
     def copy(self) -> Message:
-        return copy.deepcopy(self)
+        return replace(
+            self,
+            blocks=copied(self.blocks),
+            attachments=copied(self.attachments),
+            metadata=copied(self.metadata),
+            files=copied(self.files),
+            reactions={name: set(users) for name, users in self.reactions.items()},
+        )
 
     def to_json(self, *, with_metadata: bool = False) -> JsonObject:
         message: JsonObject = {"type": "message", "ts": self.ts, "user": self.user, "team": self.team_id}
@@ -182,7 +199,7 @@ class Message:
             message["metadata"] = self.metadata
         if self.only_for:
             message["is_ephemeral"] = True
-        return copy.deepcopy(message)
+        return copied(message)
 
 
 @dataclass(slots=True)

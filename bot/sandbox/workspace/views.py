@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import secrets
 from typing import Literal
 
@@ -13,7 +12,7 @@ from bot.sandbox.workspace.changes import Changes, Kind
 from bot.sandbox.workspace.clock import Clock
 from bot.sandbox.workspace.directory import Directory
 from bot.sandbox.workspace.messages import with_ids
-from bot.sandbox.workspace.records import Install, View
+from bot.sandbox.workspace.records import Install, View, copied
 from runtime.jsontypes import JsonObject
 
 DEEPEST_STACK = 3
@@ -121,7 +120,7 @@ class Views:
             "title": None, "close": None, "submit": None, "private_metadata": "", "callback_id": "",
             "external_id": "", "clear_on_close": False, "notify_on_close": False,
         }  # fmt: skip
-        return told | copy.deepcopy(view.body)
+        return told | copied(view.body)
 
     def _make(
         self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject, after: View | None = None
@@ -147,4 +146,4 @@ class Views:
 
 
 def _kept(body: JsonObject) -> JsonObject:
-    return {**copy.deepcopy(body), "blocks": [*with_ids(objects(body.get("blocks")))]}
+    return {**copied(body), "blocks": [*with_ids(objects(body.get("blocks")))]}
