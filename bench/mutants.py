@@ -1,7 +1,7 @@
 """Do the tests notice when the code is wrong? Each deliberate slip is made in a copy, and its tests have to fail there.
 
     make mutants                        all of them
-    python -m bench.mutants ledger      those whose file or description has the word in it
+    python -m bench.mutants ledger      those whose list, file or description has the word in it
 
 The slips are data, in `tests/mutants/*.toml`. One whose old text is not found exactly once is an error: the code has
 moved on, and the slip has to follow it. The exit code is 0 when nine in ten are caught and there was no error.
@@ -41,11 +41,16 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Slip:
+    list: str
     file: str
     says: str
     old: str
     new: str
     tests: tuple[str, ...]
+
+    @property
+    def known_by(self) -> str:
+        return f"{self.list} {self.file} {self.says}"
 
     @property
     def wrong(self) -> str | None:
@@ -67,13 +72,13 @@ class Ran:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("words", nargs="*", help="only slips that have one of these in file or description")
+    parser.add_argument("words", nargs="*", help="only slips that have one of these in list, file or description")
     parser.add_argument("--jobs", type=int, default=2, help="copies that are tested at the same time")
     parser.add_argument(
         "--at-once", action="store_true", help="without looking first whether the tests pass as they are"
     )
     args = parser.parse_args(argv)
-    slips = [slip for slip in read() if not args.words or any(w in f"{slip.file} {slip.says}" for w in args.words)]
+    slips = [slip for slip in read() if not args.words or any(word in slip.known_by for word in args.words)]
     stale = [Ran(slip, Result.ERROR, 0.0, slip.wrong) for slip in slips if slip.wrong]
     for ran in stale:
         _tell(ran)
@@ -88,8 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read() -> list[Slip]:
-    found = [slip for path in sorted(LISTS.glob("*.toml")) for slip in tomllib.loads(path.read_text("utf-8"))["slip"]]
-    return [Slip(one["file"], one["says"], one["old"], one["new"], tuple(one["tests"])) for one in found]
+    return [
+        Slip(path.stem, one["file"], one["says"], one["old"], one["new"], tuple(one["tests"]))
+        for path in sorted(LISTS.glob("*.toml"))
+        for one in tomllib.loads(path.read_text("utf-8"))["slip"]
+    ]
 
 
 def _copy(to: Path) -> Path:
