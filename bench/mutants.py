@@ -50,7 +50,7 @@ class Slip:
 
     @property
     def known_by(self) -> str:
-        return f"{self.list} {self.file} {self.says}"
+        return f"{self.list}.toml {self.file} {self.says}"
 
     @property
     def wrong(self) -> str | None:

@@ -11,14 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from sqlalchemy import select
 
 from bot.cli import main
+from bot.confirmation.words import ON_ITS_WAY
 from bot.policy.redaction import MASK
 from bot.sandbox.people.seen import Seen
 from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonLines
+from tests.support.foreign.ear import Ear, listening
+from tests.support.foreign.java import Java
 from tests.support.leaky import SECRETS, TOKENS
 from tests.support.office import Office, Opens, config
 from tests.support.scraping import get
@@ -176,3 +180,43 @@ async def test_what_the_file_hid_while_people_were_asked_stays_hidden_after_it_l
         await at.rests()
         said = {f"{number} {made.method}": str(made.args) for number, made in enumerate(at.slack.calls)}
     assert {where: leaks(text) for where, text in said.items() if leaks(text)} == {}
+
+
+class Evasive(Java):
+    """From its first run that answers something on, its sessions can't be read, until it `tells` again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tells = True
+
+    async def get(self, request: web.Request) -> web.Response:
+        return await super().get(request) if self.tells else web.Response(status=503)
+
+    async def run_sse(self, request: web.Request) -> web.StreamResponse:
+        self.tells = "functionResponse" not in await request.text()
+        return await super().run_sse(request)
+
+
+async def test_words_wait_until_the_result_is_known_that_they_quote(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the policy that hides it has left the file, and the session can't be read while the agent speaks."""
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "foreign.log"))
+    policy = '[[policy]]\ntools = ["*"]\napprovers = ["user:U0BOB"]\n'
+    hides, server = 'redact = ["deployed"]\n', Evasive()
+    async with (
+        listening(Ear(java=server)) as ear,
+        open_office(policy + hides, target=f'url = "{ear.url}"\napp = "clerk"') as at,
+    ):
+        card = await at.ask("please deploy search")
+        await at.rests()
+        await at.stops()
+        await at.starts(policy)
+        await at.bob.clicks(at.bob.now(card), "Approve")
+        await at.ann.finds(ON_ITS_WAY, at.deploys, thread=card)
+        server.tells = True
+        said = await at.ann.finds("I got", at.deploys, thread=card)
+        assert MASK in said.text
+        posted = "".join(str(made.args.get("text")) for made in at.slack.calls)
+    assert "deployed" in posted
+    assert '"search"' not in posted

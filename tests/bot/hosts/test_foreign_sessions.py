@@ -12,7 +12,8 @@ from aiohttp import web
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
 from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Altered, Cut, HostAnswer, Lost
+from bot.hosts.host import Altered, Cut, HostAnswer, Lost, Said, UserWords
+from runtime.adk.signing import MARK
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.visit import texts
@@ -122,6 +123,26 @@ async def test_after_a_second_sending_the_wait_counts_from_that_one(there: There
     with pytest.raises(Cut):
         await there.answers(since=NOON)
     assert there.sent == 3
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["by their mark", "by their text"])
+@pytest.mark.parametrize("replied", [True, False], ids=["replied", "no reply"])
+async def test_words_that_stand_in_the_session_are_not_said_again(there: There, marked: bool, replied: bool) -> None:
+    """The process that sent them died before it noted that, or lost the server's answer."""
+    assert there.events is not None
+    if marked:
+        there.events[0]["customMetadata"] = {MARK: "w1"}
+    del there.events[4 if replied else 1 :]
+    said = [one async for one in there.host.say(OURS, UserWords(text="pay", mark="w1", since=NOON))]
+    assert [isinstance(one, Said) and one.failed for one in said] == ([] if replied else [True])
+    assert there.sent == 0
+
+
+async def test_the_same_words_said_later_go_to_the_agent(there: There) -> None:
+    there.at += 60
+    with pytest.raises(Cut):
+        await texts(there.host.say(OURS, UserWords(text="pay", mark="w2", since=there.at)))
+    assert there.sent == 1
 
 
 async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: There) -> None:
