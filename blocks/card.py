@@ -6,7 +6,7 @@ from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, Ov
 
 from blocks import words
 from blocks.card_text import confirm_withdraw, heading, notices, outcome, small_facts, standing, title
-from blocks.content import CARD, Content, asked, content
+from blocks.content import CARD, DrawnCall, asked, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import Message, actions, button, confirm, drawn, header, link_button, menu, small_print
 from blocks.rich import Line, rich, say, text
@@ -48,7 +48,7 @@ def card(view: CardView) -> Message:
     )
 
 
-def _cut_note(view: CardView, what: Content, cut: bool) -> list[str]:
+def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
     if what.blind and view.face is Face.WAITING:
         return [words.CUT]
     return [words.CUT_SETTLED] if cut else []

@@ -81,7 +81,7 @@ class _Drawing:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class DrawnCall:
     intro: tuple[Piece, ...]
     """Who asks, and why."""
     arguments: tuple[Piece, ...]
@@ -91,7 +91,7 @@ class Content:
     """Anything at all is missing: "See everything" shows it."""
 
 
-def content(view: CardView, room: Room) -> Content:
+def content(view: CardView, room: Room) -> DrawnCall:
     drawing = _Drawing(room)
     _say_tool(view, drawing)
     if view.face is Face.WAITING:
@@ -102,7 +102,7 @@ def content(view: CardView, room: Room) -> Content:
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     intro = tuple(drawing.pieces)
     _say_arguments(view, drawing)
-    return Content(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
+    return DrawnCall(intro, tuple(drawing.pieces[len(intro) :]), drawing.blind, drawing.cut)
 
 
 # -- the headline

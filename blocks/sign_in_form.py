@@ -19,7 +19,7 @@ from blocks.text import INPUT, LINK
 from blocks.view import CardView
 
 
-class Entry(Enum):
+class SignInField(Enum):
     """What is asked for, by the name of its field."""
 
     ADDRESS = "address"
@@ -30,11 +30,11 @@ class Entry(Enum):
 
 
 _LABELS = {
-    Entry.ADDRESS: words.SIGN_IN_ADDRESS,
-    Entry.KEY: words.SIGN_IN_KEY,
-    Entry.TOKEN: words.SIGN_IN_TOKEN,
-    Entry.USERNAME: words.SIGN_IN_USER,
-    Entry.PASSWORD: words.SIGN_IN_PASSWORD,
+    SignInField.ADDRESS: words.SIGN_IN_ADDRESS,
+    SignInField.KEY: words.SIGN_IN_KEY,
+    SignInField.TOKEN: words.SIGN_IN_TOKEN,
+    SignInField.USERNAME: words.SIGN_IN_USER,
+    SignInField.PASSWORD: words.SIGN_IN_PASSWORD,
 }
 
 
@@ -42,17 +42,17 @@ _LABELS = {
 class Entered:
     """What was typed, by field. No `repr` shows it."""
 
-    values: dict[Entry, str] = field(default_factory=dict, repr=False)
+    values: dict[SignInField, str] = field(default_factory=dict, repr=False)
     errors: dict[str, str] = field(default_factory=dict)
 
 
-def sign_in_form(view: CardView, entries: tuple[Entry, ...], url: str | None, redirect: str) -> JsonObject:
+def sign_in_form(view: CardView, entries: tuple[SignInField, ...], url: str | None, redirect: str) -> JsonObject:
     """`url`: where to sign in, if that is at an address. `redirect`: where one ends up then."""
     shown = content(view, WHOLE)
     blocks: list[Block] = [header(heading(view), "title"), rich([*shown.intro, *shown.arguments], "what")]
     told: list[Piece] = []
     if url is not None:
-        pasted = Entry.ADDRESS in entries
+        pasted = SignInField.ADDRESS in entries
         told.append(line(words.SIGN_IN_PASTE, where=code(redirect, INPUT)) if pasted else line(words.SIGN_IN_HERE))
         fits = len(url) <= LINK
         told += [] if fits else [line(words.SIGN_IN_LONG)]
@@ -66,18 +66,18 @@ def sign_in_form(view: CardView, entries: tuple[Entry, ...], url: str | None, re
     return modal(Callback.SIGN_IN, words.TITLE_SIGN_IN, blocks, metadata=ref.encode(), submit=submit, close=close)
 
 
-def read_entered(values: Mapping[str, object], entries: tuple[Entry, ...]) -> Entered:
+def read_entered(values: Mapping[str, object], entries: tuple[SignInField, ...]) -> Entered:
     found = {entry: _typed(values, entry) for entry in entries}
     errors = {entry.value: words.FIELD_REQUIRED for entry, text in found.items() if not text}
     return Entered(errors=errors) if errors else Entered(found)
 
 
-def _input(entry: Entry) -> InputBlock:
+def _input(entry: SignInField) -> InputBlock:
     element = PlainTextInputElement(action_id=ACTION, max_length=INPUT, focus_on_load=False)
     return InputBlock(label=plain_text(_LABELS[entry]), element=element, block_id=entry.value)
 
 
-def _typed(values: Mapping[str, object], entry: Entry) -> str:
+def _typed(values: Mapping[str, object], entry: SignInField) -> str:
     block = values.get(entry.value)
     element = block.get(ACTION) if isinstance(block, Mapping) else None
     text = element.get("value") if isinstance(element, Mapping) else None

@@ -61,7 +61,7 @@ from bot.telemetry.probes import add_probes
 from bot.telemetry.readiness import Readiness, store_probe
 from bot.telemetry.tracing import log_line
 from bot.worker.checkpoint_job import CheckpointJob
-from bot.worker.shutdown import Stop, StopDeadline
+from bot.worker.shutdown import Shutdown, StopDeadline
 from bot.worker.supervision import Supervisor
 from bot.worker.worker import Worker
 from runtime.calls.seal import CallGuard
@@ -114,7 +114,7 @@ async def running(
     `file`: where the settings come from; its policies are taken again when it changes. A `clock` replaces every clock
     there is, so that a day can pass in no time; `limits` are those of calls to Slack.
     """
-    stop, readiness = Stop(), Readiness()
+    stop, readiness = Shutdown(), Readiness()
     async with AsyncExitStack() as stack:
         parts = await _made(stack, stop, settings, file, clock, limits or CallLimits())
         readiness.watch("store", store_probe(parts.database))
@@ -127,7 +127,7 @@ async def running(
 
 async def _made(
     stack: AsyncExitStack,
-    stop: Stop,
+    stop: Shutdown,
     settings: Settings,
     file: Path | None,
     clock: Callable[[], float] | None,
@@ -215,7 +215,7 @@ def _heard(settings: Settings, parts: _Parts) -> AsyncApp:
 
 
 async def _doors_opened(
-    stack: AsyncExitStack, stop: Stop, readiness: Readiness, settings: Settings, parts: _Parts, app: AsyncApp
+    stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, settings: Settings, parts: _Parts, app: AsyncApp
 ) -> str:
     """Where HTTP is answered from here on. Operators come in by a socket of their own."""
     operators = operator_handlers(Desk(parts.database, parts.rules, parts.directory, parts.reloading))
@@ -236,7 +236,7 @@ async def _doors_opened(
 
 
 @asynccontextmanager
-async def _at_work(stop: Stop, readiness: Readiness, parts: _Parts) -> AsyncIterator[None]:
+async def _at_work(stop: Shutdown, readiness: Readiness, parts: _Parts) -> AsyncIterator[None]:
     """All that goes on by itself; afterwards what was begun has ended, or is left behind and said."""
     supervisor = Supervisor(readiness, parts.metrics)
     work = {**parts.worker.loops, "homes": parts.homes.run, "workspaces": parts.workspaces.run}

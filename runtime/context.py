@@ -28,7 +28,7 @@ def as_json(value: object) -> Json:
     return plain
 
 
-class State(MutableMapping[str, Json]):
+class SessionState(MutableMapping[str, Json]):
     """The session's state. What is written here becomes the event's `stateDelta`.
 
     Tools that run at the same time share `written`: each sees at once what the others write.
@@ -69,7 +69,7 @@ class ReadonlyContext:
         self.invocation_id = invocation_id
         self.user_id = user_id
         self.session_id = session_id
-        self.state = State(state, {})
+        self.state = SessionState(state, {})
 
 
 class ToolContext(ReadonlyContext):
@@ -95,7 +95,7 @@ class ToolContext(ReadonlyContext):
             agent_name=agent_name, invocation_id=invocation_id, user_id=user_id, session_id=session_id, state=state
         )
         self.actions = EventActions()
-        self.state = State(state, self.actions.state_delta, written)
+        self.state = SessionState(state, self.actions.state_delta, written)
         self.function_call_id = function_call_id
         self.idempotency_key = idempotency_key
         self.attempt = attempt

@@ -39,7 +39,7 @@ def new_event_id() -> str:
     return str(uuid.uuid4())
 
 
-class Wire(BaseModel):
+class WireModel(BaseModel):
     """The base of everything that is exchanged. It has camelCase aliases, and accepts either spelling."""
 
     model_config = ConfigDict(
@@ -59,19 +59,19 @@ class Wire(BaseModel):
         return self.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
-class Blob(Wire):
+class Blob(WireModel):
     mime_type: str | None = None
     data: bytes | None = None
     display_name: str | None = None
 
 
-class FileData(Wire):
+class FileData(WireModel):
     mime_type: str | None = None
     file_uri: str | None = None
     display_name: str | None = None
 
 
-class FunctionCall(Wire):
+class FunctionCall(WireModel):
     id: str | None = None
     name: str | None = None
     args: JsonObject | None = None
@@ -92,7 +92,7 @@ class FunctionCall(Wire):
         return self.args or {}
 
 
-class FunctionResponse(Wire):
+class FunctionResponse(WireModel):
     id: str | None = None
     name: str | None = None
     response: JsonObject | None = None
@@ -101,7 +101,7 @@ class FunctionResponse(Wire):
     parts: list[JsonObject] | None = None
 
 
-class Part(Wire):
+class Part(WireModel):
     text: str | None = None
     thought: bool | None = None
     thought_signature: bytes | None = None
@@ -121,7 +121,7 @@ class Part(Wire):
     speech_metadata: JsonObject | None = None
 
 
-class Content(Wire):
+class Content(WireModel):
     role: str | None = None
     parts: list[Part] | None = None
 
@@ -141,7 +141,7 @@ class Content(Wire):
         return (p.function_response for p in self.parts or () if p.function_response)
 
 
-class ToolConfirmation(Wire):
+class ToolConfirmation(WireModel):
     """One request (`confirmed` false, with a hint) or one answer, as a tool sees it."""
 
     hint: str = ""
@@ -149,7 +149,7 @@ class ToolConfirmation(Wire):
     payload: Json | None = None
 
 
-class ConfirmationRequest(Wire):
+class ConfirmationRequest(WireModel):
     """What a request holds, in either dialect."""
 
     original_function_call: FunctionCall
@@ -165,7 +165,7 @@ class ConfirmationRequest(Wire):
         )
 
 
-class EventActions(Wire):
+class EventActions(WireModel):
     skip_summarization: bool | None = None
     state_delta: JsonObject = Field(default_factory=dict)
     artifact_delta: dict[str, int] = Field(default_factory=dict)
@@ -177,11 +177,11 @@ class EventActions(Wire):
     agent_state: JsonObject | None = None
 
 
-class NodeInfo(Wire):
+class NodeInfo(WireModel):
     path: str = ""
 
 
-class Event(Wire):
+class Event(WireModel):
     """One step of a session, as it is stored and exchanged."""
 
     content: Content | None = None
@@ -222,7 +222,7 @@ class Event(Wire):
         return not (any(self.calls()) or any(self.responses()) or self.partial)
 
 
-class SessionRecord(Wire):
+class SessionRecord(WireModel):
     """A session as the REST API shows it."""
 
     id: str

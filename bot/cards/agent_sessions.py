@@ -11,7 +11,7 @@ from bot.slack.outbound.errors import Later, SlackTrouble
 from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
 from bot.slack.outbound.taken import Feature
 from bot.store.agent_sessions import (
-    Change,
+    StatusChange,
     begin_next,
     begin_processing,
     needs_title,
@@ -60,7 +60,9 @@ class AgentSessions:
             await self._set(lease, session, found.change)
         return found.again
 
-    async def _set(self, lease: Lease, session: Session, change: Change, *, patience: float | None = None) -> bool:
+    async def _set(
+        self, lease: Lease, session: Session, change: StatusChange, *, patience: float | None = None
+    ) -> bool:
         args: JsonObject = {"channel_id": session.channel, "thread_ts": session.thread_ts, "status": str(change.status)}
         title = await self._title(lease, session, change)
         if change.before is None:
@@ -92,7 +94,7 @@ class AgentSessions:
             log.info("a session stays without a title: %s", trouble)
         await lease.run(titled, session.key)
 
-    async def _title(self, lease: Lease, session: Session, change: Change) -> str:
+    async def _title(self, lease: Lease, session: Session, change: StatusChange) -> str:
         """The first words, without what the policies hide. Before a call was asked about, nobody knows what that is."""
         rows = await lease.read(session_confirmations, session.key)
         hides = self._rules is not None and any(policy.redact for policy in self._rules.now.policies.entries)

@@ -11,7 +11,7 @@ from blocks import form, full_view, verdict, words
 from blocks.content import headline
 from blocks.history import history
 from blocks.ids import Ref, parse_ref
-from blocks.sign_in_form import Entry, read_entered, sign_in_form
+from blocks.sign_in_form import SignInField, read_entered, sign_in_form
 from blocks.step_views import HistoryView
 from blocks.view import CardView
 from bot.audit.ledger import LedgerLine
@@ -60,16 +60,16 @@ def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 
 _ENTRIES = {
-    Way.KEY: (Entry.KEY,),
-    Way.TOKEN: (Entry.TOKEN,),
-    Way.PASSWORD: (Entry.USERNAME, Entry.PASSWORD),
+    Way.KEY: (SignInField.KEY,),
+    Way.TOKEN: (SignInField.TOKEN,),
+    Way.PASSWORD: (SignInField.USERNAME, SignInField.PASSWORD),
 }
 
 
-def _entries(row: Confirmation, addresses: Addresses) -> tuple[Entry, ...]:
+def _entries(row: Confirmation, addresses: Addresses) -> tuple[SignInField, ...]:
     if addresses.comes_back(row):
         return ()
-    return _ENTRIES.get(SignIn.of(row).way, (Entry.ADDRESS,))
+    return _ENTRIES.get(SignIn.of(row).way, (SignInField.ADDRESS,))
 
 
 def sign_in_view(row: Confirmation, ref: Ref, addresses: Addresses) -> JsonObject:
@@ -83,14 +83,14 @@ def read_sign_in(row: Confirmation, values: Mapping[str, object], addresses: Add
     entered = read_entered(values, entries)
     if entered.errors or not entries:
         return FormErrors(entered.errors)
-    if Entry.ADDRESS in entries:
-        return _read_address(row, entered.values[Entry.ADDRESS], addresses)
+    if SignInField.ADDRESS in entries:
+        return _read_address(row, entered.values[SignInField.ADDRESS], addresses)
     value = entered.values[entries[-1]]
-    return Credential(way=SignIn.of(row).way, value=value, username=entered.values.get(Entry.USERNAME, ""))
+    return Credential(way=SignIn.of(row).way, value=value, username=entered.values.get(SignInField.USERNAME, ""))
 
 
 def _read_address(row: Confirmation, url: str, addresses: Addresses) -> Credential | FormErrors:
-    query, where = query_of(url), Entry.ADDRESS.value
+    query, where = query_of(url), SignInField.ADDRESS.value
     if not addresses.is_redirect(row, url):
         return FormErrors({where: words.SIGN_IN_ELSEWHERE.format(where=addresses.redirect(row))})
     if not addresses.is_for(row, query.get("state", "")):

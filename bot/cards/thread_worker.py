@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from bot.audit.ledger import LedgerLine, LineKind
+from bot.cards.agent_sessions import AgentSessions
+from bot.cards.reactions import Reactions
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import Said
 from bot.leasing.lease_loop import NotNow
@@ -54,22 +56,6 @@ class ThreadWriter(Protocol):
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """Ends a reply whose run was cut while the agent was writing it."""
-        ...
-
-
-class Reactions(Protocol):
-    """The sign on the thread's first message."""
-
-    async def show(self, lease: Lease, session: Session, rows: Sequence[Confirmation]) -> None:
-        """Brings it up to date."""
-        ...
-
-
-class AgentSessions(Protocol):
-    """The thread's status as a session of Slack's."""
-
-    async def show(self, lease: Lease, session: Session) -> float | None:
-        """Brings it up to date. Returns in how many seconds to look again, if at all."""
         ...
 
 

@@ -45,7 +45,7 @@ _OBJECT = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _SERVICES = ("artifact_service", "memory_service", "credential_service")
 
 
-class Agent(_Table):
+class AgentSettings(_Table):
     """Either `target`, an agent in this process, or `url` and `app`, an agent on any ADK server."""
 
     target: StrictStr | None = None
@@ -82,7 +82,7 @@ class Agent(_Table):
         return url.rstrip("/") if url else url
 
     @model_validator(mode="after")
-    def _one_way(self) -> Agent:
+    def _one_way(self) -> AgentSettings:
         if (self.target is None) == (self.url is None):
             both = self.target is not None
             raise ValueError(f"must have target or url, {'not both' if both else 'and has neither'}")
@@ -190,7 +190,7 @@ class Log(_Table):
 
 
 class _File(_Table):
-    agent: Agent | None = None
+    agent: AgentSettings | None = None
     store: Store = Store()
     slack: Slack = Slack()
     audit: Audit = Audit()
@@ -199,7 +199,7 @@ class _File(_Table):
 
 
 TABLES: Mapping[str, type[BaseModel]] = {
-    "agent": Agent,
+    "agent": AgentSettings,
     "store": Store,
     "slack": Slack,
     "audit": Audit,
@@ -212,7 +212,7 @@ TABLES: Mapping[str, type[BaseModel]] = {
 class Settings:
     """`warnings` are printed, and the service starts anyway."""
 
-    agent: Agent | None
+    agent: AgentSettings | None
     store_url: str = field(repr=False)  # it may hold a password
     lease: timedelta = LEASE
     slack: Slack

@@ -44,7 +44,10 @@ DECISIONS: Mapping[State, Mapping[ConfirmationEvent, State]] = MappingProxyType(
             ConfirmationEvent.WITHDRAW: State.WITHDRAWN,
             ConfirmationEvent.ANSWERED_ELSEWHERE: State.ELSEWHERE,
         },
-        State.APPROVED: {ConfirmationEvent.LAPSE: State.LAPSED, ConfirmationEvent.ASK_AGAIN: State.WAITING},
+        State.APPROVED: {
+            ConfirmationEvent.LAPSE: State.LAPSED,
+            ConfirmationEvent.ASK_AGAIN: State.WAITING,
+        },
         State.DENIED: {},
         State.EXPIRED: {},
         State.WITHDRAWN: {},

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from datetime import timedelta
 
-from bot.config.settings import LEASE, Agent
+from bot.config.settings import LEASE, AgentSettings
 from bot.hosts.host import Host
 from runtime.adk.signing import checked_secret
 from runtime.calls.seal import CallGuard
@@ -15,7 +15,7 @@ from runtime.store.database import Database
 
 
 async def open_host(
-    agent: Agent,
+    agent: AgentSettings,
     database: Database,
     clock: Callable[[], float] | None = None,
     *,
@@ -45,7 +45,7 @@ async def open_host(
     return EmbeddedHost(load_agent(agent.target), database, clock, guard, lease_term=lease.total_seconds())
 
 
-def _remote(agent: Agent, url: str, clock: Callable[[], float] | None) -> Host:
+def _remote(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:
     from bot.hosts.adk_host import ForeignHost
     from bot.hosts.remote import RemoteServer
 

@@ -9,7 +9,7 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 from bot.hosts.host import Host, Unreachable
 from bot.inbound.payloads import Body, told_at
 from bot.policy.approvers import Person
-from bot.store.stops import Stop, stop_run
+from bot.store.stops import StopPress, stop_run
 from runtime.store.database import Database
 
 _PATIENCE = 1.0
@@ -28,7 +28,7 @@ class AgentEvents:
         event, at = body["event"], told_at(body)
         channel, thread_ts, user = (str(event.get(part) or "") for part in ("channel", "thread_ts", "user"))
         if at.team and channel and thread_ts and user:
-            stop = Stop(
+            stop = StopPress(
                 app=self._host.app,
                 team=at.team,
                 channel=channel,

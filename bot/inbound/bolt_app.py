@@ -22,7 +22,7 @@ from bot.inbound.lifecycle import ForWhom
 from bot.leasing.backpressure import Backpressure
 from bot.slack.workspaces.tokens import Workspaces
 from bot.telemetry.readiness import Readiness, socket_probe
-from bot.worker.shutdown import LAST_REQUESTS, Stop, StopDeadline
+from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
 from runtime.rest.listening import CannotServe, server_for
 
 _WAYS = {
@@ -94,7 +94,7 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Ba
     )
 
 
-async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Stop) -> str:
+async def listen(stack: AsyncExitStack, settings: Settings, site: web.Application, stop: Shutdown) -> str:
     """HTTP for Slack's events if there is a signing secret, and always for the operator's probes."""
     slack = settings.slack
     served = server_for(site, shutdown_timeout=LAST_REQUESTS)
@@ -108,7 +108,7 @@ async def listen(stack: AsyncExitStack, settings: Settings, site: web.Applicatio
     return f"http://{slack.host}:{port}"
 
 
-async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Stop, readiness: Readiness) -> None:
+async def connect(stack: AsyncExitStack, token: SecretStr, app: AsyncApp, stop: Shutdown, readiness: Readiness) -> None:
     handler = AsyncSocketModeHandler(app, token.get_secret_value())
     await handler.connect_async()  # type: ignore[no-untyped-call]  # Bolt gives it no types
     stack.push_async_callback(stop.closed, "Socket Mode", handler.close_async, StopDeadline.SOCKET)

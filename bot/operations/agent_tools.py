@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 
-from bot.config.settings import Agent as AgentSettings
+from bot.config.settings import AgentSettings
 from runtime.agent import Agent
 from runtime.target import load_object
 from runtime.wire import TRANSFER_TO_AGENT

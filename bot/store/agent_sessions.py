@@ -42,7 +42,7 @@ class AgentStatus(StrEnum):
 
 
 @dataclass(frozen=True)
-class Change:
+class StatusChange:
     """The status to set, what was shown before, and the session's title."""
 
     status: AgentStatus
@@ -54,11 +54,11 @@ class Change:
 class Next:
     """What to do about a session's status. `again`: look again in so many seconds."""
 
-    change: Change | None = None
+    change: StatusChange | None = None
     again: float | None = None
 
 
-def begin_processing(tx: Tx, key: str) -> Change | None:
+def begin_processing(tx: Tx, key: str) -> StatusChange | None:
     """Sets `processing`. None if Slack shows it already. When the run ends, the thread's worker corrects the status."""
     lock_session(tx, key)
     before = shown(tx, key)
@@ -100,7 +100,7 @@ def next_status(tx: Tx, key: str) -> Next:
     return Next(_change(tx, key, status))
 
 
-def not_changed(tx: Tx, key: str, change: Change) -> None:
+def not_changed(tx: Tx, key: str, change: StatusChange) -> None:
     """Slack refused, so the earlier status is still shown."""
     found = shown(tx, key)
     if found is not None and found[0] is change.status:
@@ -197,9 +197,9 @@ def _works(tx: Tx, key: str) -> bool:
     return was_working and row.parked_at is None and not is_paused
 
 
-def _change(tx: Tx, key: str, status: AgentStatus) -> Change:
+def _change(tx: Tx, key: str, status: AgentStatus) -> StatusChange:
     before = shown(tx, key)
-    return Change(status, None if before is None else before[0], title_of(_first_words(tx, key)))
+    return StatusChange(status, None if before is None else before[0], title_of(_first_words(tx, key)))
 
 
 def _first_words(tx: Tx, key: str) -> str:

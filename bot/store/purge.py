@@ -36,7 +36,7 @@ from runtime.calls.call import SETTLED
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx, for_update
-from runtime.store.desk import Sender
+from runtime.store.desk import Writer
 from runtime.store.lease import free
 from runtime.store.records import SessionId, Status
 from runtime.store.sessions import delete_session
@@ -322,7 +322,7 @@ def _purge_history(tx: Tx, name: SessionId, at: float, *, dry_run: bool) -> bool
     if dry_run:
         return True
     try:
-        delete_session(tx, name, Sender(desk=True))
+        delete_session(tx, name, Writer(desk=True))
     except Conflict:
         return False  # somebody has come back to it at this moment
     if tx.execute(select(histories.c.key).where(*of_user).limit(1)).first() is None:

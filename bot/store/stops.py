@@ -24,7 +24,7 @@ STOPS = "bot:stops"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stop:
+class StopPress:
     """Somebody pressed a thread's stop button. `event` names the press, since Slack may deliver it twice."""
 
     app: str
@@ -35,7 +35,7 @@ class Stop:
     event: str
 
 
-def stop_run(tx: Tx, stop: Stop, *, together: bool = False) -> bool:
+def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     """Whether a run was under way that had not been stopped before. The thread's line says what goes on. `together`:
     answers wait for each other, as in `next_letters`."""
     session = f"{SLACK}{stop.team}-{stop.channel}-{stop.thread_ts}"

@@ -44,7 +44,7 @@ class AtWork(Protocol):
     def at_work(self) -> list[str]: ...
 
 
-class Stop:
+class Shutdown:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: float | None = None

@@ -119,7 +119,7 @@ class Approved:
 
 
 @dataclass(frozen=True)
-class Ask:
+class Hold:
     """The gate holds the call: before it began, or, for a dynamic gate, from inside the tool's body."""
 
     asked: HeldRequest
@@ -170,7 +170,7 @@ class RunAgain:
     """People decided again that it shall run: attempt n + 1."""
 
 
-CallEvent = Ask | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain
+CallEvent = Hold | Approve | Deny | Begin | Finish | Refuse | Lose | Retry | RunAgain
 
 
 class IllegalStep(Conflict):
@@ -197,7 +197,7 @@ def step(call: Call, event: CallEvent, now: float) -> Call:
 def _step(call: Call, event: CallEvent) -> Call | None:
     state = call.state
     match event:
-        case Ask() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
+        case Hold() if state is CallState.RUNNING or (state is CallState.READY and call.attempt == 0):
             return _held(call, event)
         case Approve() if state is CallState.HELD:
             return _approved(call, event)
@@ -215,12 +215,12 @@ def _step(call: Call, event: CallEvent) -> Call | None:
             return replace(call, state=CallState.READY, attempt=call.attempt - 1)
         case RunAgain() if state is CallState.UNKNOWN:
             return replace(call, state=CallState.READY)
-        case Ask() | Approve() | Deny() | Begin() | Finish() | Refuse() | Lose() | Retry() | RunAgain():
+        case Hold() | Approve() | Deny() | Begin() | Finish() | Refuse() | Lose() | Retry() | RunAgain():
             return None
     assert_never(event)
 
 
-def _held(call: Call, event: Ask) -> Call:
+def _held(call: Call, event: Hold) -> Call:
     return replace(
         call,
         state=CallState.HELD,

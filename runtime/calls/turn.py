@@ -35,7 +35,7 @@ class Recover:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTools:
     calls: tuple[Call, ...]
 
 
@@ -46,7 +46,7 @@ class Tell:
     calls: tuple[Call, ...]
 
 
-Next = Recover | Run | Tell | Literal["wait", "ask the model"]
+Next = Recover | RunTools | Tell | Literal["wait", "ask the model"]
 
 
 def next_step(calls: Sequence[Call]) -> Next:
@@ -55,7 +55,7 @@ def next_step(calls: Sequence[Call]) -> Next:
     if running := tuple(c for c in ordered if c.state is CallState.RUNNING):
         return Recover(running)
     if ready := tuple(c for c in ordered if c.state is CallState.READY):
-        return Run(ready)
+        return RunTools(ready)
     if untold := tuple(c for c in ordered if not c.told):
         return Tell(untold)
     if any(c.state not in SETTLED for c in ordered):

@@ -17,7 +17,7 @@ from runtime.rest.guard import Guard, Unauthorized, preflight
 from runtime.rest.listening import NOT_ENCODED, is_encoded
 from runtime.rest.strict_json import BadBody
 from runtime.run.live_run import Run
-from runtime.wire import Wire
+from runtime.wire import WireModel
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +38,11 @@ def as_json(value: Json, status: int = 200) -> web.Response:
     return web.json_response(text=json.dumps(value, ensure_ascii=False), status=status)
 
 
-def as_model(value: Wire) -> web.Response:
+def as_model(value: WireModel) -> web.Response:
     return web.json_response(text=value.to_json())
 
 
-def as_models(values: Iterable[Wire]) -> web.Response:
+def as_models(values: Iterable[WireModel]) -> web.Response:
     return web.json_response(text=f"[{','.join(value.to_json() for value in values)}]")
 
 

@@ -26,7 +26,7 @@ from runtime.wire import (
     FunctionCall,
     FunctionResponse,
     Part,
-    Wire,
+    WireModel,
 )
 
 MOST_BYTES = 1 << 20
@@ -35,20 +35,20 @@ MOST_LISTED = 100
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
-Body = TypeVar("Body", bound=Wire)
+Body = TypeVar("Body", bound=WireModel)
 
 
-class CreateSessionRequest(Wire):
+class CreateSessionRequest(WireModel):
     session_id: str | None = None
     state: JsonObject | None = None
     events: list[Event] | None = None
 
 
-class UpdateSessionRequest(Wire):
+class UpdateSessionRequest(WireModel):
     state_delta: JsonObject
 
 
-class RunAgentRequest(Wire):
+class RunAgentRequest(WireModel):
     """The body of `/run` and `/run_sse`. What ADK's own page sends beyond this (`functionCallEventId`) is ignored."""
 
     app_name: str | None = None
@@ -61,7 +61,7 @@ class RunAgentRequest(Wire):
     invocation_id: str | None = None
 
 
-class SettleCallRequest(Wire):
+class SettleCallRequest(WireModel):
     word: Literal["it happened", "it did not", "run again"]
     attempt: int | None = None  # which one it is about: a word that comes late changes nothing about the next
 
@@ -154,7 +154,7 @@ async def _text(request: web.Request) -> str | None:
 _STRICT = (Content, Part, Blob, FileData, FunctionCall, FunctionResponse)
 
 
-def _unknown(body: Wire, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
+def _unknown(body: WireModel, raw: Json, where: tuple[str | int, ...]) -> Iterator[JsonObject]:
     """Names in a message that mean nothing, refused as genai's own types refuse them."""
     assert isinstance(raw, dict)
     known: dict[str, str] = {}
@@ -166,11 +166,11 @@ def _unknown(body: Wire, raw: Json, where: tuple[str | int, ...]) -> Iterator[Js
                 yield detail("extra_forbidden", (*where, given), "Extra inputs are not permitted", inside)
             continue
         value = getattr(body, known[given])
-        if isinstance(value, Wire):
+        if isinstance(value, WireModel):
             yield from _unknown(value, inside, (*where, given))
         elif isinstance(value, list) and isinstance(inside, list):
             for number, (one, one_inside) in enumerate(zip(value, inside, strict=True)):
-                if isinstance(one, Wire):
+                if isinstance(one, WireModel):
                     yield from _unknown(one, one_inside, (*where, given, number))
 
 

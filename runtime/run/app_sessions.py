@@ -14,7 +14,7 @@ from runtime.jsontypes import JsonObject
 from runtime.run.message import check_state
 from runtime.run.sequencer import Sequencer
 from runtime.store.database import Database, Tx
-from runtime.store.desk import Sender
+from runtime.store.desk import Writer
 from runtime.store.lookup import read_calls, read_events
 from runtime.store.records import SessionChange, SessionId, Stored
 from runtime.store.sessions import create_with, delete_session, find, list_sessions, update_state
@@ -49,7 +49,7 @@ class AppSessions(ABC):
     agent: Agent
     app_name: str
     _sequencer: Sequencer
-    _sender: Sender
+    _sender: Writer
 
     @abstractmethod
     async def open(self) -> Database: ...

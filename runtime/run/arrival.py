@@ -15,7 +15,7 @@ from runtime.jsontypes import JsonObject
 from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.message import Incoming
 from runtime.store.database import Tx
-from runtime.store.desk import ANYBODY, Sender, check_sender
+from runtime.store.desk import ANYBODY, Writer, check_sender
 from runtime.store.lookup import active, active_invocations, call_asked_by, read_call, read_invocation, read_turn
 from runtime.store.records import Invocation, OpenedBy, SessionChange, SessionId, Status, Stored
 from runtime.store.sessions import adopt, claim, create, find, give_back, set_aside, write
@@ -47,7 +47,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Entry:
+class Arrival:
     """All that the transaction needs to let a message in."""
 
     name: SessionId
@@ -57,7 +57,7 @@ class Entry:
     decisions: tuple[CallDecision, ...] = ()
     approved: Mapping[str, Approved] | None = None  # decides the answers here: what the approvers of each request saw
     create: bool = False
-    sender: Sender = ANYBODY
+    sender: Writer = ANYBODY
     resumed: str | None = None  # the invocation to go on with, without a message
     state_delta: JsonObject | None = None
     metadata: JsonObject | None = None  # its sender's, kept with every event of the run
@@ -82,7 +82,7 @@ class Entry:
         return self.incoming is not None and not self.incoming.answers
 
 
-def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Sender) -> list[tuple[Answer, Call]] | None:
+def look(tx: Tx, name: SessionId, incoming: Incoming, sender: Writer) -> list[tuple[Answer, Call]] | None:
     """The calls that a message answers, or the error that its sender gets. None: there is no such session yet."""
     stored = find(tx, name)
     if stored is None:
@@ -112,7 +112,7 @@ def _check_name(answer: Answer, call: Call) -> None:
         raise Invalid(f"The request {answer.id} is answered under the name {right}: nothing was stored.")
 
 
-def enter(tx: Tx, entry: Entry) -> Begun | Literal["nothing to do"] | None:
+def enter(tx: Tx, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     """Stores the message and leases its session, or None while somebody else works on it.
 
     What is owed from before, by a process that died, is part of the work.
@@ -141,7 +141,7 @@ def enter(tx: Tx, entry: Entry) -> Begun | Literal["nothing to do"] | None:
     return Begun(before, stored, token, tuple(change.events), tuple(work), temporary, speaking, tuple(altered))
 
 
-def _decided(tx: Tx, entry: Entry, approved: Mapping[str, Approved]) -> Entry | None:
+def _decided(tx: Tx, entry: Arrival, approved: Mapping[str, Approved]) -> Arrival | None:
     """The entry with what its answers decide. None: all of it was said before, and nothing of it is left to do."""
     assert entry.incoming is not None
     found = look(tx, entry.name, entry.incoming, entry.sender)
@@ -157,7 +157,7 @@ def _decided(tx: Tx, entry: Entry, approved: Mapping[str, Approved]) -> Entry | 
     return replace(entry, decisions=decisions)
 
 
-def _claimed(tx: Tx, entry: Entry) -> tuple[Stored, str] | None:
+def _claimed(tx: Tx, entry: Arrival) -> tuple[Stored, str] | None:
     """The session under a lease. The desk takes over a session that others made, if nothing stands in it. What others
     put there was never said at the desk, so it makes way for a new session."""
     opened_by: OpenedBy = "desk" if entry.sender.desk else "anyone"
@@ -176,7 +176,7 @@ def _claimed(tx: Tx, entry: Entry) -> tuple[Stored, str] | None:
     return claim(tx, entry.name, entry.term)
 
 
-def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
+def _checked_turn(tx: Tx, entry: Arrival, key: int, turn: int, altered: list[Call]) -> Iterator[Call]:
     """The turn's calls. Those with a broken seal do not run, and are added to `altered`."""
     for call in read_turn(tx, key, turn):
         checked = entry.seal.checked(call, tx.now())
@@ -185,7 +185,7 @@ def _checked_turn(tx: Tx, entry: Entry, key: int, turn: int, altered: list[Call]
         yield checked
 
 
-def _admit(tx: Tx, entry: Entry, session: Stored, change: SessionChange) -> JsonObject:
+def _admit(tx: Tx, entry: Arrival, session: Stored, change: SessionChange) -> JsonObject:
     """Adds what was said to the change; gives back what is to be known in this run only."""
     decided = [d for d in entry.decisions if _apply(tx, entry, session, change, d)]
     if entry.incoming is not None and entry.speaks:
@@ -203,7 +203,7 @@ def _admit(tx: Tx, entry: Entry, session: Stored, change: SessionChange) -> Json
     return _say(change, entry, entry.resumed, None, entry.state_delta) if entry.state_delta else {}
 
 
-def _apply(tx: Tx, entry: Entry, session: Stored, change: SessionChange, decision: CallDecision) -> bool:
+def _apply(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decision: CallDecision) -> bool:
     call = read_call(tx, session.key, decision.call_id)
     if call is None:
         raise NotFound(f"No call {decision.call_id} in this session: nothing was stored.")
@@ -218,7 +218,7 @@ def _apply(tx: Tx, entry: Entry, session: Stored, change: SessionChange, decisio
     return True
 
 
-def _stepped(tx: Tx, entry: Entry, call: Call, decision: CallDecision) -> Call:
+def _stepped(tx: Tx, entry: Arrival, call: Call, decision: CallDecision) -> Call:
     """The call after its decision. It is refused if it would not run as its approvers saw it."""
     runs = isinstance(decision.event, Approve | RunAgain | Refuse)
     if runs and call.state is CallState.HELD and entry.seal.is_broken(call, required=False):
@@ -233,7 +233,7 @@ def _stepped(tx: Tx, entry: Entry, call: Call, decision: CallDecision) -> Call:
 
 
 def _admit_answers(
-    tx: Tx, entry: Entry, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
+    tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decided: Sequence[CallDecision]
 ) -> JsonObject:
     """The answers join the invocations that asked, whoever owns the conversation by now."""
     parts: dict[str, list[Part]] = {}
@@ -253,7 +253,7 @@ def _admit_answers(
 
 
 def _say(
-    change: SessionChange, entry: Entry, invocation_id: str, content: Content | None, delta: JsonObject | None
+    change: SessionChange, entry: Arrival, invocation_id: str, content: Content | None, delta: JsonObject | None
 ) -> JsonObject:
     kept, temporary = split_temporary(delta or {})
     change.add(

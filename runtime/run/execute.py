@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 
 from runtime.calls.call import (
     INTERRUPTED,
-    Ask,
     Call,
     CallEvent,
     CallState,
     Finish,
     GateKind,
     HeldRequest,
+    Hold,
     Lose,
     Refuse,
     Retry,
@@ -75,7 +75,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CallResult:
     event: CallEvent
     actions: JsonObject | None = None  # an `EventActions` as JSON, if it does anything
 
@@ -107,7 +107,7 @@ async def admit(call: Call, tools: Mapping[str, Tool], scene: Scene, now: float,
     asked = HeldRequest(
         request_id=scene.request_id(call), hint=_storable_text(str(tool.hint or default_hint(tool.name)))
     )
-    return step(call, Ask(asked, GateKind.STATIC), now)
+    return step(call, Hold(asked, GateKind.STATIC), now)
 
 
 async def _check(tool: Tool, args: JsonObject) -> None:
@@ -146,7 +146,7 @@ async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refus
     return tool
 
 
-async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
+async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
     """Runs the tool. What it raises is its result: the model is told, and may do something about it."""
     context = scene.context(call)
     try:
@@ -161,16 +161,16 @@ async def execute(call: Call, tool: Tool, scene: Scene) -> Outcome:
         actions = _storable(context.actions)
     except ToolOutcomeUnknown as error:
         lost = Finish({"error": _words(error)}) if call.gate is GateKind.NONE else Lose()
-        return Outcome(lost)
+        return CallResult(lost)
     except _ANYTHING as error:
         if was_cancelled():
             raise
         log.info("tool %s raised %s", call.tool, type(error).__name__)
-        return Outcome(Finish({"error": _words(error)}))
+        return CallResult(Finish({"error": _words(error)}))
     if context.asked is not None:
         gate = GateKind.INPUT if context.asks_input else GateKind.DYNAMIC
-        return Outcome(Ask(context.asked, gate, _as_result(value)), actions)
-    return Outcome(Finish(_as_result(value)), actions)
+        return CallResult(Hold(context.asked, gate, _as_result(value)), actions)
+    return CallResult(Finish(_as_result(value)), actions)
 
 
 def hears_denials(call: Call, tool: Tool | None) -> bool:

@@ -19,7 +19,7 @@ from runtime.errors import Busy, NotFound, StoreError, words_of
 from runtime.jsontypes import JsonObject
 from runtime.models.by_name import Models
 from runtime.run.app_sessions import AppSessions
-from runtime.run.arrival import Entry, look
+from runtime.run.arrival import Arrival, look
 from runtime.run.decisions import CallDecision, decide, one_a_call
 from runtime.run.live_run import Run
 from runtime.run.message import Incoming, Message, check_state, kept_metadata, read_message
@@ -27,7 +27,7 @@ from runtime.run.recovery import Recovery, TakeUp
 from runtime.run.sequencer import Sequencer
 from runtime.run.work import Setting
 from runtime.store.database import Database
-from runtime.store.desk import Sender, open_desk
+from runtime.store.desk import Writer, open_desk
 from runtime.store.lease import TERM
 from runtime.store.lookup import abandoned, active, unknown_since
 from runtime.store.open import bring_up_to_date, open_store
@@ -79,7 +79,7 @@ class Runner(AppSessions):
         self._store, self._dialect, self._clock = store, dialect, clock
         self._term, self._model_patience, self._most_model_calls = lease_term, model_patience, most_model_calls
         self._guard, self._prefix = guard or CallGuard(), desk
-        self._sender = Sender(desk is not None, shares_state)
+        self._sender = Writer(desk is not None, shares_state)
         self._models = Models()
         self._opening = asyncio.Lock()
         self._opened: tuple[asyncio.AbstractEventLoop, Setting] | None = None
@@ -212,7 +212,7 @@ class Runner(AppSessions):
     # What these need
 
     async def _answer(
-        self, entry: Entry, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
+        self, entry: Arrival, incoming: Incoming, approved: Mapping[str, Approved], *, create: bool, streaming: bool
     ) -> Run:
         name = entry.name
         if _needs_no_tools(incoming) and not self._sequencer.is_busy_with(name):
@@ -259,8 +259,8 @@ class Runner(AppSessions):
             if not self._sequencer.is_busy_with(entry.name)
         ]
 
-    def _entry(self, name: SessionId) -> Entry:
-        return Entry(name, self.agent.name, self._term, sender=self._sender)
+    def _entry(self, name: SessionId) -> Arrival:
+        return Arrival(name, self.agent.name, self._term, sender=self._sender)
 
     async def _setting(self) -> Setting:
         loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 from weakref import WeakValueDictionary
 
 from runtime.errors import Busy, ConfirmError
-from runtime.run.arrival import Begun, Entry, enter
+from runtime.run.arrival import Arrival, Begun, enter
 from runtime.run.journal import Journal
 from runtime.run.live_run import Run
 from runtime.run.warm import Warm
@@ -42,7 +42,7 @@ class Sequencer:
     def is_busy_with(self, name: SessionId) -> bool:
         return name in self._turns
 
-    async def enter(self, entry: Entry, *, streaming: bool = False) -> Run:
+    async def enter(self, entry: Arrival, *, streaming: bool = False) -> Run:
         """Returns when the message is stored, or raises what is wrong with it. A caller may vanish at any moment."""
         if self._closing:
             raise Busy("The runner is closing; nothing was stored. Try again with the next one.")
@@ -85,7 +85,7 @@ class Sequencer:
         finally:
             self._closing = False
 
-    async def _perform(self, entry: Entry, accepted: asyncio.Future[Run], streaming: bool) -> None:
+    async def _perform(self, entry: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
         """A run's whole life. Nobody awaits this task: what goes wrong is told to who sent the message, or listens."""
         run = Run()
         try:
@@ -114,7 +114,7 @@ class Sequencer:
         else:
             run.end()
 
-    async def _work(self, setting: Setting, entry: Entry, begun: Begun, run: Run, streaming: bool) -> None:
+    async def _work(self, setting: Setting, entry: Arrival, begun: Begun, run: Run, streaming: bool) -> None:
         name = begun.stored.name
         row = sessions.c.key == begun.stored.key
         lease = Lease(setting.database, sessions, row, begun.token, topic=topic(name), term=setting.lease_term)
@@ -132,7 +132,7 @@ class Sequencer:
         self._warm.put(live)
 
 
-async def _begin(database: Database, entry: Entry) -> Begun | None:
+async def _begin(database: Database, entry: Arrival) -> Begun | None:
     """The message stored and its session leased. None: there is nothing to do, or an impatient entry would wait."""
     begun = await _enter(database, entry)
     if begun is None and entry.patient:
@@ -142,7 +142,7 @@ async def _begin(database: Database, entry: Entry) -> Begun | None:
     return begun if isinstance(begun, Begun) else None
 
 
-async def _enter(database: Database, entry: Entry) -> Begun | Literal["nothing to do"] | None:
+async def _enter(database: Database, entry: Arrival) -> Begun | Literal["nothing to do"] | None:
     entering = asyncio.ensure_future(database.run(enter, entry))
     try:
         return await asyncio.shield(entering)

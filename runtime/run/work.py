@@ -15,7 +15,7 @@ from itertools import count
 from runtime.agent import Agent
 from runtime.calls.call import ALTERED, Begin, Call, GateKind, Refuse, Retry, step
 from runtime.calls.seal import CallGuard
-from runtime.calls.turn import Recover, Run, Tell, merged, next_step, tell
+from runtime.calls.turn import Recover, RunTools, Tell, merged, next_step, tell
 from runtime.context import ReadonlyContext
 from runtime.jsontypes import JsonObject
 from runtime.models.model import Model, ModelFailure, ModelRequest, ModelResponse
@@ -118,7 +118,7 @@ class Work:
                         event = await recover(call, await self._tools_for(call) or {}, self._scene())
                         self._repeated |= {call.id} if isinstance(event, Retry) else set()
                         self._took(turn, step(call, event, self._setting.clock()))
-                case Run(ready):
+                case RunTools(ready):
                     await self._run(turn, self._not_stopped(turn, ready))
                 case Tell(untold):
                     invocation = self._tell(invocation, turn, await self._with_denials_heard(untold))

@@ -22,14 +22,14 @@ _PREFIX = Prepared(select(desks.c.prefix).where(desks.c.app == bindparam("app_")
 
 
 @dataclass(frozen=True)
-class Sender:
+class Writer:
     """Who wants to write. `shares_state`: others may write an app's `app:` state although the app has a desk."""
 
     desk: bool = False
     shares_state: bool = False
 
 
-ANYBODY = Sender()
+ANYBODY = Writer()
 
 
 def open_desk(tx: Tx, app: str, prefix: str) -> None:
@@ -39,7 +39,7 @@ def open_desk(tx: Tx, app: str, prefix: str) -> None:
 
 
 def check_sender(
-    tx: Tx, sender: Sender, name: SessionId, session: Stored | None = None, keys: Iterable[str] = ()
+    tx: Tx, sender: Writer, name: SessionId, session: Stored | None = None, keys: Iterable[str] = ()
 ) -> None:
     """Raises `Forbidden` for what is the desk's alone. `session` is what there is of that name, `keys` are those of the
     state that would be written."""

@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncTransaction, create_async_engine
 
 from runtime.errors import Busy, StoreError
-from runtime.store.postgres_wire import PRESENCE, DriverConnection, Wire
+from runtime.store.postgres_wire import PRESENCE, DriverConnection, WakeupConnection
 from runtime.store.transaction import Admission, Dialect, Job, Limits, OutcomeUnknown, R, Tx
 from runtime.store.wakeups import Hub, topic_key
 
@@ -73,7 +73,7 @@ class PostgresEngine:
             event.listen(self._writes.sync_engine, "handle_error", _dropped_if_read_only)
         # Readers have connections of their own: they don't stand in line behind writers that wait for a lock.
         self._reads = self._pool(READERS).execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
-        self._wire = None if read_only else Wire(self._connect, hub)
+        self._wire = None if read_only else WakeupConnection(self._connect, hub)
         self._write_gate, self._read_gate = Admission(limits), Admission(limits)
         self._running: set[asyncio.Task[None]] = set()
         self._ending: asyncio.Task[None] | None = None

@@ -49,7 +49,7 @@ class DriverConnection(Protocol):
     def terminate(self) -> None: ...
 
 
-class Wire:
+class WakeupConnection:
     def __init__(self, connect: Callable[[], Awaitable[DriverConnection]], hub: Hub) -> None:
         self._connect = connect
         self._hub = hub

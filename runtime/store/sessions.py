@@ -17,7 +17,7 @@ from runtime.errors import Conflict, NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store import lease
 from runtime.store.database import Tx, for_update
-from runtime.store.desk import Sender, check_sender
+from runtime.store.desk import Writer, check_sender
 from runtime.store.lease import LeaseLost
 from runtime.store.prepared import Prepared
 from runtime.store.records import OpenedBy, Rows, SessionChange, SessionId, Stored
@@ -100,7 +100,7 @@ def create(tx: Tx, name: SessionId, agent: str, state: JsonObject, opened_by: Op
 
 
 def create_with(
-    tx: Tx, name: SessionId, agent: str, state: JsonObject, history: SessionChange, sender: Sender
+    tx: Tx, name: SessionId, agent: str, state: JsonObject, history: SessionChange, sender: Writer
 ) -> Stored:
     """A new session that begins with a history of its own; a `Conflict` if there is one of that name."""
     check_sender(tx, sender, name, keys=state)
@@ -122,7 +122,7 @@ def set_aside(tx: Tx, session: Stored) -> None:
     tx.execute(update(sessions).where(sessions.c.key == session.key).values(id=name))
 
 
-def delete_session(tx: Tx, name: SessionId, sender: Sender) -> bool:
+def delete_session(tx: Tx, name: SessionId, sender: Writer) -> bool:
     row = _row(tx, name, lock=True)
     if row is None:
         return False
@@ -220,7 +220,7 @@ def was_written(tx: Tx, after: Stored, token: str, change: SessionChange) -> boo
     return found is not None and (found.lease_token == token or (change.release and found.lease_token is None))
 
 
-def update_state(tx: Tx, name: SessionId, event: Event, sender: Sender) -> Stored | None:
+def update_state(tx: Tx, name: SessionId, event: Event, sender: Writer) -> Stored | None:
     """Appends an event that only changes the state; None while somebody works on the session."""
     check_sender(tx, sender, name, find(tx, name), event.actions.state_delta)
     change = SessionChange()

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from runtime.context import State, ToolContext, as_json
+from runtime.context import SessionState, ToolContext, as_json
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.signature import BadArguments, BadTool
@@ -351,7 +351,7 @@ def test_asking_keeps_the_hint_the_payload_and_its_schema() -> None:
 def test_state_reads_through_and_writes_a_delta() -> None:
     delta: JsonObject = {}
     base: JsonObject = {"a": 1, "b": {"c": 2}}
-    state = State(base, delta)
+    state = SessionState(base, delta)
     state["x"] = 5
     state["a"] = (1, 2)  # type: ignore[assignment]  # JSON by the time it is there
     del state["b"]

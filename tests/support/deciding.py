@@ -13,7 +13,16 @@ from bot.confirmation.authorise import Facts, Refusal
 from bot.confirmation.decision import elsewhere, open_confirmation
 from bot.confirmation.effects import AnswerDelivery, Delivery, Step
 from bot.confirmation.grants import Grant
-from bot.confirmation.model import AskedCall, Confirmation, Edit, OutcomeKind, SessionKey, State, Vote, VoteKind
+from bot.confirmation.model import (
+    AskedCall,
+    Confirmation,
+    Edit,
+    OutcomeKind,
+    SessionKey,
+    State,
+    Vote,
+    VoteKind,
+)
 from bot.confirmation.outcome import HostReport, begin, observe
 from bot.confirmation.schedule import tick
 from bot.confirmation.seals import with_seal

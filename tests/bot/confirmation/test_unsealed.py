@@ -11,7 +11,16 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Reason
 from bot.confirmation.decision import approve
-from bot.confirmation.model import Confirmation, Decision, Edit, OutcomeKind, State, Vote, VoteKind, VoteState
+from bot.confirmation.model import (
+    Confirmation,
+    Decision,
+    Edit,
+    OutcomeKind,
+    State,
+    Vote,
+    VoteKind,
+    VoteState,
+)
 from bot.confirmation.outcome import begin, run_again
 from bot.confirmation.seals import vote_stands, with_seal
 from bot.confirmation.states import Illegal
@@ -269,7 +278,11 @@ class TestDecisions:
         honest = Desk(make_policy())
         honest.approve(ANNA)
         desk.row = replace(
-            desk.row, state=State.APPROVED, decision=made, start_by=NOON + timedelta(hours=1), votes=(stands(),)
+            desk.row,
+            state=State.APPROVED,
+            decision=made,
+            start_by=NOON + timedelta(hours=1),
+            votes=(stands(),),
         )
         change = begin(desk.row, honest.answer, NOON, SEAL)
         assert change.row.handed_at is None

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from bot.policy.approvers import Person
 from bot.sandbox.people.seen import Seen
 from bot.store.open import open_store
-from bot.store.stops import Stop, stop_run
+from bot.store.stops import StopPress, stop_run
 from bot.store.tables import sessions
 from runtime.store.database import Tx
 from tests.support.office import Office, Opens
@@ -105,7 +105,9 @@ async def test_a_stop_that_was_stored_holds_for_whoever_goes_on_with_the_run(
         await at.stops()
         database = await open_store(database_url, SECRET, at.slack.clock.now)
         app = await database.read(the_app)
-        stop = Stop(app=app, team=at.slack.team.id, channel=said.channel, thread_ts=said.thread, person=ANN, event="1")
+        stop = StopPress(
+            app=app, team=at.slack.team.id, channel=said.channel, thread_ts=said.thread, person=ANN, event="1"
+        )
         assert await database.run(stop_run, stop)
         assert not await database.run(stop_run, stop)
         await database.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.config.settings import Agent
+from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
 from bot.store.open import open_store
@@ -37,7 +37,7 @@ def log_of_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def visiting(agent: Agent, room: Path) -> AsyncIterator[Visit]:
+async def visiting(agent: AgentSettings, room: Path) -> AsyncIterator[Visit]:
     store = f"sqlite:///{room / 'bot.db'}"
     database = await open_store(store, SECRET)
     host = await open_host(agent, database, store_url=store)
@@ -49,7 +49,7 @@ async def visiting(agent: Agent, room: Path) -> AsyncIterator[Visit]:
 
 
 async def test_artifacts_and_memory_are_there_as_on_googles_own_server(tmp_path: Path) -> None:
-    async with visiting(Agent(target=f"{TARGETS}:archivist"), tmp_path) as visit:
+    async with visiting(AgentSettings(target=f"{TARGETS}:archivist"), tmp_path) as visit:
         request = await visit.asks("please deploy search")
         await visit.approve(request)
         assert (await visit.outcome(request)).result == {"version": 0}
@@ -64,7 +64,7 @@ async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Pa
         "credential_service": "google.adk.auth.credential_service.in_memory_credential_service:"
         "InMemoryCredentialService",
     }
-    async with visiting(Agent(target=f"{TARGETS}:archivist", **services), tmp_path) as visit:
+    async with visiting(AgentSettings(target=f"{TARGETS}:archivist", **services), tmp_path) as visit:
         await visit.approve(await visit.asks("please deploy search"))
     assert ran()
     assert not (tmp_path / "bot-adk-artifacts").exists()
@@ -81,21 +81,21 @@ async def test_a_service_of_ones_own_takes_the_place_of_the_default(tmp_path: Pa
 )
 async def test_what_is_no_service_is_one_sentence(services: dict[str, str], said: str, tmp_path: Path) -> None:
     with pytest.raises(BadTarget) as error:
-        async with visiting(Agent(target=f"{TARGETS}:archivist", **services), tmp_path):
+        async with visiting(AgentSettings(target=f"{TARGETS}:archivist", **services), tmp_path):
             raise AssertionError
     assert said in str(error.value)
     assert "hush" not in str(error.value)
 
 
 async def test_services_of_google_adk_are_for_its_agents_only(tmp_path: Path) -> None:
-    agent = Agent(target="examples.oncall:agent", artifact_service="memory://")
+    agent = AgentSettings(target="examples.oncall:agent", artifact_service="memory://")
     with pytest.raises(Invalid, match="artifact_service is for agents of google-adk"):
         async with visiting(agent, tmp_path):
             raise AssertionError
 
 
 async def test_a_workflow_by_itself_is_a_target(tmp_path: Path) -> None:
-    async with visiting(Agent(target=f"{TARGETS}:flow"), tmp_path) as visit:
+    async with visiting(AgentSettings(target=f"{TARGETS}:flow"), tmp_path) as visit:
         assert visit.host.app == "flow"
         request = await visit.asks("1500")
         assert request.tool == "pay"
@@ -107,7 +107,7 @@ async def test_a_folder_with_a_root_agent_yaml_is_a_target(tmp_path: Path) -> No
     folder = tmp_path / "yaml_desk"
     folder.mkdir()
     (folder / "root_agent.yaml").write_text(YAML)
-    async with visiting(Agent(target=str(folder)), tmp_path) as visit:
+    async with visiting(AgentSettings(target=str(folder)), tmp_path) as visit:
         assert visit.host.app == "yaml_desk"
         await visit.approve(await visit.asks("please deploy search"))
     assert [line["service"] for line in ran()] == ["search"]
@@ -132,14 +132,14 @@ async def test_a_folder_without_an_agent_is_one_sentence(
     if files == {}:
         folder.mkdir()
     with pytest.raises(BadTarget, match=said) as error:
-        async with visiting(Agent(target=str(folder)), tmp_path):
+        async with visiting(AgentSettings(target=str(folder)), tmp_path):
             raise AssertionError
     assert "\n" not in str(error.value)
 
 
 async def test_agents_that_follow_each_other_do_so_after_an_approval(tmp_path: Path) -> None:
     """google-adk ends such a turn with its first approval unless the app is resumable: the one that we make is."""
-    async with visiting(Agent(target=f"{TARGETS}:in_turn"), tmp_path) as visit:
+    async with visiting(AgentSettings(target=f"{TARGETS}:in_turn"), tmp_path) as visit:
         for agent in ("first", "second"):
             (request,) = [await visit.asks("please deploy search")] if agent == "first" else await visit.requests()
             assert (request.agent, request.ends_turn) == (agent, False)
@@ -153,7 +153,7 @@ async def test_an_app_that_ends_a_turn_with_its_first_approval_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
-        async with visiting(Agent(target=f"{TARGETS}:in_turn_once"), tmp_path) as visit:
+        async with visiting(AgentSettings(target=f"{TARGETS}:in_turn_once"), tmp_path) as visit:
             (note,) = (await visit.host.capabilities()).notes
             request = await visit.asks("please deploy search")
             assert request.ends_turn

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from bot.config.settings import Agent
+from bot.config.settings import AgentSettings
 from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
 from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
@@ -99,7 +99,7 @@ async def test_headers_and_the_token_go_with_everything(
     ear: Ear, monkeypatch: pytest.MonkeyPatch, store: Database
 ) -> None:
     monkeypatch.setenv("ADK_TOKEN", "s3cret")
-    agent = Agent(url=ear.url, app="clerk", headers={"X-Team": "ops"}, token_env="ADK_TOKEN")
+    agent = AgentSettings(url=ear.url, app="clerk", headers={"X-Team": "ops"}, token_env="ADK_TOKEN")
     host = await open_host(agent, store)
     await Visit(host, OURS).say("hello")
     await host.close()
@@ -111,13 +111,13 @@ async def test_headers_and_the_token_go_with_everything(
 async def test_a_token_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
     monkeypatch.delenv("ADK_TOKEN", raising=False)
     with pytest.raises(Invalid, match=r"token_env: the environment has no ADK_TOKEN"):
-        await open_host(Agent(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
+        await open_host(AgentSettings(url="http://adk", app="clerk", token_env="ADK_TOKEN"), store)
 
 
 async def test_a_secret_that_could_be_found_by_trying_is_told(monkeypatch: pytest.MonkeyPatch, store: Database) -> None:
     monkeypatch.setenv("PLUGIN_SECRET", "too short")
     with pytest.raises(Invalid, match=r"secret_env: .* 16 characters or more"):
-        await open_host(Agent(url="http://adk", app="clerk", secret_env="PLUGIN_SECRET"), store)
+        await open_host(AgentSettings(url="http://adk", app="clerk", secret_env="PLUGIN_SECRET"), store)
 
 
 @pytest.mark.parametrize("status", [404, 405])

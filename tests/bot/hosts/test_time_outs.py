@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from aiohttp.client import DEFAULT_TIMEOUT
 
-from bot.config.settings import Agent
+from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
 from bot.hosts.host import Cut, HostRequest, Piece, Said, UserWords
@@ -78,7 +78,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
 async def waiting(loop: Skipping, room: Path, timeout: timedelta | None) -> AsyncIterator[Waiting]:
     store = await Database.open("sqlite://")
     async with listening(Ear()) as ear:
-        settings = Agent(url=ear.url, app="clerk", **({} if timeout is None else {"timeout": timeout}))
+        settings = AgentSettings(url=ear.url, app="clerk", **({} if timeout is None else {"timeout": timeout}))
         host = await open_host(settings, store, loop.wall)
         with all_let_go(room):
             yield Waiting(loop, ear, Visit(host, OURS), room)

@@ -13,7 +13,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from bot.config.settings import Agent, Settings, parse_settings
+from bot.config.settings import AgentSettings, Settings, parse_settings
 from bot.confirmation.model import Ask, OutcomeKind
 from bot.confirmation.sign_in import Credential, Way
 from bot.hosts import open_host
@@ -72,7 +72,7 @@ async def is_up(http: aiohttp.ClientSession) -> bool:
 
 
 @asynccontextmanager
-async def hosted(agent: Agent) -> AsyncIterator[Host]:
+async def hosted(agent: AgentSettings) -> AsyncIterator[Host]:
     database = await open_store("sqlite://", SECRET)
     host = await open_host(agent, database)
     try:
@@ -95,7 +95,7 @@ async def goes_through(host: Host, gemini: FakeGemini) -> None:
 
 
 async def test_in_the_bot_s_process(gemini: FakeGemini) -> None:
-    async with hosted(Agent(target="examples.adk.hr.agent:app")) as host:
+    async with hosted(AgentSettings(target="examples.adk.hr.agent:app")) as host:
         await goes_through(host, gemini)
 
 
@@ -186,5 +186,5 @@ def test_every_example_is_in_the_gallery() -> None:
 async def test_on_adk_s_own_server(gemini: FakeGemini, unused_tcp_port: int) -> None:
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(adk_api_server(unused_tcp_port))
-        agent = Agent(url=url, app="hr", secret_env="ADK_CONFIRM_PLUGIN_SECRET")
+        agent = AgentSettings(url=url, app="hr", secret_env="ADK_CONFIRM_PLUGIN_SECRET")
         await goes_through(await stack.enter_async_context(hosted(agent)), gemini)

@@ -13,7 +13,6 @@ from runtime.calls.call import (
     REJECTED,
     SETTLED,
     Approve,
-    Ask,
     Begin,
     Call,
     CallEvent,
@@ -22,6 +21,7 @@ from runtime.calls.call import (
     Finish,
     GateKind,
     HeldRequest,
+    Hold,
     IllegalStep,
     Lose,
     Refuse,
@@ -56,7 +56,7 @@ def lived(call: Call, *events: CallEvent) -> Call:
 
 
 READY = new_call()
-HELD = lived(READY, Ask(asked(), GateKind.STATIC))
+HELD = lived(READY, Hold(asked(), GateKind.STATIC))
 APPROVED = lived(HELD, Approve())
 RUNNING = lived(READY, Begin())
 UNKNOWN = lived(RUNNING, Lose())
@@ -72,7 +72,7 @@ STATES = {
     "refused": REFUSED,
 }
 EVENTS: dict[str, CallEvent] = {
-    "ask": Ask(asked("r2"), GateKind.DYNAMIC),
+    "ask": Hold(asked("r2"), GateKind.DYNAMIC),
     "approve": Approve(),
     "deny": Deny("no money"),
     "begin": Begin(),
@@ -144,7 +144,7 @@ def test_what_was_not_approved_does_not_begin(changed: dict[str, object]) -> Non
 
 
 def test_a_tool_that_asks_again_needs_a_new_approval() -> None:
-    again = lived(APPROVED, Begin(), Ask(asked("r2"), GateKind.DYNAMIC, {"status": "pending"}))
+    again = lived(APPROVED, Begin(), Hold(asked("r2"), GateKind.DYNAMIC, {"status": "pending"}))
     assert (again.state, again.approved, again.attempt) == (CallState.HELD, None, 0)
     assert [one.request_id for one in again.asked] == ["r1", "r2"]
     assert again.result == {"status": "pending"}
@@ -157,7 +157,7 @@ def test_attempts_are_counted_by_their_effects() -> None:
     assert lived(APPROVED, Begin(), Retry(), Begin()).attempt == 1, "the same attempt, once more"
     second = lived(lost, RunAgain(), Begin())
     assert second.attempt == 2
-    asking = lived(second, Ask(asked("r2"), GateKind.DYNAMIC))
+    asking = lived(second, Hold(asked("r2"), GateKind.DYNAMIC))
     assert asking.attempt == 1, "asking is no attempt, and attempt 1 remains taken"
     assert lived(asking, Approve(), Begin()).attempt == 2
 
@@ -205,7 +205,7 @@ def test_the_same_answer_again_changes_nothing_and_another_is_a_conflict() -> No
 
 
 def test_an_answer_to_an_earlier_request_is_not_one_to_the_later() -> None:
-    again = lived(APPROVED, Begin(), Ask(asked("r2"), GateKind.DYNAMIC))
+    again = lived(APPROVED, Begin(), Hold(asked("r2"), GateKind.DYNAMIC))
     assert already_answered(again, "r1", True, None)
     assert not already_answered(again, "r2", True, None)
     assert already_answered(again, "c1", True, None), "by the call's id it may be the first answer once more"
@@ -248,7 +248,7 @@ class CallLife(RuleBasedStateMachine):
     def ask(self, gate: GateKind) -> None:
         self.requests += 1
         running = self.call.state is CallState.RUNNING
-        if self._try(Ask(asked(f"r{self.requests}"), gate)):
+        if self._try(Hold(asked(f"r{self.requests}"), gate)):
             self.gated, self.shown = True, None
             if running:
                 self.effects.pop()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from runtime.adk.signing import Announcement, announced
 from runtime.calls.call import SETTLED, Call, CallState, GateKind, HeldRequest
-from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, Run, Tell, merged, next_step, tell
+from runtime.calls.turn import OUTCOME_UNKNOWN, PLACEHOLDER, Recover, RunTools, Tell, merged, next_step, tell
 from runtime.confirming import requests_in
 from runtime.jsontypes import JsonObject
 from runtime.wire import Dialect, Event, EventActions, NodeInfo
@@ -60,7 +60,7 @@ def test_first_the_dead_are_seen_to_then_what_is_ready_runs_then_it_is_told(call
     match step:
         case Recover(found):
             assert {c.id for c in found} == running != set()
-        case Run(found):
+        case RunTools(found):
             assert not running
             assert {c.id for c in found} == ready != set()
         case Tell(found):
@@ -79,7 +79,7 @@ def test_the_order_in_which_calls_are_read_does_not_matter(calls: list[Call], di
     dice.shuffle(shuffled)  # type: ignore[attr-defined]  # hypothesis' own random.Random
     step = next_step(calls)
     assert next_step(shuffled) == step
-    if isinstance(step, Recover | Run | Tell):
+    if isinstance(step, Recover | RunTools | Tell):
         assert list(step.calls) == sorted(step.calls, key=lambda call: call.place)
 
 
@@ -94,7 +94,7 @@ def test_each_step_taken_brings_a_turn_to_waiting_or_to_the_model(calls: list[Ca
         match step:
             case Recover(found):
                 done = [replace(call, state=CallState.UNKNOWN, told=False) for call in found]
-            case Run(found):
+            case RunTools(found):
                 done = [replace(call, state=CallState.DONE, result={}, told=False) for call in found]
             case Tell(found):
                 done = [replace(call, told=True) for call in found]

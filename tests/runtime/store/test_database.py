@@ -97,8 +97,8 @@ async def test_a_reader_sees_what_is_committed_and_not_what_is_under_way(countin
         inside.set()
         if tx.dialect == "sqlite":  # there, functions have a thread that may wait
             go_on.wait()
-        else:
-            tx.connection.exec_driver_sql("SELECT pg_sleep(0.2)")
+        while not go_on.is_set():
+            tx.connection.exec_driver_sql("SELECT pg_sleep(0.01)")
 
     writing = asyncio.create_task(counting.run(hold))
     await loop.run_in_executor(None, inside.wait)

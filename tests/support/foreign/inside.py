@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from bot.config.settings import Agent
+from bot.config.settings import AgentSettings
 from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
 from bot.hosts.host import Host
@@ -25,7 +25,7 @@ TARGETS = "tests.support.foreign.in_process"
 @asynccontextmanager
 async def opened(target: str, store: str = "sqlite://") -> AsyncIterator[Host]:
     database = await open_store(store, SECRET)
-    host = await open_host(Agent(target=f"{TARGETS}:{target}"), database, store_url=store)
+    host = await open_host(AgentSettings(target=f"{TARGETS}:{target}"), database, store_url=store)
     try:
         yield host
     finally:
