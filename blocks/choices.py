@@ -27,7 +27,7 @@ from blocks.view import ABSENT, Absent
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of a few values; read by its place, so that a label may be cut."""
+    """One of a few values. It is read by its index, so its label may be cut."""
 
     current: JsonValue | Absent
     options: tuple[JsonValue, ...]
@@ -74,7 +74,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class OneOf:
-    """One of more values than a menu holds, written out."""
+    """One of more values than a menu holds, written as text."""
 
     current: JsonValue | Absent
     options: tuple[JsonValue, ...]
@@ -117,7 +117,7 @@ class Day:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """`format: date-time` with an offset, which a change keeps."""
+    """`format: date-time` with an offset, which stays when the time changes."""
 
     current: str | None
     nullable: bool
@@ -150,7 +150,7 @@ def is_day(text: str) -> bool:
 
 
 def moment(text: str) -> datetime | None:
-    """A date-time that a picker can hold: with an offset, within its years."""
+    """A date-time that a picker can hold: with an offset, and within the picker's years."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

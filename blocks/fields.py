@@ -32,7 +32,7 @@ Entry = Mapping[str, object]
 
 
 class Untouched(Enum):
-    """Nothing was entered that the form did not show already."""
+    """Nothing was entered beyond what the form showed already."""
 
     UNTOUCHED = "untouched"
 
@@ -42,7 +42,7 @@ UNTOUCHED = Untouched.UNTOUCHED
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """A sentence for the field."""
+    """What is wrong, as a sentence for the field."""
 
     sentence: str
 
@@ -60,7 +60,7 @@ class Kind(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A string, letter by letter. Empty means null where null is allowed."""
+    """A string, character by character. Empty means null where null is allowed."""
 
     current: str | None
     nullable: bool
@@ -80,12 +80,12 @@ class Text:
 
 _WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?", re.ASCII)
-_PLAIN_DIGITS = 15  # beyond these a client that counts in doubles would change the number
+_PLAIN_DIGITS = 15  # a client that counts in doubles would change a number beyond these
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that stays one: `1.0` left alone stays `1.0`, and a float that is changed stays a float."""
+    """A number that keeps its type: `1.0` stays `1.0` if left alone, and a float that is changed stays a float."""
 
     current: int | float | None
     nullable: bool
@@ -131,7 +131,7 @@ class Number:
 
 
 def plain_number(value: int | float, *, whole: bool) -> str:
-    """Digits and at most one point, however a float would be written."""
+    """Digits and at most one point, however Python would write the float."""
     text = format(Decimal(repr(value)), "f")
     return text.split(".")[0] if whole and "." in text else text
 
@@ -146,13 +146,14 @@ def _limit(value: int | float | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """Whatever else: written as JSON, which says every value exactly."""
+    """Any other value, written as JSON, which is exact."""
 
     current: JsonValue | Absent
     nullable: bool = False
 
     def drawn(self) -> str:
-        """Set out on lines if there is room; longer than a text box holds when even close together it is too long."""
+        """The JSON, indented if there is room. It is too long if it does not fit a text box even without
+        indentation."""
         if self.current is ABSENT:
             return ""
         wide = json_text(self.current, indented=True)
@@ -197,5 +198,6 @@ def as_lines(text: str) -> str:
 
 
 def as_typed(text: str) -> str:
-    """A text as a text box may give it back: its line ends, and blanks at either end, are not the person's doing."""
+    """The text as it was before a text box changed it: its line ends, and blanks at either end, are not the person's
+    doing."""
     return as_lines(text).strip()

@@ -29,7 +29,7 @@ _MENU = 100
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One value that can be edited, and the block where it is."""
+    """One value that can be edited, and the block that holds it."""
 
     name: str
     label: str
@@ -58,7 +58,7 @@ class Field:
 
     @property
     def _drawn(self) -> bool:
-        """Whether the input shows a value to begin with: a menu can't, when the value is none of its options."""
+        """Whether the input shows a value at first. A menu can't if the value is none of its options."""
         return not isinstance(self.kind, Choice) or self.kind.knows_current
 
     def read(self, values: Mapping[str, object]) -> Read:
@@ -77,7 +77,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FieldsRead:
-    """What a form came to: either there are errors, by block id, or the changes are all good."""
+    """What was read from a form: errors by block id, or changes without any error."""
 
     changes: dict[str, JsonValue] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -108,7 +108,7 @@ class Fieldset:
         return FieldsRead({}, errors) if errors else FieldsRead(changes)
 
     def errors_at(self, sentences: Mapping[str, str]) -> dict[str, str]:
-        """Sentences by field name, as errors by block id; what has no field here is said at the first one."""
+        """Sentences by field name, as errors by block id. One without a field here goes to the first field."""
         ids = {one.name: one.block_id for one in self.fields}
         errors: dict[str, str] = {}
         for name, sentence in sentences.items():
@@ -118,8 +118,8 @@ class Fieldset:
 
 
 def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSchema | None, ref: Ref) -> Fieldset:
-    """The fields for those of the arguments that `names` lets be edited, in their order; names that the call does not
-    have come last, empty, if the schema knows them."""
+    """The fields for the arguments that `names` allows, in their order. Names that only the schema has come last,
+    empty."""
     given = {argument.name for argument in arguments}
     may = dict.fromkeys(names)
     labels = Counter(readable_name(name) for name in {*given, *may})
@@ -153,7 +153,7 @@ def _field(name: str, called: str, current: JsonValue | Absent, shape: Shape, bl
 
 
 def _kind(current: JsonValue | Absent, shape: Shape) -> Kind | None:
-    """The most fitting kind that can say the current value exactly; JSON where none can; None when it is too long."""
+    """The most fitting kind that can show the current value exactly; JSON if there is none; None if it is too long."""
     if shape.options is not None:
         return _options(current, shape)
     kinds = shape.kinds or _kinds_of(current)
@@ -179,7 +179,7 @@ def _options(current: JsonValue | Absent, shape: Shape) -> Kind:
 
 
 def _kinds_of(current: JsonValue | Absent) -> frozenset[str]:
-    """Without a schema: what the value itself is."""
+    """Without a schema: the kind of the value itself."""
     match current:
         case bool():
             return frozenset({"boolean"})

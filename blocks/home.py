@@ -102,7 +102,7 @@ def _fitting(
     version: int,
     spent: int,
 ) -> _Fitting:
-    """As many of them as a message takes beside what is in it already."""
+    """As many of them as a message can hold beside its present blocks."""
     blocks: list[Block] = []
     for index, item in enumerate(items):
         drawn_item = draw(item, part, version)
@@ -119,7 +119,7 @@ def help_message() -> Message:
 
 
 def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
-    """What is ticked in the Home tab: each confirmation once, in its order, a batch at most."""
+    """What is ticked in the Home tab: each confirmation once, in order, and no more than a batch."""
     refs: dict[str, Ref] = {}
     for block in values.values():
         entry = block.get(Action.TICK.value) if isinstance(block, Mapping) else None
@@ -135,7 +135,7 @@ def ticked_refs(values: Mapping[str, object]) -> tuple[Ref, ...]:
 
 
 def _waiting(view: CardView, part: str, version: int, *, select: bool) -> list[Block]:
-    """A call that the reader may decide: what it is, and a card's own buttons. `select`: with a box to tick."""
+    """A call that the reader may decide: what it is, and the card's own buttons. `select`: with a box to tick."""
     what = content(view, LIST)
     row: list[InteractiveElement] = [*deciding(view, blind=what.blind), more(view)]
     row += [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
@@ -144,7 +144,7 @@ def _waiting(view: CardView, part: str, version: int, *, select: bool) -> list[B
 
 
 def _elsewhere(view: CardView, part: str, version: int) -> list[Block]:
-    """A call for others to decide: what it is, and the way to its card."""
+    """A call for others to decide: what it is, and a link to its card."""
     row = [link_button(words.OPEN_CARD, view.card_link)] if view.card_link else []
     return [*_item(view, part, version), *actions(row, _named(f"{part}.buttons", view, version))]
 
@@ -181,7 +181,7 @@ def _together(items: Sequence[CardView], version: int) -> list[Block]:
 
 
 def _asked(view: CardView, version: int) -> list[Block]:
-    """One of the reader's own: how it stands, and a way to take it back while it waits."""
+    """One of the reader's own requests: its state, and a way to withdraw it while it waits."""
     spans = (
         Prose(headline(view), bold=True),
         Say(words.DOT + words.STATES[view.face] + words.DOT),
@@ -217,7 +217,7 @@ def _left(count: int, sentence: str) -> list[Line]:
 
 
 def _number(count: int) -> str:
-    """Whoever lists counts so far and no further."""
+    """Large numbers are only counted up to a limit."""
     return str(count) if count < MANY else f"{MANY}+"
 
 

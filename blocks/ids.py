@@ -17,7 +17,7 @@ from blocks.text import PRIVATE_METADATA
 
 
 class Action(StrEnum):
-    """Buttons and boxes. `*_OPEN` opens a view first, whose submit is what the button says."""
+    """Buttons and boxes. `*_OPEN` opens a view first, and its submit does what the button says."""
 
     APPROVE = "adk_confirm_approve"
     APPROVE_OPEN = "adk_confirm_approve_open"
@@ -76,7 +76,7 @@ class Ref:
     revision: int
 
     def encode(self) -> str:
-        """What a button's value and a form's private metadata are."""
+        """The value of a button, and the private metadata of a form."""
         text = f"{self.id}.{self.revision}"
         if not _REF.fullmatch(text):
             raise ValueError(f"{text!r} is no reference: an id is 1–64 of A–Z a–z 0–9 _ -, a revision starts at 1")
@@ -92,7 +92,7 @@ _MORE = {"s": Action.SEE, "w": Action.WITHDRAW_OPEN, "h": Action.HISTORY}
 
 
 def more_value(action: Action, ref: Ref) -> str:
-    """The value of a menu's option: what it stands for, and of what."""
+    """The value of a menu's option: the action, and what it acts on."""
     return next(mark for mark, meant in _MORE.items() if meant is action) + ref.encode()
 
 
@@ -133,7 +133,7 @@ def checked_id(value: str) -> str:
 
 
 def block_id(part: str, ref: Ref, version: int) -> str:
-    """New with every version, since Slack wants new ones when a message is updated."""
+    """It changes with every version, since Slack wants new block ids when a message is updated."""
     return f"{part}.{ref.encode()}.{version}"
 
 
@@ -141,7 +141,7 @@ _BLOCK = re.compile(r"[a-z_.]+\.([A-Za-z0-9_-]{1,64})\.[1-9][0-9]{0,8}\.[0-9]{1,
 
 
 def confirmation_in(message: object) -> str | None:
-    """Whose card a message is, by its metadata or, where Slack leaves that out, by the names of its blocks."""
+    """The confirmation of a card's message, by its metadata or, if Slack leaves that out, by its block ids."""
     if not isinstance(message, Mapping):
         return None
     mark = parse_mark(message.get("metadata"))
@@ -157,7 +157,7 @@ def confirmation_in(message: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CardMark:
-    """The identity of a card's message, by which a post whose answer was lost is found again."""
+    """The identity of a card's message. A post whose answer was lost is found by it."""
 
     confirmation: str
     revision: int
@@ -174,7 +174,7 @@ class CardMark:
 
 @dataclass(frozen=True, slots=True)
 class LineMark:
-    """The identity of a message of thread lines: the ledger up to `told_seq` has been told with it."""
+    """The identity of a message of thread lines: it holds the ledger's lines up to `told_seq`."""
 
     session: str
     told_seq: int

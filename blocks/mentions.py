@@ -28,7 +28,7 @@ def mentions(message: Message) -> frozenset[str]:
 
 
 def with_names(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with names in place of the mentions of these users. Everybody else stays mentioned."""
+    """The message with names instead of the mentions of these users. All others stay mentioned."""
     if not names:
         return message
     blocks = tuple(cast("JsonObject", _named(block, names)) for block in message.blocks)
@@ -41,7 +41,7 @@ def groups(message: Message) -> frozenset[str]:
 
 
 def with_groups(message: Message, names: Mapping[str, str]) -> Message:
-    """The message with these groups' names in place of their mentions."""
+    """The message with these groups' names instead of their mentions."""
     shown = {group: seen(name, _NAME).text for group, name in names.items()}
 
     def in_markup(text: str) -> str:
@@ -96,6 +96,6 @@ def _named(value: JsonValue, names: Mapping[str, str]) -> JsonValue:
 
 
 def _in_markup(text: str, names: Mapping[str, str]) -> str:
-    """In markup a name is spelt so that none of it is formatting or a link. What looks like a mention is one: values
-    of others have their brackets escaped."""
+    """In markup, a name is written so that none of it is formatting or a link. What looks like a mention is one, since
+    brackets in others' values are escaped."""
     return _MENTION.sub(lambda found: prose(names[found[1]], _NAME) if found[1] in names else found[0], text)

@@ -16,7 +16,8 @@ from blocks.view import CardView, Face
 
 
 def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), trouble: str | None = None) -> Message:
-    """`channel`: where the card is; without one, `people` got it as a direct message. `trouble`: why it can't be."""
+    """`channel`: where the card is. Without one, `people` got it as a direct message. `trouble`: why it can't be
+    posted."""
     tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
     if trouble is not None:
         told = line(words.POINTER_TROUBLE, tool=tool, where=_where(channel), why=prose(trouble, 300))
@@ -33,7 +34,7 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
 
 
 def note(view: CardView) -> Message:
-    """A direct message to an approver that leads to the card."""
+    """A direct message to an approver that links to the card."""
     tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY.lower()
     said = line(words.NOTE, tool=tool, asker=asker)

@@ -63,7 +63,7 @@ class StepView:
 
 
 class Counted(StrEnum):
-    """What became of one person's word."""
+    """What one person's vote led to."""
 
     APPROVED = "approved"
     EDITED = "edited"
@@ -77,7 +77,7 @@ class Counted(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictView:
-    """The answer to one click or one submitted form. `decided` says that this word was the last one needed."""
+    """The answer to one click or one submitted form. `decided`: this vote was the last one needed."""
 
     counted: Counted
     tool: str

@@ -26,7 +26,7 @@ _PICTOGRAPH = (
     "\u2934\u2935\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f1e5\U0001f200-\U0001f3fa\U0001f400-\U0001faff]"
 )
 _ONE_EMOJI = f"{_PICTOGRAPH}[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?"
-_NATIONS = ("gbeng", "gbsct", "gbwls")  # the three flags that are spelt in invisible letters
+_NATIONS = ("gbeng", "gbsct", "gbwls")  # the three flags that are written with invisible letters
 _NATION_FLAG = "|".join(
     "\U0001f3f4" + "".join(chr(0xE0000 + ord(letter)) for letter in nation) + "\U000e007f" for nation in _NATIONS
 )
@@ -45,9 +45,9 @@ _NAMED = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def visible(text: str, keep: str = "") -> str:
-    """The text with every character that a reader could not see, or that would move others about, written as an
-    escape: controls, direction overrides, zero-width and private-use characters, odd spaces, towers of accents.
-    No-break spaces and the parts of well-formed emoji stay as they are. `keep` may name newline and tab."""
+    """The text with every character escaped that a reader could not see, or that would move others: controls, direction
+    overrides, zero-width and private-use characters, odd spaces, stacks of accents. No-break spaces and the parts of
+    well-formed emoji stay. `keep` may name newline and tab."""
     if text.isascii() and text.isprintable():
         return text
 
@@ -64,12 +64,12 @@ def _escape(character: str) -> str:
     code = ord(character)
     if code <= 0xFFFF:
         return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)  # as JSON spells it, so that a quoted text stays a JSON string
+    high, low = divmod(code - 0x10000, 0x400)  # as in JSON, so that a quoted text stays a JSON string
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def right_to_left(text: str) -> bool:
-    """Whether some of it reads from right to left, so that it could change places with what stands beside it."""
+    """Whether some of it reads from right to left, so that it could change places with its neighbours."""
     return not text.isascii() and any(unicodedata.bidirectional(c) in ("R", "AL", "AN") for c in text)
 
 
@@ -79,7 +79,7 @@ def units(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A text within its limit; not `whole` when something of it had to go."""
+    """A text within its limit. Not `whole` if something was cut."""
 
     text: str
     whole: bool = True
@@ -96,17 +96,17 @@ def fit(text: str, limit: int, lines: int | None = None) -> Fitted:
 
 
 def seen(text: str, limit: int, lines: int | None = None, *, keep: str = "") -> Fitted:
-    """`visible` and `fit` in one, looking no further than the limit: a text may be megabytes, a place is not."""
+    """`visible` and `fit` in one. It reads no further than the limit, since a text may be megabytes long."""
     near = text[: limit + _MARGIN]
     fitted = fit(visible(near, keep), limit, lines)
     return Fitted(fitted.text, fitted.whole and len(near) == len(text))
 
 
-_MARGIN = 64  # what is read past the limit, so that no cut is decided by where the reading stopped
+_MARGIN = 64  # read past the limit, so that a cut does not depend on where reading stopped
 
 
 def pieces(text: str, size: int) -> list[str]:
-    """The whole text in parts of at most `size` units, parted at the ends of lines, else of words, if there are any."""
+    """The whole text in parts of at most `size` units, split at line ends, or else between words, if there are any."""
     parts: list[str] = []
     start = 0
     while start < len(text):
@@ -130,7 +130,7 @@ def _reach(text: str, limit: int) -> int:
 
 
 def _last_boundary(text: str, index: int) -> int:
-    """The last place at or before `index` that is not inside what a reader takes for one character."""
+    """The last place at or before `index` that is not inside what a reader sees as one character."""
     for back in range(index, max(index - 64, 0), -1):
         if _between_characters(text, back):
             return back
@@ -167,7 +167,7 @@ def _hangul(character: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """What Slack's markup takes for control characters, as entities."""
+    """Escapes the control characters of Slack's markup as entities."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -175,8 +175,8 @@ _TOKEN = re.compile(r"-?[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*|-?[0-9]+(?:\.[0-9]+)+"
 
 
 def inert(text: str, limit: int | None = None) -> str:
-    """A supplied text inside markup: a plain word as it is, anything else as code, where nothing is interpreted.
-    The limit is on what comes out, and a cut never leaves half an entity or an open code span."""
+    """A supplied text inside markup: a plain word stays as it is, anything else becomes code, where nothing is
+    interpreted. The limit is for the result, and a cut never leaves half an entity or an open code span."""
     text = visible(text)
     if _TOKEN.fullmatch(text) and (limit is None or len(text) <= limit):
         return text
@@ -206,9 +206,8 @@ _LOOKALIKE = {"<": "‹", ">": "›", "&": "＆", ":": "꞉"}
 
 
 def plain(text: str, limit: int) -> str:
-    """A supplied text for a place that takes plain text on one line; never empty, since Slack refuses that.
-    Plain text is not interpreted, but clients have decoded entities in it: what would be markup elsewhere is spelt
-    with look-alikes."""
+    """A supplied text for plain text on one line. Never empty, since Slack refuses that. Plain text is not interpreted,
+    but clients have decoded entities in it, so what would be markup elsewhere is replaced by look-alikes."""
     shown = _LIVE.sub(lambda found: _LOOKALIKE[found.group()], visible(text[: limit + _MARGIN]).strip())
     return fit(shown or "(empty)", limit).text
 
@@ -217,7 +216,7 @@ _FORMATTING = re.compile(r"`|(?<!\w)[*_~]|[*_~](?!\w)|@(?=\w)|:(?=//)|(?<=www)\.
 
 
 def prose(text: str, limit: int) -> str:
-    """A sentence that may quote somebody, on one line, in which nothing is markup."""
+    """A sentence that may quote somebody, on one line, without any markup."""
     return _FORMATTING.sub(lambda found: _LOOKALIKE_MARKS[found.group()], plain(text, limit))
 
 

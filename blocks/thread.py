@@ -49,13 +49,13 @@ _NO_NAMES: Mapping[str, str] = {}
 def story(session: str, steps: Sequence[StepView], names: Mapping[str, str] = _NO_NAMES) -> tuple[Message, ...]:
     """These steps as messages for the thread, in order. The mark of each names the last step that it shows.
 
-    `names` are those of the users whom a line does not notify: see `unmentioned`.
+    `names` are those of users whom a line does not notify: see `unmentioned`.
     """
     return tuple(_message(session, part, names) for part in _parted(steps))
 
 
 def unmentioned(steps: Sequence[StepView]) -> frozenset[str]:
-    """The users whom these lines name and do not notify."""
+    """The users whom these lines name without notifying them."""
     return frozenset(
         span.id
         for step in steps
@@ -104,7 +104,7 @@ _NEEDS: Mapping[str, str] = {**dict.fromkeys(_APPROVED, "people"), words.THREAD_
 
 
 def in_thread(step: StepView) -> tuple[Piece, ...]:
-    """One line, and what somebody said with it."""
+    """One line, with a person's own words about it."""
     if step.question or step.sign_in:
         return in_history(step)
     if (end := LINES[step.kind].end) is not None:
@@ -155,7 +155,7 @@ def _with_answer(part: str, step: StepView) -> str:
 
 
 def in_history(step: StepView) -> tuple[Piece, ...]:
-    """One step: a sentence, and what an agent, a tool or a person said with it."""
+    """One step: a sentence, with the words of an agent, a tool or a person about it."""
     row = say(line_words(step), **_spans(step))
     if step.link:
         row += (Say(words.DOT), Link(step.link, words.CARD))
@@ -201,7 +201,7 @@ def _took(step: StepView) -> str:
 
 
 def _arguments(step: StepView) -> tuple[Piece, ...]:
-    """The call, where there is no card that shows it, and the answer to a question."""
+    """The call, if no card shows it, and the answer to a question."""
     shown = step.kind is LineKind.APPROVED if step.question else LINES[step.kind].arguments
     return values(step.arguments, LIST) if shown else ()
 

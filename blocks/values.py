@@ -27,14 +27,14 @@ _LIKE_JSON = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """A value as text; `boxed` when it wants lines of its own."""
+    """A value as text. `boxed` if it needs lines of its own."""
 
     text: str
     boxed: bool
 
 
 def shown(value: JsonValue, enough: int = _ALL) -> Shown:
-    """The value as text; of one that is longer than `enough`, at least so much."""
+    """The value as text. If it is longer than `enough`, at least so much of it."""
     if isinstance(value, str):
         return _shown_string(value[:enough])
     flat = json_text(value, enough=ON_ONE_LINE + 1)
@@ -60,8 +60,8 @@ def quick(value: JsonValue, enough: int = _ALL) -> str:
 
 
 def json_text(value: JsonValue, *, indented: bool = False, ordered: bool = False, enough: int = _ALL) -> str:
-    """The value as JSON that hides no character. No recursion: a value may be as deep as it likes. Writing stops
-    once there is `enough`."""
+    """The value as JSON in which every character can be seen. It does not recurse, since a value may be very deep. It
+    stops once there is `enough`."""
     out: list[str] = []
     written = 0
     todo: list[_Open | str] = [_Open(value, 1)]
@@ -89,7 +89,7 @@ _SHORT = 60
 
 
 def _flat(value: JsonValue) -> str | None:
-    """A list or an object that is short enough for a line of its own."""
+    """A list or an object that is short enough for one line."""
     if not isinstance(value, dict | list) or not value or _size_up_to(value, _SHORT) >= _SHORT:
         return None
     flat = json_text(value)
@@ -97,7 +97,7 @@ def _flat(value: JsonValue) -> str | None:
 
 
 def _size_up_to(value: JsonValue, enough: int) -> int:
-    """About how long it is, looked at no further than needed: this is asked at every level of a deep value."""
+    """About how long it is, counted no further than needed, because this is asked at every level of a deep value."""
     size, todo = 0, [value]
     while todo and size < enough:
         inner = todo.pop()
@@ -136,10 +136,10 @@ def _scalar(value: JsonValue) -> str:
     if isinstance(value, str):
         return visible(json.dumps(value, ensure_ascii=False))
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > 10_000:
-        return hex(value)  # Python writes no decimal of more than 4,300 digits
+        return hex(value)  # Python writes no integer of more than 4,300 digits
     return json.dumps(value)
 
 
 def same(one: JsonValue, other: JsonValue) -> bool:
-    """Equal as JSON: `1`, `1.0` and `true` are three values, the order of an object's keys is nothing."""
+    """Equal as JSON: `1`, `1.0` and `true` are three values, and the order of an object's keys does not matter."""
     return json_text(one, ordered=True) == json_text(other, ordered=True)

@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 @dataclass
 class CommandLine:
-    """One call of a command: its common options, and what they lead to."""
+    """One call of a command: its common options, and what they open."""
 
     config: Path
     json: bool = False
@@ -65,7 +65,7 @@ class CommandLine:
         return reading(self.settings.store_url, self.clock)
 
     def operate(self, operation: str, *, read_only: bool = False, **arguments: Any) -> JsonObject:
-        """Has the operation done, under the operator's name."""
+        """Carries out the operation under the operator's name."""
         from bot.operations.operate import operate
 
         named: JsonObject = {**arguments, "by": self.by, "reason": self.reason}
@@ -73,7 +73,7 @@ class CommandLine:
         return asyncio.run(work)
 
     def tell(self, done: JsonObject, *lines: str) -> None:
-        """For programs the whole result, for people these lines."""
+        """Prints the result for programs, or these lines for people."""
         tell(json_module.dumps(done, indent=2)) if self.json else tell(*lines)
 
 
@@ -118,7 +118,7 @@ names_option = click.option(
 
 
 def account() -> str | None:
-    """The name of the account that runs the command; through sudo, of the person who does."""
+    """The name of the account that runs the command; through sudo, the account of the person."""
     try:
         return os.environ.get("SUDO_USER") or getpass.getuser()
     except (KeyError, OSError):  # a container without an entry for its user
@@ -145,7 +145,7 @@ def tell(*lines: str) -> None:
 
 
 def paint(text: str, colour: str) -> str:
-    """In colour, where a person looks at a terminal."""
+    """In colour, if the output is a terminal and nothing forbids it."""
     return click.style(text, fg=colour) if _coloured() else text
 
 
@@ -156,7 +156,7 @@ def _coloured() -> bool:
 
 
 def standard_output() -> TextIO:
-    """A letter that the terminal lacks is spelled as an escape, and nothing fails for it."""
+    """A character that the terminal lacks is written as an escape, so that printing never fails."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     return sys.stdout

@@ -36,7 +36,7 @@ LIMITS = CallLimits(posts=100)
 
 
 class Crash:
-    """Whether the next approved call takes the process down with it."""
+    """Whether the next approved call crashes the process."""
 
     armed = False
 
@@ -45,7 +45,7 @@ class Crash:
 
 
 def make_fragile(tool: Tool, crash: Crash) -> None:
-    """The process may crash during this tool: after the effect, before anybody has written down that it ran."""
+    """Lets the process crash during this tool: after the effect, and before anything is stored about it."""
     whole = tool.run
 
     async def run(args: JsonObject, context: ToolContext) -> Json:
@@ -79,7 +79,7 @@ async def serve(settings: Settings, ahead: float) -> None:
 
 
 def wake(tx: Tx) -> None:
-    """Wakes everybody who waits for a time, so that they look at the clock again."""
+    """Wakes everything that waits for a time, so that it looks at the clock again."""
     for topic in (CONFIRMATIONS, SESSIONS, REPLIES, CARDS, THREADS):
         tx.notify(topic)
 

@@ -60,7 +60,7 @@ approvers = ["group:S0ONCALL", "user:U0LEAD"]
 
 @dataclass(frozen=True)
 class Demo:
-    """ana asks, ben and chris are on call, lee leads, olga may not approve."""
+    """The people of the demo: ana asks, ben and chris are on call, lee leads, olga may not approve."""
 
     slack: Sandbox
     bot: DemoBot

@@ -86,7 +86,7 @@ def _questions(
     for entry in sorted(named):
         match entry.kind:
             case ApproverKind.GROUP if team is not None and team.startswith("E"):
-                pass  # in which of an organisation's workspaces it is, is known with the call
+                pass  # the call will say in which of an organisation's workspaces it is
             case ApproverKind.GROUP:
                 yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), _members
             case ApproverKind.EMAIL:
@@ -146,7 +146,7 @@ def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
 
 
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    """Those whom `authorise` would refuse anyway."""
+    """Accounts that `authorise` would refuse anyway."""
     user = answer.get("user") or {}
     said = f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
     if user.get("deleted"):

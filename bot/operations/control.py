@@ -36,7 +36,7 @@ LONGEST_REQUEST = 4 * 2**20
 LONGEST_ADDRESS = 100
 """The most bytes that a socket's address may have: 104 or a few more, depending on the system."""
 
-_DRAINING = 0.5  # the worker stops at the same time, and has its own time for that
+_DRAINING = 0.5  # the worker stops at the same time, and has a deadline of its own
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,10 @@ async def _listen(runner: web.AppRunner, path: Path) -> None:
     """Creates the socket so that only our user can ever open it."""
     from aiohttp import web
 
-    _remove(path)  # whoever left it has ended: the store's lock is ours
+    _remove(path)  # whoever left it has ended, since the store's lock is ours
     try:
         with _address(path) as address:
-            before = os.umask(0o177)  # of the whole process, and only narrower: other threads' files are safe
+            before = os.umask(0o177)  # for the whole process, and only narrower: other threads' files are safe
             try:
                 await web.UnixSite(runner, address).start()
             finally:
@@ -136,10 +136,10 @@ async def _answer(handlers: Mapping[str, Handler], request: web.Request) -> Json
 
 
 async def ask(path: Path, command: str, arguments: JsonObject, *, answers_within: float = 10.0) -> JsonObject | None:
-    """Has the process that owns the store do it; `None` if nobody listens there, so that nobody owns it.
+    """Lets the process that owns the store do it. `None` if nobody listens there, so that nobody owns the store.
 
-    A command may take long, so the service is first asked for what it does not know: one that stands still is told from
-    one that is at work.
+    A command may take long, so the service is first asked something that it does not know. A service that stands still
+    can so be told from one that works.
     """
     if sys.platform == "win32" or not os.path.exists(path):  # noqa: ASYNC240  (one stat)
         return None

@@ -22,8 +22,8 @@ from runtime.store.database import Tx
 
 @dataclass(frozen=True, kw_only=True)
 class GrantInForce:
-    """A grant, masked. `on` are the arguments that must be the same; `sealed` is False for one that this app did not
-    make, which lets nothing through, and None where that can't be checked without the secret."""
+    """A grant, masked. `on`: the arguments that must be equal. `sealed`: False if this app did not make it, so that it
+    lets nothing through; None if that can't be checked without the secret."""
 
     id: str
     tool: str
@@ -72,7 +72,7 @@ def _shown(tx: Tx, grant: Grant, seal: Seal | None) -> GrantInForce:
 
 
 def _redactor(tx: Tx, grant: Grant) -> Redactor:
-    """Masked by the policy of the confirmation that the grant came with. Without that policy all is hidden."""
+    """Masks by the policy of the confirmation with which the grant was given. Without that policy, hides everything."""
     try:
         row = read_confirmation(tx, grant.id)
     except (NewerVersion, UnreadableRecord):

@@ -49,14 +49,14 @@ _TURNS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Reapplied:
-    """What became, or would become, of one confirmation. With `trouble` nothing was changed."""
+    """What happened, or would happen, to one confirmation. With `trouble`, nothing was changed."""
 
     id: str
     tool: str
     state: State
     quorum: int
-    fell: tuple[str, ...] = ()  # whose votes
-    why: str | None = None  # no policy is left for it
+    fell: tuple[str, ...] = ()  # whose votes ended
+    why: str | None = None  # no policy covers it any more
     trouble: str | None = None
 
     def to_json(self) -> JsonObject:
@@ -80,7 +80,7 @@ async def reapply_all(
     by: Person = OPERATOR,
     reason: str | None = None,
 ) -> AsyncIterator[Reapplied]:
-    """Each waiting confirmation that the policies of `rules` would treat otherwise."""
+    """Each waiting confirmation that the policies of `rules` would treat differently."""
     by_whom = By(by, reason)
     after: tuple[float, str] | None = None
     while True:
@@ -95,7 +95,7 @@ async def reapply_all(
 
 
 def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, float, str]]:
-    """The next page, oldest first: id, when it was asked, the row as stored."""
+    """The next page, oldest first: id, when it was asked, and the stored row."""
     place = (confirmations.c.created, confirmations.c.id)
     found = select(confirmations.c.id, confirmations.c.created, confirmations.c.body).order_by(*place).limit(PAGE)
     found = found.where(confirmations.c.state == str(State.WAITING))
@@ -121,7 +121,7 @@ async def _reapply_one(
             found = await database.run(reapply_row, confirmation, facts, rules, by)
             if not isinstance(found, Confirmation):
                 return _told(found) if found is not None else None
-            row = found  # somebody voted meanwhile, who has to be looked up as well
+            row = found  # somebody voted meanwhile, and has to be looked up as well
     except (NewerVersion, UnreadableRecord) as error:
         return Reapplied(id=confirmation, tool="?", state=State.WAITING, quorum=0, trouble=str(error))
     return _left(row, "people vote on it right now")
@@ -133,7 +133,7 @@ def _concerned(row: Confirmation, policies: Policies) -> bool:
 
 
 async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """Of whoever has approved, under the policy that it comes under."""
+    """About everybody who approved, under the policy that now covers it."""
     found = policies.resolve(row.asked.facts(row.revision.arguments))
     if not isinstance(found, Governs):
         return {}
@@ -143,7 +143,7 @@ async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) ->
 
 
 async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
-    """The same, however long it takes until it is our turn to ask Slack."""
+    """The same, waiting as long as Slack's limit of questions a minute requires."""
     for _ in range(_TURNS):
         facts = await _facts(people, row, policies)
         pauses = [one.after for one in facts.values() if one.after is not None]
@@ -154,7 +154,7 @@ async def _facts_in_turn(people: PeopleLookup, row: Confirmation, policies: Poli
 
 
 def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
-    """Somebody's vote falls because they may not decide, never because Slack gave no answer just now."""
+    """A vote ends because its author may not decide, never because Slack gave no answer just now."""
     answers = (answer for one in facts.values() for answer in (one.account, *one.members.values()))
     return next((answer for answer in answers if isinstance(answer, Unresolved)), None)
 
@@ -162,7 +162,7 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 def reapply_row(
     tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: By
 ) -> Transition | Confirmation | None:
-    """The change that was made; the row, when it has votes that nobody was asked about; None: it no longer waits."""
+    """The change that was made. The row, if it has votes whose authors were not looked up. None: it no longer waits."""
     session, row = lock_confirmation(tx, confirmation)
     if row.state is not State.WAITING:
         return None
@@ -187,7 +187,7 @@ def _by(change: Transition, by: By) -> Transition:
 
 
 def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: Rules) -> Transition:
-    """The same, and nothing is written."""
+    """The same, without writing anything."""
     session = find_session(tx, chain_of(row.asked.session))
     return reapply(row, _in_session(tx, facts, session), now(tx), rules)
 
@@ -198,7 +198,7 @@ def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
 
 
 def _in_session(tx: Tx, facts: Mapping[str, Facts], session: Session | None) -> dict[str, Facts]:
-    """Who has spoken to the agent by now is in the session's row."""
+    """The session's row says who has spoken to the agent so far."""
     speakers = session.speakers if session is not None else frozenset()
     known = session is not None and session_stands(tx, session)
     return {id_: replace(one, speakers=one.speakers | speakers, speakers_known=known) for id_, one in facts.items()}
@@ -223,10 +223,11 @@ def _tool(row: Confirmation) -> str:
 
 
 def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
-    """A waiting confirmation comes under the file as `rules` have it.
+    """Puts a waiting confirmation under the policies of `rules`.
 
-    `facts` has an entry for each standing approval, by the vote's id; one whose author may not decide any more, or of
-    whom nothing is known, falls. If the votes left are enough, they decide; if no policy is left, nobody can.
+    `facts` has an entry for each standing approval, by the vote's id. An approval ends if its author may not decide any
+    more, or if nothing is known about them. If the votes left are enough, they decide. If no policy is left, nobody
+    can.
     """
     if row.state is not State.WAITING:
         raise Illegal(row, ConfirmationEvent.REAPPLY)
@@ -246,7 +247,7 @@ def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rul
     lost = {id_: verdict for id_, verdict in verdicts.items() if isinstance(verdict, Refusal)}
     step = replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum, until=row.deadline)
     row, fallen = fall(row, lost, now)
-    in_time = now < row.deadline  # the file as it is now may say that it is too late already
+    in_time = now < row.deadline  # the file may now say that it is too late already
     return (or_approved(row, now, rules) if in_time else Transition(row=row)).after(step, *fallen)
 
 
