@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from blocks.ledger_kinds import LineKind as LineKind
 from bot.audit.fingerprint import Seal
+from bot.audit.seen_lines import SeenLines
 from runtime.jsontypes import JsonObject, canonical
 
 SYSTEM = "system"
@@ -28,9 +29,10 @@ NOT_PURGED = "its content was removed, but not by a purge"
 
 
 class LedgerKeys:
-    """The keys that seal the store's rows: one for each purpose, all derived from the secret."""
+    """What a process knows that is not in the store: the keys that seal the store's rows, one for each purpose and all
+    derived from the secret, and the lines that it wrote itself."""
 
-    __slots__ = ("checkpoint", "letter", "line", "row", "session")
+    __slots__ = ("checkpoint", "letter", "line", "row", "seen", "session")
 
     def __init__(self, secret: str) -> None:
         self.line = Seal(secret, "ledger line")
@@ -38,6 +40,7 @@ class LedgerKeys:
         self.row = Seal(secret, "confirmation row")
         self.letter = Seal(secret, "letter")
         self.session = Seal(secret, "session")
+        self.seen = SeenLines()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,6 +92,9 @@ def grant_for(
         if not grant.is_sealed(seal):
             _void(tx, key, grant, asked.tool)
         elif is_for(grant, asked, policy, at):
+            if not _in_force(tx, key, grant.id):
+                _void(tx, key, grant, asked.tool)
+                continue
             why = withheld(grant, asked, policy, rights, seal)
             if why is None:
                 if grant.uses is not None and grant.used + 1 >= grant.uses:
@@ -100,6 +103,16 @@ def grant_for(
             if not why.for_now:
                 _look_again(tx, key, grant.id, at)
     return None
+
+
+def _in_force(tx: Tx, key: str, grant_id: str) -> bool:
+    """Whether the confirmation that the grant came with says so: no row of the grant's own and no line of the ledger,
+    put back or removed by somebody, lets a call through without it."""
+    try:
+        session, row = lock_confirmation(tx, grant_id)
+    except (NotFound, NewerVersion, UnreadableRecord):
+        return False
+    return session.key == key and row.doubt is None and row.grant_until is not None
 
 
 def _void(tx: Tx, key: str, grant: Grant, tool: str) -> None:

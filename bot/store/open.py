@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import make_url, update
 
-from bot.audit.ledger import LedgerKeys
+from bot.audit.ledger import LedgerKeys, LedgerLine
 from bot.store.ledger_upgrade import adopt, secret_fits
 from bot.store.tables import ATTENDED
 from runtime.errors import Invalid
@@ -30,7 +30,7 @@ audit_log = logging.getLogger("adk_confirm.audit")
 async def open_store(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Raises `StoreError`, which says what to do. The ledger can be written with the secret it was begun with, and no
     other."""
-    database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
+    database = await _opened(url, secret, clock)
     try:
         await bring_up_to_date(database)
         await migrate(database, HISTORY)
@@ -46,7 +46,7 @@ async def open_store(url: str, secret: str, clock: Callable[[], float] | None = 
 
 async def open_beside(url: str, secret: str, clock: Callable[[], float] | None = None) -> Database:
     """Opens an up-to-date store for a command. If the service has another secret, nothing can be written."""
-    database = await Database.open(url, clock=clock, context=LedgerKeys(secret))
+    database = await _opened(url, secret, clock)
     try:
         await _take_over(database)
         if not await database.read(secret_fits):
@@ -54,6 +54,18 @@ async def open_beside(url: str, secret: str, clock: Callable[[], float] | None =
     except BaseException:
         await database.close()
         raise
+    return database
+
+
+async def _opened(url: str, secret: str, clock: Callable[[], float] | None) -> Database:
+    keys = LedgerKeys(secret)
+
+    def heard(fact: object) -> None:
+        if isinstance(fact, LedgerLine) and fact.confirmation is not None:
+            keys.seen.add(fact.confirmation, fact.seq, fact.kind)
+
+    database = await Database.open(url, clock=clock, context=keys)
+    database.listen(heard)
     return database
 
 

@@ -20,7 +20,7 @@ from bot.confirmation.states import Transition
 from bot.confirmation.stored_json import delivery_to_json, row_from_json, row_to_json
 from bot.policy.approvers import Person
 from bot.store.ledger_lines import confirmation_lines, write_step
-from bot.store.sealed_rows import LAST_LINE, doubt_about, ledger_keys, letter_seal, seal_row
+from bot.store.sealed_rows import LAST_LINE, doubt_about, doubt_about_locked, ledger_keys, letter_seal, seal_row
 from bot.store.slack_lanes import owe_card
 from bot.store.tables import confirmations, grants, mail, sessions
 from bot.store.waiting_index import relist
@@ -203,7 +203,7 @@ def lock_confirmation(tx: Tx, confirmation_id: str) -> tuple[Session, Confirmati
     session = lock_session(tx, found.session)
     if tx.dialect != "sqlite":  # there the writer is alone, and what it read stays true
         found = _LOCK_CONFIRMATION.first(tx, id_=confirmation_id)
-    return session, _confirmation(tx, found)
+    return session, replace(row_from_json(found.body), doubt=doubt_about_locked(tx, found))
 
 
 def read_confirmation(tx: Tx, confirmation_id: str) -> Confirmation | None:

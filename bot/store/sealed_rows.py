@@ -48,7 +48,19 @@ def doubt_about(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | N
     keys = tx.context
     if not isinstance(keys, LedgerKeys) or keys.row.matches([found.id, found.body, found.last_line], found.sealed):
         return None
-    kinds = select(ledger.c.kind).where(ledger.c.confirmation == found.id).distinct()
+    return _kinds(tx, found.id)
+
+
+def doubt_about_locked(tx: Tx, found: Row[*tuple[Any, ...]]) -> frozenset[LineKind] | None:
+    """The same for a row that is locked, so that nothing of it is under way. It is in doubt as well if lines that this
+    process wrote about it are missing."""
+    keys = tx.context
+    lost = keys.seen.lost(found.id, found.last_line) if isinstance(keys, LedgerKeys) else frozenset[LineKind]()
+    return _kinds(tx, found.id) | lost if lost else doubt_about(tx, found)
+
+
+def _kinds(tx: Tx, confirmation: str) -> frozenset[LineKind]:
+    kinds = select(ledger.c.kind).where(ledger.c.confirmation == confirmation).distinct()
     return frozenset(LineKind(kind) for kind in tx.execute(kinds).scalars())
 
 

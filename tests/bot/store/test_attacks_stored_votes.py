@@ -6,15 +6,16 @@ import json
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from bot.confirmation.effects import AnswerDelivery
 from bot.confirmation.stored_json import delivery_to_json
 from bot.sandbox.people.seen import Seen
 from bot.store.repository import SESSIONS
-from bot.store.tables import confirmations, grants, mail, sessions
+from bot.store.tables import chains, confirmations, grants, ledger, mail, sessions
 from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
+from tests.bot.store.test_ledger_guards import unguarded
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
 
@@ -183,17 +184,25 @@ async def test_i_change_a_grant(open_office: Opens, what: str, caplog: pytest.Lo
         assert "Your grants" not in await at.bob.opens_home("Waiting for you (1)")
 
 
-@pytest.mark.parametrize("name", ["its own", "another"])
+@pytest.mark.parametrize("name", ["its own", "another", "its own, and the line is gone", "its own, and so is all else"])
 async def test_i_bring_back_a_grant_that_was_revoked(open_office: Opens, name: str) -> None:
     async with open_office(GRANTING) as at:
         card = await granted(at)
         body = await at.bot.database.read(lambda tx: tx.execute(select(grants.c.body)).scalar_one())
+        before = await at.bot.database.read(lambda tx: dict(tx.execute(select(confirmations)).one()._mapping))
+        head = await at.bot.database.read(lambda tx: tx.execute(select(chains.c.seq, chains.c.hash)).one())
         await at.bob.clicks(at.bob.now(card), "Revoke grant", sure=True)
         await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.rests()
 
         def brings_back(tx: Tx) -> None:
-            if name == "its own":
+            if "gone" in name or "all else" in name:
+                unguarded(tx)
+                tx.execute(delete(ledger).where(ledger.c.seq > head.seq))
+                tx.execute(update(chains).values(seq=head.seq, hash=head.hash))
+            if "all else" in name:
+                tx.execute(update(confirmations).values(**before))
+            if "its own" in name:
                 tx.execute(update(grants).values(body=body, revoked_at=None))
             else:
                 key = tx.execute(select(grants.c.session)).scalar_one()
