@@ -127,6 +127,8 @@ def _about_question(view: CardView) -> tuple[Span, ...]:
 def _sentence(view: CardView) -> tuple[Span, ...]:
     if view.asked_anew:
         return say(words.ASKED_ANEW)
+    if view.left_behind:
+        return say(words.LEFT_BEHIND)
     if view.operation and view.face in words.OPERATION_ENDS:
         return say(words.OPERATION_ENDS[view.face], people=by(view.decided_by))
     if view.sign_in and view.face in words.SIGN_IN_ENDS:

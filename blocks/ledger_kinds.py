@@ -24,6 +24,7 @@ class LineKind(StrEnum):
     WITHDRAWN = "withdrawn"
     SIGN_IN_LOST = "sign-in lost"  # the process that had the credential ended: its person is asked again
     ASKED_ANEW = "asked anew"  # its workflow asked again under the same id: the newer request counts
+    LEFT_BEHIND = "left behind"  # its agent went on to the next step, so the call can't run any more
     ELSEWHERE = "answered elsewhere"
     LAPSED = "lapsed"  # approved, but the call could not start in time
     BEGUN = "begun"

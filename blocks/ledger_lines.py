@@ -212,6 +212,7 @@ LINES: Mapping[LineKind, LineEntry] = {
     ),
     LineKind.SIGN_IN_LOST: LineEntry(sentence=words.TOLD_SIGN_IN_LOST),
     LineKind.ASKED_ANEW: LineEntry(sentence=words.TOLD_ASKED_ANEW),
+    LineKind.LEFT_BEHIND: LineEntry(sentence=words.TOLD_LEFT_BEHIND),
     LineKind.ELSEWHERE: LineEntry(
         sentence=lambda step: words.TOLD_ELSEWHERE[step.yes],
         question=words.TOLD_QUESTION_ELSEWHERE,

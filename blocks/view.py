@@ -203,6 +203,8 @@ class CardView:
     """Edited arguments do not reach the tool: an edit denies the call, and tells the agent what is wanted instead."""
     asked_anew: bool = False
     """WITHDRAWN: a newer card has taken the place of this one."""
+    left_behind: bool = False
+    """WITHDRAWN: the agent went on, and an answer would do nothing any more."""
     operation: bool = False
     """A long-running operation that has begun: people decide how it ends."""
     question: bool = False

@@ -193,6 +193,7 @@ LAPSED = "Approved by {people}, but it did not start in time. It did not run."
 LAPSED_AT = "Approved by {people}, but it did not start by {when}. It did not run."
 WITHDRAWN_BY = "Withdrawn by {people}. It did not run."
 ASKED_ANEW = "The agent asked again. Use the newer card."
+LEFT_BEHIND = "The agent went on without waiting for a decision. It did not run."
 WITHDRAWN = "The app was removed from this workspace before anybody decided. It did not run."
 ELSEWHERE = {
     True: "Somebody approved it outside this app. Votes here did not count.",
@@ -451,6 +452,7 @@ TOLD_ELSEWHERE = {
     None: "🚨 {tool} was answered outside this app.",
 }
 TOLD_ASKED_ANEW = "↩️ The agent asks about {tool} again. Use the newer card."
+TOLD_LEFT_BEHIND = "↩️ The agent went on without waiting for a decision on {tool}. It did not run."
 TOLD_REMOVED = "↩️ {tool} is withdrawn: the app was removed from this workspace. It did not run."
 TOLD_LAPSED = "⌛ {tool} was approved, but did not start in time. It did not run."
 TOLD_BEGUN = "▶️ {tool} started."

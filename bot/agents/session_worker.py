@@ -17,6 +17,7 @@ from bot.agents.deliver import Deliveries, Exchange, on_its_way, unreachable
 from bot.agents.intake import Intake, request_facts
 from bot.agents.progress import Showing, Stage
 from bot.agents.sign_ins import SignIns
+from bot.audit.ledger import LineKind
 from bot.config.rules import RulesInForce
 from bot.confirmation import words
 from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
@@ -53,7 +54,7 @@ from bot.store.outbox import all_spoken, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS, is_stopped
-from bot.store.transactions import answered_elsewhere, asked_again, out_of_reach, see
+from bot.store.transactions import answered_elsewhere, not_asked_any_longer, out_of_reach, see
 from bot.telemetry.tracing import following
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
@@ -364,8 +365,8 @@ class _Stretch:
                 await self._copy(row, outcome)
 
     async def _copy(self, row: Confirmation, outcome: HostOutcome) -> None:
-        if outcome.asked_anew and row.state is State.WAITING:
-            await self._lease.run(asked_again, row.id)
+        if row.state is not State.APPROVED and (line := _pointless(outcome)) is not None:
+            await self._lease.run(not_asked_any_longer, row.id, line)
             return
         kind = outcome.became
         if kind is None or (row.outcome is not None and row.outcome.kind is kind):
@@ -390,6 +391,13 @@ class _Stretch:
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
         await self._lease.run(say_later, session.key, said, retry)
+
+
+def _pointless(outcome: HostOutcome) -> LineKind | None:
+    """Why an answer would do nothing any more."""
+    if outcome.asked_anew:
+        return LineKind.ASKED_ANEW
+    return LineKind.LEFT_BEHIND if outcome.left_behind else None
 
 
 def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:

@@ -82,7 +82,8 @@ def card_view(
         outside=row.outside.confirmed if row.outside else None,
         editable=_editable(row, arguments, payload),
         edit_denies=not row.asked.can_edit and not row.asked.wants_payload,
-        asked_anew=bool(row.decision and row.decision.by is None and row.decision.reason == words.ASKED_ANEW),
+        asked_anew=_ended_because(row, words.ASKED_ANEW),
+        left_behind=_ended_because(row, words.LEFT_BEHIND),
         operation=row.asked.ask is Ask.OPERATION,
         question=row.asked.question,
         sign_in=row.asked.sign_in,
@@ -237,6 +238,11 @@ def _votes(row: Confirmation) -> tuple[shown.VoteView, ...]:
 
 
 _SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
+
+
+def _ended_because(row: Confirmation, reason: str) -> bool:
+    """Whether nobody ended it, and an answer would do nothing any more."""
+    return row.decision is not None and row.decision.by is None and row.decision.reason == reason
 
 
 def _decided_by(row: Confirmation) -> tuple[str, ...]:

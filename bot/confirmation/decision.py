@@ -208,13 +208,15 @@ def sign_in_lost(row: Confirmation, now: datetime, seal: Seal) -> Transition:
     return Transition(row=with_terms(row, seal), steps=(step,))
 
 
-def asked_anew(row: Confirmation, now: datetime) -> Transition:
-    """Ends a confirmation whose workflow node asked again under the same id, since an answer would reach the newer
-    request. The agent gets no message."""
+POINTLESS = {LineKind.ASKED_ANEW: words.ASKED_ANEW, LineKind.LEFT_BEHIND: words.LEFT_BEHIND}
+"""Why an answer would do nothing any more, by the line that says so."""
+
+
+def pointless(row: Confirmation, now: datetime, line: LineKind) -> Transition:
+    """Ends a confirmation to which an answer would do nothing any more. The agent gets no message."""
     if row.state is not State.WAITING:
         return Transition(row=row)
-    change = refuse(row, ConfirmationEvent.WITHDRAW, LineKind.ASKED_ANEW, now, None, words.ASKED_ANEW)
-    return replace(change, delivery=None)
+    return replace(refuse(row, ConfirmationEvent.WITHDRAW, line, now, None, POINTLESS[line]), delivery=None)
 
 
 def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Transition:

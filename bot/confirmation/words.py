@@ -19,6 +19,7 @@ WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
 REMOVED_TO_MODEL = "the app was removed from the Slack workspace, so nobody could decide; it did not run"
 APPROVED_REMOVED_TO_MODEL = "it was approved, but the app was removed from the Slack workspace; it did not run"
 ASKED_ANEW = "asked again; the newer request counts"
+LEFT_BEHIND = "the agent went on without waiting"
 SIGN_IN_WITHDRAWN_TO_MODEL = "the person who was asked to sign in withdrew it"
 QUESTION_WITHDRAWN_TO_MODEL = "the question was withdrawn, so there is no answer"
 

@@ -32,7 +32,10 @@ DENIALS = (
 )
 EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what is wanted."
 BROKEN = "Whether a call took effect when the connection broke can't always be told: then people are asked."
-TOGETHER = "Answers of one turn go to it together: an approval waits until the others of its turn are decided."
+TOGETHER = (
+    "Answers to one agent go to it together: an approval waits until everything that the agent asked in that turn is "
+    "decided."
+)
 ENDS = (
     "Other agents should follow {agents} in the same turn, and the app is not resumable: google-adk ends the turn with "
     "the first approval, and they never run. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."

@@ -67,12 +67,12 @@ class ForeignHost:
 
     async def capabilities(self) -> Capabilities:
         about = await self.server.about()
-        ours = about.settle is not None
+        ours = about.settle is not None  # it counts answers itself
         return Capabilities(
             name=about.name,
             exactly_once=ours,
             edits=ours,
-            siblings_together=not about.resumable,
+            siblings_together=not ours,
             patience=self.server.patience,
             notes=about.notes,
         )
@@ -85,7 +85,8 @@ class ForeignHost:
         before = self._running.get(session, {})
         found = await self._read(session)
         # What ran when this was asked for may have ended by now, and what was read is from before that, or from after.
-        look = found.look({**self._running.get(session, {}), **before}, about.schemas)
+        running = {**self._running.get(session, {}), **before}
+        look = found.look(running, about.schemas, resumable=about.resumable)
         return replace(look, requests=tuple(replace(r, ends_turn=r.agent in about.ending) for r in look.requests))
 
     # Words

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from pydantic import ValidationError
 
@@ -121,6 +122,29 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> Said:
         invocation_id=invocation if isinstance(invocation, str) else "",
         failed=True,
     )
+
+
+class Move(StrEnum):
+    """What an agent that runs others (`SequentialAgent`, `ParallelAgent`, `LoopAgent`) notes in a resumable app."""
+
+    NEXT = "next"  # the step before is over
+    LOOP = "loop"  # steps come again
+    ENDED = "ended"
+
+
+def move_in(raw: JsonObject) -> Move | None:
+    """What an event's author notes of itself. Agents that have a model of their own note only their end."""
+    actions = raw.get("actions")
+    if not isinstance(actions, dict):
+        return None
+    if actions.get("endOfAgent", actions.get("end_of_agent")) is True:
+        return Move.ENDED
+    state = actions.get("agentState", actions.get("agent_state"))
+    if not isinstance(state, dict):
+        return None
+    if "times_looped" in state:
+        return Move.LOOP
+    return Move.NEXT if "current_sub_agent" in state or not state else None
 
 
 def keeps_states(raw: JsonObject) -> bool:

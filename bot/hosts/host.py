@@ -142,6 +142,7 @@ class HostOutcome:
     begun_at: float | None = None
     altered: bool = False  # refused, because it was not the call that was approved
     asked_anew: bool = False  # held, and a later request has replaced it: an answer would go to that one
+    left_behind: bool = False  # nobody answered, and the agent went on: no answer makes the call run any more
 
 
 @dataclass(frozen=True, kw_only=True)

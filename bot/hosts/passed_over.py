@@ -2,20 +2,25 @@
 
 ADK keeps no record of a tool that begins. But an agent runs the calls that were answered before it asks its model, and
 checks all of them before it runs the first. So a call without a result never began if the agent's model spoke in the
-run that followed the answer, or if the server refused the answer by name.
+run that followed the answer, if the server refused the answer by name, or if the agents around it had moved on.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
+from math import inf
 
+from bot.hosts.events import Move
+from runtime.confirming import Request
 from runtime.wire import Event, FunctionCall
 
 WENT_ON = "The agent's server took the answer and went on without this call, so it did not run."
+MOVED_ON = "The agent went on to its next step before it took this answer, so the call did not run."
 REFUSED = "The agent's server refused the answer before anything ran: {}"
 MOST_QUOTED = 200
 
@@ -36,20 +41,29 @@ _OF_ONE = re.compile(r"Function (?P<name>\S+) is not found in the tools_dict\b.*
 @dataclass
 class AnsweredRun:
     """What follows a message with answers, up to the next message. `answers`: the calls that it answers, and their
-    tools; `spoke`: the agents whose model spoke in it, and their branches; `failures`: what it failed at."""
+    tools; `spoke`: the agents whose model spoke in it, or that ended in it, and their branches; `failures`: what it
+    failed at."""
 
     invocation: str
+    until: float = inf  # the place of the next message
     answers: list[tuple[str, str]] = field(default_factory=list)
     spoke: set[tuple[str, str]] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)  # the paths of those that spoke
     failures: list[str] = field(default_factory=list)
 
-    def follow(self, event: Event) -> None:
+    def follow(self, event: Event, node: str = "") -> None:
         """An agent's event. Events of other invocations are of somebody else's run."""
         if not event.invocation_id or event.invocation_id != self.invocation:
             return
         if event.error_code or event.error_message:
             self.failures.append(event.error_message or event.error_code or "")
         elif event.text.strip() or any(True for _ in own_calls(event)):
+            self.spoke.add((event.author, event.branch or ""))
+            self.nodes.add(node)
+
+    def end(self, event: Event) -> None:
+        """An agent notes that it has ended: whatever it ran has its result."""
+        if event.invocation_id and event.invocation_id == self.invocation:
             self.spoke.add((event.author, event.branch or ""))
 
     @cached_property
@@ -68,11 +82,54 @@ class AnsweredRun:
     def _found(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
         return (match for failure in self.failures[:MOST_FAILURES] for match in sentence.finditer(failure))
 
-    def went_on(self, author: str, branch: str) -> str | None:
-        """Some versions resume an agent without its branch."""
-        steps = branch.split(".")[:DEEPEST]
-        around = ("", *(".".join(steps[:depth]) for depth in range(1, len(steps) + 1)))
-        return WENT_ON if any((author, outer) in self.spoke for outer in around) else None
+    def went_on(self, author: str, branch: str, node: str) -> str | None:
+        """The agent spoke, or one that called it as a tool. Some versions resume an agent without its branch."""
+        steps = node.split("/")[:DEEPEST]
+        callers = ("/".join(steps[:depth]) for depth in range(1, len(steps)))
+        spoke = any((author, outer) in self.spoke for outer in around(branch)) or any(
+            one in self.nodes for one in callers
+        )
+        return WENT_ON if spoke else None
+
+
+def around(branch: str) -> Iterator[str]:
+    """The branch and those that it is in."""
+    steps = branch.split(".")[:DEEPEST]
+    yield from ("", *(".".join(steps[:depth]) for depth in range(1, len(steps) + 1)))
+
+
+@dataclass
+class Moves:
+    """Where a resumable app notes that a `SequentialAgent` went to its next step, or that an agent ended.
+
+    What was asked before can't run any more then: such an agent goes on from where it is, and one that has ended does
+    not. That holds below a `SequentialAgent` or `ParallelAgent`; elsewhere an agent may go on after its end.
+    """
+
+    places: dict[tuple[str, str], list[int]] = field(default_factory=dict)  # by invocation and branch, in order
+    ends: dict[tuple[str, str, str], list[int]] = field(default_factory=dict)  # by agent too: of those with a model
+    run_others: dict[str, set[str]] = field(default_factory=dict)  # the names of such agents, by invocation
+    looping: set[str] = field(default_factory=set)  # invocations in which steps come again
+
+    def note(self, place: int, event: Event, move: Move) -> None:
+        invocation, branch = event.invocation_id, event.branch or ""
+        if move is Move.LOOP:
+            self.looping.add(invocation)
+        if move is not Move.ENDED:
+            self.run_others.setdefault(invocation, set()).add(event.author)
+        if event.author in self.run_others.get(invocation, ()):
+            self.places.setdefault((invocation, branch), []).append(place)
+        else:
+            self.ends.setdefault((invocation, branch, event.author), []).append(place)
+
+    def passed(self, request: Request, branch: str, since: float, until: float) -> bool:
+        """Whether the agent that asks this, or one around it, did so between these places in the session."""
+        invocation = request.invocation_id
+        if not invocation or invocation in self.looping or invocation not in self.run_others:
+            return False
+        found = [self.places.get((invocation, outer), []) for outer in around(branch)]
+        found.append(self.ends.get((invocation, branch, request.author), []))
+        return any(bisect_right(places, since) < bisect_left(places, until) for places in found)
 
 
 def own_calls(event: Event) -> Iterable[FunctionCall]:
@@ -84,7 +141,9 @@ def _quoted(match: re.Match[str]) -> str:
     return REFUSED.format(match[0][:MOST_QUOTED])
 
 
-def why_not_begun(tool: str, author: str, branch: str, runs: Sequence[AnsweredRun]) -> str | None:
-    """Why a call never began, if each of the runs that followed its answers proves that."""
-    reasons = [run.refused or run.refused_tools.get(tool) or run.went_on(author, branch) for run in runs]
+def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[AnsweredRun]) -> str | None:
+    """Why a call never began, if each of the runs that followed its answers proves that. `branch` and `node` are those
+    of the agent that made the call."""
+    tool, author = request.call.name or "", request.author
+    reasons = [run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) for run in runs]
     return reasons[-1] if reasons and None not in reasons else None

@@ -15,12 +15,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import count
+from math import inf
 from operator import itemgetter
 
 from bot.confirmation.model import Ask, OutcomeKind
-from bot.hosts.events import NodeOutput, event_from, keeps_states, node_output, node_path, said_in, time_of, unread
+from bot.hosts.events import (
+    Move,
+    NodeOutput,
+    event_from,
+    keeps_states,
+    move_in,
+    node_output,
+    node_path,
+    said_in,
+    time_of,
+    unread,
+)
 from bot.hosts.host import HostOutcome, HostRequest, Look, Said, Waits
-from bot.hosts.passed_over import AnsweredRun, own_calls, why_not_begun
+from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
 from bot.hosts.pauses import Asked, asked_in, form_of, pending, read_given, stuck_in, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
@@ -74,6 +86,8 @@ class ForeignRequest:
     siblings: str = ""  # the same for all that one agent asks in one turn, in one branch; empty: it has none
     not_begun: str | None = None  # why the call never began, although answers stand here
     in_company: bool = False  # the last answer to it came in one message with others
+    place: int = 0
+    by_root: bool = False  # the app's own root agent asks, which takes answers one by one if the app is resumable
 
     @property
     def operation(self) -> bool:
@@ -86,6 +100,8 @@ class ForeignRequest:
 
     @property
     def standing(self) -> Standing:
+        if not self.given and self.not_begun is not None:
+            return Standing.PASSED_OVER
         if not self.given:
             return Standing.GONE if self.asked_anew else Standing.ABSENT
         if self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER:
@@ -96,6 +112,17 @@ class ForeignRequest:
     def open(self) -> bool:
         """Whether an answer may be sent: none was, or it was passed over in company of others."""
         return self.standing is Standing.ABSENT or (self.standing is Standing.PASSED_OVER and self.in_company)
+
+    @property
+    def left_behind(self) -> bool:
+        """Nobody answered it, and the agent went on: no answer makes its call run any more."""
+        return not self.given and self.standing is Standing.PASSED_OVER
+
+    def turn(self, *, resumable: bool) -> str:
+        """The same for what has to be answered in one message."""
+        if self.siblings and resumable and self.by_root:
+            return canonical([self.siblings, self.request.id])
+        return self.siblings
 
     def is_about(self, other: ForeignRequest) -> bool:
         """Whether both ask about the same call, to the letter."""
@@ -156,10 +183,16 @@ class Reading:
             return True
         return words is self.words[-1] if words.at is None else words.at >= since
 
-    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject]) -> Look:
-        """`running`: the requests whose answers are on their way right now, and how many stood here before them."""
+    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False) -> Look:
+        """`running`: the requests whose answers are on their way right now, and how many stood here before them.
+        `resumable`: the app is known to be."""
+        requests = (
+            replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
+            for one in self.askings
+            if one.open and not one.operation
+        )
         return Look(
-            requests=tuple(_request(one, schemas) for one in self.askings if one.open and not one.operation),
+            requests=tuple(requests),
             outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
             said=self.said,
             waits=(
@@ -193,12 +226,19 @@ class _Gathered:
     long_running: set[str] = field(default_factory=set)  # calls that may have begun without a result
     run: AnsweredRun | None = None  # that the last message began, if it was one with answers
     runs: dict[str, list[AnsweredRun]] = field(default_factory=dict)  # that followed the answers to each request
+    moves: Moves = field(default_factory=Moves)
+    nodes: dict[str, str] = field(default_factory=dict)  # the path of the agent that made a call, by the call's id
     failures: Failures = field(default_factory=dict)
 
     def completed(self, asking: ForeignRequest) -> ForeignRequest:
         """With the answers to it, and the responses on either side of the first: the last before, the first after."""
         runs = self.runs.get(asking.request.id, [])
-        not_begun = why_not_begun(asking.request.call.name or "", asking.request.author, asking.branch, runs)
+        node = self.nodes.get(asking.call_id, "")
+        not_begun = why_not_begun(asking.request, asking.branch, node, runs)
+        if not_begun is None and asking.asked is None:
+            until = runs[0].until if runs else inf
+            passed = self.moves.passed(asking.request, asking.branch, asking.place, until)
+            not_begun = MOVED_ON if passed and len(runs) < 2 else None
         given = self.given.get(asking.request.id, [])
         part_id = asking.asked.part_id if asking.asked is not None and asking.operation else None
         responses = self.responses.get(part_id or asking.call_id, [])
@@ -209,7 +249,8 @@ class _Gathered:
         return replace(
             asking,
             not_begun=None if asking.call_id in self.long_running or part is not None else not_begun,
-            in_company=bool(runs) and len(runs[-1].answers) > 1,
+            in_company=bool(runs) and len(runs[-1].answers) > 1 and not_begun != MOVED_ON,
+            by_root=bool(node) and "/" not in node and not asking.branch,
             answered=len(given) if part is None else self.answered[part],
             ended_empty=asking.request.id in self.ended_empty,
             asked_anew=part is not None and self.latest[part] != asking.request.id,
@@ -230,7 +271,9 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     gathered = _Gathered(failures=failures or {})
     for index, raw in enumerate(events):
         try:
-            _gather(gathered, event_from(raw, index), node_path(raw), node_output(raw))
+            event = event_from(raw, index)
+            _gather(gathered, event, node_path(raw), node_output(raw))
+            _follow_moves(gathered, raw, event)
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
@@ -244,6 +287,16 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
+def _follow_moves(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
+    move = move_in(raw)
+    if move is None or event.author == USER:
+        return
+    if move is Move.ENDED and gathered.run is not None:
+        gathered.run.end(event)
+    if not node_path(raw):
+        gathered.moves.note(next(gathered.places), event, move)
+
+
 def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | None) -> None:
     if event.partial:
         return
@@ -253,20 +306,22 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     if gathered.words:
         gathered.words[-1] = replace(gathered.words[-1], replied=True)
     if gathered.run is not None:
-        gathered.run.follow(event)
+        gathered.run.follow(event, node)
     branch, invocation = event.branch or "", event.invocation_id
     siblings = canonical([invocation, branch, event.author]) if invocation else ""
     gathered.long_running |= {call.id or "" for call in own_calls(event)} & {*(event.long_running_tool_ids or ())}
     for request in requests_in(event):
         call_id = request.call.id or request.id
         told = announced(event.custom_metadata, call_id)
-        asking = ForeignRequest(request, call_id, told, branch=branch, siblings=siblings)
+        place = next(gathered.places)
+        asking = ForeignRequest(request, call_id, told, branch=branch, siblings=siblings, place=place)
         first = gathered.askings.setdefault(request.id, asking)
         if first is asking:
             gathered.by_call[call_id] = request.id
         elif not first.is_about(asking):
             gathered.askings[request.id] = replace(first, twice=True)
     gathered.tools.update((call.id, call.name or "") for call in own_calls(event) if call.id)
+    gathered.nodes.update((call.id, node) for call in own_calls(event) if call.id and node)
     for asked in asked_in(event, node, gathered.tools):
         gathered.askings[asked.request.id] = ForeignRequest(
             asked.request,
@@ -304,6 +359,8 @@ def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
 
 
 def _hear(gathered: _Gathered, event: Event) -> None:
+    if gathered.run is not None:
+        gathered.run.until = next(gathered.places)
     gathered.run = AnsweredRun(event.invocation_id)
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
@@ -386,6 +443,10 @@ def _plain_request(asking: ForeignRequest) -> HostRequest:
 
 
 def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
+    if asking.left_behind:
+        return HostOutcome(
+            request_id=asking.request.id, became=OutcomeKind.REFUSED, text=asking.not_begun, left_behind=True
+        )
     if not asking.given:
         return HostOutcome(request_id=asking.request.id, became=None, asked_anew=asking.asked_anew)
     first = asking.given[0]

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from sqlalchemy import bindparam, select
 
 from bot.audit.fingerprint import Seal
-from bot.confirmation.decision import asked_anew, elsewhere, grant_looked_at, sign_in_lost
+from bot.audit.ledger import LineKind
+from bot.confirmation.decision import elsewhere, grant_looked_at, pointless, sign_in_lost
 from bot.confirmation.effects import Delivery
 from bot.confirmation.grants import Withheld
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
@@ -101,9 +102,10 @@ def answered_elsewhere(tx: Tx, confirmation_id: str, confirmed: bool | None) -> 
     return row if change.row is row else save(tx, session, change)
 
 
-def asked_again(tx: Tx, confirmation_id: str) -> Confirmation:
+def not_asked_any_longer(tx: Tx, confirmation_id: str, line: LineKind) -> Confirmation:
+    """An answer would do nothing any more; `line` says why."""
     session, row = lock_confirmation(tx, confirmation_id)
-    change = asked_anew(row, now(tx))
+    change = pointless(row, now(tx), line)
     return row if change.row is row else save(tx, session, change)
 
 

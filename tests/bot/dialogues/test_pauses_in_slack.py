@@ -137,6 +137,31 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         assert ran()[0] == {"tool": "pay", "amount": 9000}
 
 
+async def test_the_card_of_a_call_that_the_agent_left_behind_says_so(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """google-adk goes on to the next step after the first branch that was answered."""
+    opens = opening("tests.support.foreign.shapes", DEPLOYS, sqlite_url, tmp_path, monkeypatch)
+    async with opens("branches_of_one__resumable") as at:
+        said = await at.ann.says("@adk-confirm go", at.deploys)
+        first = await at.ann.finds("Deploy (service x)?", at.deploys, thread=said)
+        other = await at.ann.finds("Deploy (service y)?", at.deploys, thread=said)
+        await at.bob.clicks(first, "Approve")
+        await at.ann.finds("Deploy (service the rest)?", at.deploys, thread=said)
+        await at.ann.finds("The agent went on without waiting for a decision. It did not run.", at.deploys, thread=said)
+        assert at.bob.now(other).buttons == ("See everything", "History")
+        await at.rests()
+        assert [one["service"] for one in ran()] == ["x"]
+        assert "outside this app" not in at.ann.sees(at.deploys)
+
+
+DEPLOYS = """
+[[policy]]
+tools = ["deploy"]
+approvers = ["user:U0BOB"]
+"""
+
+
 # Questions
 
 BOBS = """

@@ -319,6 +319,44 @@ class TestPassedOver:
         (earlier,) = read([*python(), APPROVAL, APPROVAL], {"r1": {0: failure}}).look({}, {}).outcomes
         assert earlier.became is OutcomeKind.UNKNOWN
 
+    @pytest.mark.parametrize(
+        ("moves", "became"),
+        [
+            ([("flow", "next")], OutcomeKind.REFUSED),
+            ([("flow", "start"), ("flow", "end")], OutcomeKind.REFUSED),
+            ([("flow", "start"), ("clerk", "end")], OutcomeKind.REFUSED),
+            ([("clerk", "end")], None),
+            ([("loop", "again"), ("flow", "next")], None),
+        ],
+    )
+    def test_an_agent_that_went_on_before_anybody_answered(
+        self, moves: list[tuple[str, str]], became: OutcomeKind | None
+    ) -> None:
+        notes: dict[str, JsonObject] = {
+            "start": {"agentState": {}},
+            "next": {"agentState": {"current_sub_agent": "last"}},
+            "again": {"agentState": {"current_sub_agent": "clerk", "times_looped": 1}},
+            "end": {"endOfAgent": True},
+        }
+        before = [event(author, actions=notes["start"]) for author, _ in moves if author == "flow"]
+        events = [
+            *before,
+            *python(),
+            *(event(author, actions=notes[what]) for author, what in moves if what != "start"),
+        ]
+        assert outcome(events).became is became
+        assert outcome(events).left_behind is (became is not None)
+        assert bool(looked(events).requests) is (became is None)
+        given = outcome([*events, APPROVAL])
+        assert given.became is (became or OutcomeKind.UNKNOWN)
+
+    def test_steps_after_a_later_message_prove_nothing(self) -> None:
+        step = event("flow", actions={"agentState": {"current_sub_agent": "last"}})
+        assert outcome([*python(), APPROVAL, event("user", said("hello")), step]).became is OutcomeKind.UNKNOWN
+        elsewhere = event("flow", actions={"endOfAgent": True}, branch="flow.other")
+        started = event("flow", actions={"agentState": {}})
+        assert outcome([started, *python(), APPROVAL, elsewhere]).became is OutcomeKind.UNKNOWN
+
     def test_one_that_was_passed_over_in_company_waits_again(self) -> None:
         other: JsonObject = {"id": "c2", "name": "deploy", "args": {}}
         asking: JsonObject = {

@@ -81,7 +81,6 @@ async def test_marks_and_invocations_go_where_they_are_known() -> None:
         assert "invocationId" not in ear.sent()
         await visit.approve(request)
         assert ear.sent()["invocationId"] == request.invocation_id
-        assert not (await host.capabilities()).siblings_together
         await host.close()
 
 

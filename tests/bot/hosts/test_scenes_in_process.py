@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -64,15 +63,14 @@ async def test_scene_on_our_own_runtime(name: str, store: str, room: Path, monke
     if name == "mcp":
         monkeypatch.setenv("MCP", MCP)
     target = "own_front" if name == "sub_agent" else "own_clerk"
-    await played(OURS_IN_PROCESS, name, target, store, room, one_by_one=True)
+    await played(OURS_IN_PROCESS, name, target, store, room)
 
 
 @pytest.mark.parametrize("name", scenes("mcp"))
 async def test_scene_in_a_resumable_app(name: str, store: str, room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RESUMABLE", "1")
     target = APPS.get(name, "clerk")  # the app that the bot makes for an agent is resumable
-    one_by_one = not version("google-adk").startswith("1.")
-    await played(ADK_IN_PROCESS, name, target, store, room, one_by_one=one_by_one)
+    await played(ADK_IN_PROCESS, name, target, store, room)
 
 
 @pytest.mark.parametrize("name", scenes("mcp", *APPS))

@@ -50,10 +50,9 @@ class Here(Scene):
         return Visit(self.host)
 
 
-async def played(kind: Kind, scene: str, target: str, store: str, room: Path, *, one_by_one: bool = False) -> None:
+async def played(kind: Kind, scene: str, target: str, store: str, room: Path) -> None:
     async with opened(target, store) as host:
         at = Here(kind, Foreign((sys.executable,), room, {}))
         at.host = host
-        assert (await host.capabilities()).siblings_together is not one_by_one
         with all_let_go(room):
             await SCENES[scene][1](at)

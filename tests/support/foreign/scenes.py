@@ -19,7 +19,7 @@ from bot.hosts.host import Cut, HostRequest, Lost, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.rig import Foreign
-from tests.support.foreign.visit import Visit, texts
+from tests.support.foreign.visit import Visit
 
 
 @dataclass
@@ -371,11 +371,7 @@ async def mixed(visit: Visit, requests: Sequence[HostRequest]) -> None:
         visit.answer(one, one.tool != "reimburse", payload={"approved_days": 3} if one.wants_payload else None)
         for one in requests
     ]
-    if (await visit.host.capabilities()).siblings_together:
-        await texts(visit.host.answer(visit.session, given))
-        return
-    for answer in given:
-        await texts(visit.host.answer(visit.session, [answer]))
+    await visit.give(list(zip(requests, given, strict=True)))
 
 
 async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bool:
@@ -388,12 +384,7 @@ async def judged(at: Scene, visit: Visit, requests: Sequence[HostRequest]) -> bo
 
 
 async def given_as_it_takes_them(visit: Visit, *requests: HostRequest) -> None:
-    """One by one where the app is resumable, else together: what the mailroom goes by as well."""
-    if (await visit.host.capabilities()).siblings_together:
-        await visit.approve(*requests)
-        return
-    for request in requests:
-        await visit.approve(request)
+    await visit.give([(request, visit.answer(request, True)) for request in requests])
 
 
 def renamed(request: HostRequest) -> HostRequest:

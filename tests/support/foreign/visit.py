@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from itertools import count
+from collections.abc import AsyncIterator, Sequence
+from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
-from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
+from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
 from bot.hosts.host import Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, UserWords
 from runtime.jsontypes import Json
 
@@ -63,6 +63,18 @@ class Visit:
             tool=request.tool,
             arguments=request.arguments,
         )
+
+    async def give(self, answers: Sequence[tuple[HostRequest, HostAnswer]]) -> list[str]:
+        """In as many messages as the mailroom makes of them: one for each turn where they belong together."""
+        together, said = (await self.host.capabilities()).siblings_together, list[str]()
+
+        def turn(answer: tuple[HostRequest, HostAnswer]) -> str:
+            request = answer[0]
+            return turn_of(request.ask, request.siblings, request.invocation_id) if together else request.request_id
+
+        for _, group in groupby(answers, turn):
+            said += await texts(self.host.answer(self.session, [answer for _, answer in group]))
+        return said
 
     async def settle(self, request: HostRequest, word: Settlement, attempt: int = 1) -> list[str]:
         again = self.answer(request, True) if word is VoteKind.RUN_AGAIN else None

@@ -1,0 +1,91 @@
+"""Approvals and denials for agents of google-adk in the shapes that its documentation has, in every order.
+
+What counts is that an approved call runs once or is said not to have run, and that nobody is asked whether it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from bot.config.settings import AgentSettings
+from bot.confirmation.model import OutcomeKind
+from bot.hosts import open_host
+from bot.hosts.host import HostRequest
+from bot.store.open import open_store
+from tests.support.foreign.alone import ran
+from tests.support.foreign.visit import Visit
+from tests.support.secret import SECRET
+
+pytest.importorskip("google.adk.workflow")
+pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
+
+Visiting = Callable[[str], Awaitable[Visit]]
+
+
+@pytest.fixture
+async def visiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Visiting]:
+    monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
+    async with AsyncExitStack() as stack:
+
+        async def visit(target: str) -> Visit:
+            database = await open_store("sqlite://", SECRET)
+            stack.push_async_callback(database.close)
+            agent = AgentSettings(target=f"tests.support.foreign.shapes:{target}")
+            host = await open_host(agent, database, store_url="sqlite://")
+            stack.push_async_callback(host.close)
+            return Visit(host)
+
+        yield visit
+
+
+BROKEN_BY_ADK = ("branches_in_turn__resumable", "turns_in_branches__resumable")
+"""google-adk goes on after the first branch that was answered: nothing makes it run what the other branches asked."""
+
+RUNS_ALL = [
+    f"{shape}{kind}"
+    for shape in ("alone", "branches", "in_turn", "loop", "handed_over", "single_turn")
+    for kind in ("__plain", "__resumable")
+]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("target", RUNS_ALL)
+async def test_what_is_approved_runs_once(visiting: Visiting, target: str, turned: bool) -> None:
+    visit = await visiting(target)
+    await visit.say("go")
+    asked: list[HostRequest] = []
+    while requests := sorted(await visit.requests(), key=lambda one: str(one.arguments), reverse=turned):
+        asked += requests
+        await visit.give([(one, visit.answer(one, True)) for one in requests])
+    assert [await visit.became(one) for one in asked] == [OutcomeKind.DONE] * len(asked)
+    assert sorted(str(one["service"]) for one in ran()) == sorted(str(one.arguments["service"]) for one in asked)
+
+
+@pytest.mark.parametrize("target", [*BROKEN_BY_ADK, "handed_to_branches__plain", "handed_to_branches__resumable"])
+async def test_what_google_adk_passes_over_is_said_and_never_asked_about(visiting: Visiting, target: str) -> None:
+    visit = await visiting(target)
+    await visit.say("go")
+    asked: list[HostRequest] = []
+    while requests := await visit.requests():
+        asked += requests
+        await visit.give([(one, visit.answer(one, True)) for one in requests])
+    became = [(one, await visit.became(one)) for one in asked]
+    assert OutcomeKind.REFUSED in {kind for _, kind in became} <= {OutcomeKind.DONE, OutcomeKind.REFUSED}
+    done = [str(one.arguments["service"]) for one, kind in became if kind is OutcomeKind.DONE]
+    assert sorted(str(one["service"]) for one in ran()) == sorted(done)
+
+
+@pytest.mark.parametrize("target", RUNS_ALL)
+async def test_what_is_denied_does_not_run(visiting: Visiting, target: str) -> None:
+    visit = await visiting(target)
+    await visit.say("go")
+    asked: list[HostRequest] = []
+    while requests := await visit.requests():
+        asked += requests
+        await visit.give([(one, visit.answer(one, False)) for one in requests])
+    assert {await visit.became(one) for one in asked} == {OutcomeKind.REFUSED}
+    assert ran() == []
