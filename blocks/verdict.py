@@ -14,12 +14,12 @@ from blocks.text import MESSAGE_TEXT, seen
 
 
 def opening() -> JsonObject:
-    """Opened at once, since a trigger lives for three seconds, and updated when the form is ready."""
+    """Opened at once, because a trigger lives for three seconds. It is updated when the form is ready."""
     return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
 
 
 def counting(ref: Ref | None = None, *, question: bool = False) -> JsonObject:
-    """The answer to a submit, within three seconds; the verdict follows in the same view."""
+    """The answer to a submit, within three seconds. The result follows in the same window."""
     metadata = ref.encode() if ref else ""
     title = words.TITLE_YOUR_ANSWER if question else words.TITLE_COUNTING
     return modal(Callback.SHOW, title, [rich([line(words.COUNTING)], "counting")], metadata=metadata)
@@ -31,7 +31,7 @@ def verdict_modal(view: VerdictView) -> JsonObject:
 
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
-    """Several that were decided together, each with its own verdict; `waiting`: some are not counted yet."""
+    """The results of several calls that were decided together. `waiting`: some are not counted yet."""
     blocks = [rich([_of_several(view)], f"verdict.{index}") for index, view in enumerate(views)]
     blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
     return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
@@ -41,9 +41,9 @@ def verdict_message(view: VerdictView) -> Message:
     return _message([verdict(view)])
 
 
-def notice_modal(sentence: str) -> JsonObject:
-    """A sentence of the bot's own, where there is no form to open."""
-    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([_sentence(sentence)], "notice")])
+def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
+    """A window with one sentence: why no form opens, or why nothing was done."""
+    return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
 
 def notice_message(sentence: str) -> Message:
@@ -60,7 +60,7 @@ def agent_failed(retry: str, why: str | None) -> Message:
 
 
 def verdict(view: VerdictView) -> Line:
-    """One sentence or two: what became of the word, and what to do next."""
+    """One sentence or two: whether the vote counts, and what to do next."""
     tool = name(view.tool)
     if view.counted is Counted.REFUSED:
         row = _refused(view)

@@ -37,7 +37,7 @@ TITLES_QUESTION = {
     Face.APPROVED: "💬 The question is answered",
     Face.DONE: "✅ The question is answered",
     Face.DENIED: "🚫 The question has no answer",
-    Face.REFUSED: "⛔ The answer was not taken",
+    Face.REFUSED: "⛔ The agent did not accept the answer",
     Face.EXPIRED: "⌛ Nobody answered",
     Face.LAPSED: "⌛ The answer could not be sent",
     Face.WITHDRAWN: "↩️ The question is withdrawn",
@@ -47,7 +47,7 @@ QUESTION_FROM = "Question from {agent}"
 ANSWERED_BY = "Answered by {people}."
 ANSWER_WAITS = " The answer goes to the agent as soon as it is free."
 ANSWER_SEND_BY = " It must be sent by {when}."
-ANSWER_NOT_TAKEN = "The agent did not take the answer."
+ANSWER_NOT_TAKEN = "The agent did not accept the answer."
 NO_ANSWER = "The agent got no answer."
 NO_ANSWER_BY = "Nobody answered by {when}."
 ANSWER_LAPSED = "{people} answered, but the agent could not be reached in time. The answer was not sent."
@@ -65,7 +65,7 @@ TITLES_SIGN_IN = {
     Face.APPROVED: "🔑 Signed in for {agent}",
     Face.DONE: "✅ Signed in for {agent}",
     Face.DENIED: "🚫 Not signed in for {agent}",
-    Face.REFUSED: "⛔ The agent did not take the sign-in",
+    Face.REFUSED: "⛔ The agent did not accept the sign-in",
     Face.EXPIRED: "⌛ Nobody signed in for {agent}",
     Face.LAPSED: "⌛ The agent could not be reached",
     Face.WITHDRAWN: "↩️ The request to sign in is withdrawn",
@@ -73,13 +73,13 @@ TITLES_SIGN_IN = {
 }
 SIGN_IN_FOR = "Sign in for {agent}"
 SIGN_IN_ENDS = {
-    Face.APPROVED: "{people} signed in. The agent is told when it is free.",
+    Face.APPROVED: "{people} signed in. The agent continues when it is free.",
     Face.DONE: "{people} signed in.",
-    Face.DENIED: "Nobody signed in. The agent goes on without.",
+    Face.DENIED: "Nobody signed in. The agent continues without it.",
     Face.REFUSED: "Nothing was done with it.",
     Face.EXPIRED: "Nobody signed in in time.",
     Face.LAPSED: "{people} signed in, but the agent could not be reached in time. Nothing was sent.",
-    Face.WITHDRAWN: "Nobody signed in. The agent goes on without.",
+    Face.WITHDRAWN: "Nobody signed in. The agent continues without it.",
     Face.ELSEWHERE: "Somebody signed in outside this app.",
 }
 MAY_SIGN_IN = "For {approvers} only"
@@ -87,16 +87,16 @@ SIGN_IN_AGAIN = "What you gave was lost when this app restarted. Please sign in 
 
 # the same for a long-running operation, which has begun when people are asked
 TITLES_OPERATION = {
-    Face.WAITING: "Let this go on? {what}",
+    Face.WAITING: "Let this continue? {what}",
     Face.DONE: "👍 Approved: {what}",
 }
 OPERATION_ENDS = {
-    Face.APPROVED: "Approved by {people}. The agent is told when it is free.",
-    Face.DONE: "Approved by {people}. The agent was told.",
-    Face.DENIED: "Denied by {people}. The agent was told.",
-    Face.EXPIRED: "Nobody decided in time. The agent was told that it was rejected.",
+    Face.APPROVED: "Approved by {people}. The agent gets the answer when it is free.",
+    Face.DONE: "Approved by {people}. The agent has the answer.",
+    Face.DENIED: "Denied by {people}. The agent has the answer.",
+    Face.EXPIRED: "Nobody decided in time, so the agent got a rejection.",
     Face.LAPSED: "Approved by {people}, but the agent could not be reached in time.",
-    Face.WITHDRAWN: "Withdrawn by {people}. The agent was told that it was rejected.",
+    Face.WITHDRAWN: "Withdrawn by {people}, so the agent got a rejection.",
 }
 
 ASKED_BY = "Asked by {asker} through {agent}"
@@ -265,17 +265,17 @@ GO_BACK = "Go back"
 LABEL = "{verb}: {tool}"  # what a screen reader says of a button
 
 CONFIRM_APPROVE = ("Approve this call?", "It runs once enough people approve, with the arguments on the card.")
-CONFIRM_HAPPENED = ("Did it take effect?", "The agent is told that it did. You can't undo this.")
-CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent is told that it had none. You can't undo this.")
+CONFIRM_HAPPENED = ("Did it take effect?", "The agent learns that it did. You can't undo this.")
+CONFIRM_NOT_HAPPENED = ("Did it have no effect?", "The agent learns that it had none. You can't undo this.")
 CONFIRM_RUN_AGAIN = ("Run it again?", "If the first attempt did take effect, this makes it happen twice.")
-CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run. The agent is told that you withdrew it.")
+CONFIRM_WITHDRAW = ("Withdraw this call?", "It won't run, and the agent learns that you withdrew it.")
 CONFIRM_WITHDRAW_QUESTION = (
     "Withdraw this question?",
-    "Nobody can answer it any more. The agent goes on without an answer.",
+    "Nobody can answer it any more. The agent continues without an answer.",
 )
 CONFIRM_WITHDRAW_SIGN_IN = (
     "Withdraw this request?",
-    "Nobody can sign in any more. The agent goes on without.",
+    "Nobody can sign in any more. The agent continues without it.",
 )
 CONFIRM_REVOKE = ("Ask again from now on?", "Calls like this one need approval again.")
 
@@ -294,6 +294,7 @@ TITLE_COUNTING = "Your vote"
 TITLE_YOUR_ANSWER = "Your answer"
 TITLE_VOTES = "Your votes"
 TITLE_OPENING = "One moment"
+TITLE_NOTICE = "Not possible"
 SUBMIT_EDIT = "Approve edited"
 
 COUNTING = "Counting…"
@@ -365,7 +366,7 @@ FIELD_JSON = "This is not JSON: {what} (line {line}, column {column})."
 FIELD_JSON_DEEP = "This JSON is nested too deeply."
 FIELD_JSON_HALF = "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."
 FIELD_JSON_TWICE = "The name {name} appears twice in one object."
-FIELD_JSON_NUMBER = "{number} is no number that JSON knows."
+FIELD_JSON_NUMBER = "{number} is not a number in JSON."
 FIELD_LONG = "{where} takes at most {limit} characters."
 FIELD_SHORT = "{where} takes at least {limit} characters."
 FIELD_UNCHECKED = "This field takes too long to check. Leave it as it was."
@@ -387,8 +388,8 @@ FIELD_MAXIMUM = "{where} must be {limit} or less."
 FIELD_BELOW = "{where} must be less than {limit}."
 FIELD_FEW_ITEMS = "{where} needs at least {limit} items."
 FIELD_MANY_ITEMS = "{where} takes at most {limit} items."
-FIELD_MISSING = "{where} lacks {name}."
-FIELD_UNKNOWN = "{where} takes no {name}."
+FIELD_MISSING = "{where} needs {name}."
+FIELD_UNKNOWN = "{where} can't have {name}."
 FIELD_ONE_OF = "{where} must be one of: {options}."
 THIS = "This"
 ANOTHER_KIND = "another kind of value"
@@ -398,7 +399,7 @@ ANOTHER_KIND = "another kind of value"
 TOLD_ASKED = "⏳ {tool} needs approval."
 TOLD_QUESTION = "💬 {tool} asks a question."
 TOLD_QUESTION_IN = "💬 {tool} asks a question in {channel}"
-TOLD_QUESTION_REFUSED = "⛔ The question of {tool} was put to nobody."
+TOLD_QUESTION_REFUSED = "⛔ Nobody was asked the question of {tool}."
 TOLD_QUESTION_REMINDED = "⏰ The question of {tool} still waits."
 TOLD_QUESTION_REMINDED_WHO = "⏰ The question of {tool} still waits. {approvers} may answer until {when}."
 TOLD_QUESTION_ESCALATED = "⏫ The question of {tool} still waits. From now on {approvers} may answer as well."
@@ -408,7 +409,7 @@ TOLD_QUESTION_WITHDRAWN = "↩️ {who} withdrew the question of {tool}."
 TOLD_QUESTION_ELSEWHERE = "🚨 The question of {tool} was answered outside this app."
 TOLD_QUESTION_REMOVED = "↩️ The question of {tool} is withdrawn: the app was removed from this workspace."
 TOLD_ANSWER_LAPSED = "⌛ The answer to {tool} could not be sent in time."
-TOLD_ANSWER_REFUSED = "⛔ The answer to {tool} was not taken."
+TOLD_ANSWER_REFUSED = "⛔ The agent did not accept the answer to {tool}."
 TOLD_ANSWER_REFUSED_VOTE = "✋ The answer of {who} to {tool} did not count: {why}."
 TOLD_SIGN_IN_ASKED = "🔑 {tool} needs somebody to sign in."
 TOLD_SIGN_IN_NOT_ASKED = "⛔ Nobody was asked to sign in for {tool}."
@@ -419,12 +420,12 @@ TOLD_SIGN_IN_EXPIRED = "⌛ Nobody signed in for {tool} in time."
 TOLD_SIGN_IN_WITHDRAWN = "↩️ {who} withdrew the request to sign in for {tool}."
 TOLD_SIGN_IN_ELSEWHERE = "🚨 Somebody signed in for {tool} outside this app."
 TOLD_SIGN_IN_LAPSED = "⌛ The agent could not be reached in time with the sign-in for {tool}."
-TOLD_SIGN_IN_REFUSED = "⛔ The agent did not take the sign-in for {tool}."
+TOLD_SIGN_IN_REFUSED = "⛔ The agent did not accept the sign-in for {tool}."
 TOLD_SIGN_IN_LOST = "🔑 {who} has to sign in for {tool} again: this app restarted before the agent got it."
 TOLD_OPERATION_ASKED = "⏳ {tool} has started, and needs a decision to continue."
-TOLD_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has been told."
-TOLD_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time. The agent has been told that it was rejected."
-TOLD_OPERATION_WITHDRAWN = "↩️ {who} withdrew {tool}. The agent has been told that it was rejected."
+TOLD_OPERATION_DENIED = "🚫 {who} denied {tool}. The agent has the answer."
+TOLD_OPERATION_EXPIRED = "⌛ Nobody decided on {tool} in time, so the agent got a rejection."
+TOLD_OPERATION_WITHDRAWN = "↩️ {who} withdrew {tool}, so the agent got a rejection."
 TOLD_OPERATION_LAPSED = "⌛ {tool} was approved, but the agent could not be reached in time."
 TOLD_ASKED_IN = "⏳ {tool} needs approval in {channel}"
 TOLD_CALL_REFUSED = "⛔ {tool} was refused without asking anybody."
@@ -492,11 +493,11 @@ TOLD_UNKNOWN = "⚠️ {tool} was started, and nobody knows how it ended. The ca
 TOLD_SETTLED = {
     True: "📝 {who} said that {tool} took effect.",
     False: "📝 {who} said that {tool} did not take effect.",
-    None: "📝 {who} said what became of {tool}.",
+    None: "📝 {who} said how {tool} ended.",
 }
 TOLD_RUN_AGAIN_VOTE = "👍 {who} wants {tool} to run again: {votes}."
 TOLD_RUN_AGAIN = "🔁 {tool} runs again, attempt {attempt}, decided by {people}."
-TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent is told that nobody knows."
+TOLD_NOBODY_KNOWS = "❔ Nobody said whether {tool} took effect. The agent knows that the outcome is unknown."
 TOLD_GRANTED = "🔓 {people} let calls like this one of {tool} run without asking until {when}."
 TOLD_GRANT_USED = "🔓 {tool} runs without asking, because {people} allowed calls like it."
 TOLD_GRANT_ENDED = "🔒 Calls of {tool} ask again, because the app was removed from this workspace."
@@ -554,7 +555,7 @@ VERDICT_EDITED = "Your edit counts as your approval: {votes}."
 VERDICT_EDITED_LAST = "Your edit counts, and it was the last approval needed. {tool} runs as you edited it."
 VERDICT_DENIED = "You denied {tool}. It won't run."
 VERDICT_WITHDRAWN = "You withdrew {tool}. It won't run."
-VERDICT_SETTLED = "Noted. The agent is told what you said about {tool}."
+VERDICT_SETTLED = "Noted. The agent learns what you said about {tool}."
 VERDICT_RUN_AGAIN = "Your vote counts: {votes}."
 VERDICT_RUN_AGAIN_LAST = "Your vote counts, and it was the last one needed. {tool} runs again."
 VERDICT_REVOKED = "The grant is revoked. Calls of {tool} ask again."
@@ -582,8 +583,8 @@ WHY = {
     Reason.NOT_EDITABLE: "The policy does not let {fields} be edited.",
     Reason.WRONG_KIND: "{fields} must stay the same kind of value: a text, a number, or yes or no.",
     Reason.OTHER_POLICY: "With this change another policy would apply. Ask the agent for it instead.",
-    Reason.NOTHING_TO_SETTLE: "This has been answered already. The card shows how.",
-    Reason.NOTHING_TO_REVOKE: "This grant has ended already: calls like this ask again.",
+    Reason.NOTHING_TO_SETTLE: "This has already been answered. The card shows how.",
+    Reason.NOTHING_TO_REVOKE: "This grant has already ended: calls like this ask again.",
     Reason.POLICY_CHANGED: "The policy has changed. Calls like this ask again.",
     Reason.USED_UP: "This grant is used up. Calls like this ask again.",
     Reason.UNSEALED: "This vote has no seal of the app, so it does not count. If it was yours, vote again.",
@@ -614,14 +615,14 @@ WHY_SHORT = {
     Reason.OTHER_WORKSPACE: "it is another workspace's account",
     Reason.BOT: "it is a bot",
     Reason.DELETED: "the account is deactivated",
-    Reason.CANNOT_ASK: "it could not be found out who may decide",
-    Reason.NOT_ASKER: "only who asked can withdraw",
+    Reason.CANNOT_ASK: "we could not find out who may decide",
+    Reason.NOT_ASKER: "only the person who asked can withdraw it",
     Reason.OLDER_REVISION: "it was for an older version",
     Reason.TOO_LATE: "it came too late",
     Reason.ALREADY_VOTED: "it already counted",
     Reason.REASON_WANTED: "a reason was missing",
     Reason.PAYLOAD_WANTED: "the answer was not filled in",
-    Reason.NOT_EDITABLE: "it edited what the policy keeps",
+    Reason.NOT_EDITABLE: "it changed what the policy protects",
     Reason.WRONG_KIND: "it changed the kind of a value",
     Reason.OTHER_POLICY: "the edited call falls under another policy",
     Reason.NOTHING_TO_SETTLE: "there was nothing to answer",
@@ -661,7 +662,7 @@ LIST_MORE = "… and {count} more. Open this app's Home tab to see them."
 TICK = "Select"
 APPROVE_TICKED = "Approve selected…"
 DENY_TICKED = "Deny selected…"
-TICK_FIRST = "Tick the calls that you want to decide, then press this again."
+TICK_FIRST = "Select the calls that you want to decide, then press this again."
 
 STATES = {
     Face.WAITING: "waiting",

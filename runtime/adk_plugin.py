@@ -198,7 +198,7 @@ class ConfirmationPlugin(BasePlugin):
             self._check_response(session, pause, answer, signatures)
         for about, given, nth in given_to_nodes(session) if self.secrets else ():
             if not self._is_signed(session, about, read_answer(given), nth):
-                log.warning("an answer to %s stands in session %s and was not signed: no run", given.id, session.id)
+                log.warning("an answer to %s in session %s was not signed: no run", given.id, session.id)
                 raise Forbidden(UNSIGNED)
 
     def _is_signed(
@@ -249,7 +249,7 @@ class ConfirmationPlugin(BasePlugin):
         """Signatures are looked at once more: an answer may get into a session by other ways than a message."""
         nth = 0 if about is None else times_answered(session, about.request) - 1
         if not self._is_signed(session, about, confirmation, nth):
-            log.warning("the answer that stands in session %s was not signed: nothing runs", session.id)
+            log.warning("the answer in session %s was not signed: nothing runs", session.id)
             return {"error": UNSIGNED}
         if confirmation.confirmed:
             return None

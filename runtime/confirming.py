@@ -182,7 +182,7 @@ def _unwrapped(response: Json) -> JsonObject:
         try:
             response = from_json(response, allow_inf_nan=False)
         except ValueError as error:
-            raise Invalid("The answer's response is text that is no JSON: send {confirmed}.") from error
+            raise Invalid("The answer's response is text that is not JSON: send {confirmed}.") from error
     if not isinstance(response, dict):
         raise Invalid(f"The answer's response must be an object, not {json.dumps(response)}.")
     if len(response) == 1:

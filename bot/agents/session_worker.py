@@ -195,7 +195,7 @@ class _Stretch:
                 await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
             except (Unreachable, OneByOne, NotNow) as error:
-                log.info("told when its turn comes: %s", error)
+                log.info("said again when its turn comes: %s", error)
                 return
 
     # Out: what the agent is told

@@ -27,7 +27,7 @@ from runtime.jsontypes import JsonObject
 
 GONE = "This confirmation is not known here any more. The card may belong to another installation."
 CHANGED = "The call has changed since. Look at the card again: it shows the call as it is now."
-OVER = "This is decided already. The card says what became of it."
+OVER = "This has already been decided. The card shows the result."
 MOST_METADATA = 3000
 
 

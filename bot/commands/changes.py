@@ -33,7 +33,7 @@ def resume(call: CommandLine) -> int:
 @click.argument("id")
 @options(changes=True)
 def withdraw(call: CommandLine, id: str) -> int:  # noqa: A002  (the argument's name on the command line)
-    """Withdraw a call that waits for approval. It does not run, and the agent is told why.
+    """Withdraw a call that waits for approval. It does not run, and the agent learns why.
 
     ID is the confirmation's, or the beginning of it; `adk-confirm pending` lists them.
     """

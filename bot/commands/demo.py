@@ -88,7 +88,7 @@ async def _check() -> int:
         ran = log.read_text(encoding="utf-8").splitlines()
     if len(ran) != 1:
         raise DemoFailed(f"The deployment ran {len(ran)} times, and should have run once.")
-    print("The demo works: asked, refused to an outsider, approved by two, ran once, told in the thread.")
+    print("The demo works: asked, refused to an outsider, approved by two, ran once, reported in the thread.")
     return 0
 
 

@@ -28,7 +28,7 @@ PAUSED = {
     False: "Runs were already paused.",
 }
 RESUMED = {True: "Runs are resumed. Approved calls start now.", False: "Runs were not paused."}
-WITHDRAWN = "Confirmation {id} is withdrawn. The call did not run, and the agent is told why."
+WITHDRAWN = "Confirmation {id} is withdrawn. The call did not run, and the agent learns why."
 WITHDRAWAL_WAITS = (
     "The withdrawal of confirmation {id} is stored. Votes that came before it are counted first; "
     "`adk-confirm audit show {id}` shows the result."

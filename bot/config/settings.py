@@ -87,7 +87,7 @@ class AgentSettings(_Table):
             both = self.target is not None
             raise ValueError(f"must have target or url, {'not both' if both else 'and has neither'}")
         if self.url is not None and self.app is None:
-            raise ValueError('must name the app beside its url, as in app = "oncall"')
+            raise ValueError('must name the app as well as the url, as in app = "oncall"')
         only_remote = ("app", "headers", "token_env", "secret_env", "timeout")
         remote = [name for name in only_remote if name in self.model_fields_set]
         if self.target is not None and remote:

@@ -138,7 +138,7 @@ def _account_refused(claim: Claim, account: Account | Unresolved) -> Refusal | N
     if account.person != claim.voter:
         return Refusal(
             reason=Reason.CANNOT_ASK,
-            unresolved=Unresolved(claim.voter.user, "Slack told of another account"),
+            unresolved=Unresolved(claim.voter.user, "Slack described another account"),
         )
     flags = {
         Reason.BOT: account.bot or claim.voter.user == "USLACKBOT",  # Slack says is_bot: false of its own bot

@@ -28,4 +28,4 @@ def check_json(value: Json, what: str) -> None:
     try:
         canonical(value)
     except ValueError as error:
-        raise Invalid(f"{what} holds a value that is no JSON: {error}.") from error
+        raise Invalid(f"{what} holds a value that is not JSON: {error}.") from error

@@ -64,7 +64,7 @@ class DemoBot:
             address = (await process.stdout.readline()).decode().strip()
             if not address:
                 self._now(BotState.DOWN)
-                raise BotDidNotStart("The bot ended before it listened. What it said stands above.")
+                raise BotDidNotStart("The bot ended before it was ready. Its output is above.")
             self._slack.sends_to(f"{address}/slack/events")
             self.crashes_in_call = False
             self._now(BotState.RUNNING)

@@ -19,19 +19,19 @@ from runtime.jsontypes import Json, JsonObject
 Get = Callable[[str], Awaitable[tuple[int, Json]]]
 
 PORT = (
-    "Whoever reaches its port can answer in place of the people here: that is noticed and told, not prevented. "
-    "Keep the port to yourself, or use our plugin with a secret."
+    "Whoever reaches its port can answer in place of the people here. The bot notices this and says so, but can't "
+    "prevent it. Protect the port, or use our plugin with a secret."
 )
 OUR_PORT = (
-    "Whoever reaches its port, and has its token, can answer in place of the people here: that is noticed and told, "
-    "not prevented. Keep both to yourself."
+    "Whoever reaches its port and has its token can answer in place of the people here. The bot notices this and says "
+    "so, but can't prevent it. Protect both."
 )
 DENIALS = (
-    "A denial is the server's to keep: a tool that asks by itself, or whose rule has changed its mind by then, may run "
-    "all the same; that is noticed and told. Our plugin prevents it."
+    "The server may not keep to a denial: a tool that asks in its own body, or whose rule now answers otherwise, may "
+    "run after a denial. The bot notices this and says so. Our plugin prevents it."
 )
-EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what is wanted."
-BROKEN = "Whether a call took effect when the connection broke can't always be told: then people are asked."
+EDITS = "Only a payload that a tool asks for can be edited; any other edit becomes a denial that says what people want."
+BROKEN = "If the connection breaks, nobody may know whether a call took effect. People are asked then."
 TOGETHER = (
     "Answers to one agent go to it together: an approval waits until everything that the agent asked in that turn is "
     "decided."
@@ -41,8 +41,8 @@ ENDS = (
     "the first approval, and they never run. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
 )
 MAY_END = (
-    "Its root agent is no LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, google-adk "
-    "ends the turn with the first approval, and what should follow never runs: give the app "
+    "Its root agent is not an LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, "
+    "google-adk ends the turn with the first approval, and what should follow never runs: give the app "
     "resumability_config=ResumabilityConfig(is_resumable=True)."
 )
 NO_LLM_AGENT = "not an LlmAgent"
@@ -50,7 +50,7 @@ NOT_DESCRIBED = (
     "It fails when it is asked about its app (app-info, 500). If runs fail as well, it could not import the app: its "
     "log says why."
 )
-NO_MARKS = "It keeps no marks: words that got lost on the way are looked for by what they say and when."
+NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are looked for by their text and time."
 
 
 async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:

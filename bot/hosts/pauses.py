@@ -106,7 +106,7 @@ def stuck_in(event: Event) -> Iterator[tuple[str, Waits]]:
 
 UNKNOWN = (
     "The agent waits for {name}, which this app can't answer. Nothing was sent to the agent. "
-    "To go on, answer it in another client of the agent, or tell the agent what to do instead."
+    "To continue, answer it in another client of the agent, or tell the agent what to do instead."
 )
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
 

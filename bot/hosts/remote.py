@@ -103,7 +103,7 @@ class RemoteServer:
             status, body = await self._ask("POST", _sessions(session), {"sessionId": session.id})
         if status >= HTTPStatus.BAD_REQUEST and await self.events(session) is None:
             hint = "; check [agent] url: ADK Go serves its API below /api" if status in NO_SUCH_ENDPOINT else ""
-            raise self._unreachable(_refusal("no session could be begun", status, body) + hint)
+            raise self._unreachable(_refusal("no session could be started", status, body) + hint)
 
     async def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
         body: JsonObject = {
@@ -255,7 +255,7 @@ def _event(text: str, kind: str) -> JsonObject:
     if kind == "error" or failed:
         raise Failed(f"The agent's server failed: {_short(failed or value)}")
     if not isinstance(value, dict):
-        raise Cut(f"The agent's server sent what is no event: {_short(value)}")
+        raise Cut(f"The agent's server sent something that is not an event: {_short(value)}")
     return value
 
 
@@ -270,7 +270,7 @@ async def _told(response: aiohttp.ClientResponse) -> Json:
 async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
     events = json_or_text(await body_of(response))
     if not isinstance(events, list | None):
-        raise Cut(f"The agent's server answered with what is no list of events: {_short(events)}")
+        raise Cut(f"The agent's server sent something that is not a list of events: {_short(events)}")
     return [event for event in events or [] if isinstance(event, dict)]
 
 

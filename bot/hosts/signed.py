@@ -16,7 +16,7 @@ from runtime.jsontypes import JsonObject
 from runtime.wire import FunctionResponse, Part
 
 NOT_SIGNED = (
-    "The agent's server takes signed answers only, and this app has no secret to sign with. Whoever runs it sets "
+    "The agent's server accepts only signed answers, and this app has no secret to sign with. Whoever runs it sets "
     "`secret_env` in [agent] to the plugin's secret; until then nothing runs."
 )
 NOT_TAKEN = (

@@ -28,8 +28,8 @@ def denied(asking: ForeignRequest, reason: str) -> str:
 
 def not_signed_in(asking: ForeignRequest, reason: str) -> str:
     return (
-        f"Nobody signed in for {asking.request.call.name}: {reason}. Go on without it, and don't call it again before "
-        "you are asked to."
+        f"Nobody signed in for {asking.request.call.name}: {reason}. Continue without it, and don't call it again "
+        "before you are asked to."
     )
 
 

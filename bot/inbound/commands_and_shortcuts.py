@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from slack_bolt.async_app import AsyncAck, AsyncApp
 
-from blocks import verdict
+from blocks import verdict, words
 from blocks.ids import Action, confirmation_in, parse_id
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot.cards import forms
@@ -26,14 +26,14 @@ from runtime.store.database import Database
 
 COMMAND = "/approvals"
 HISTORY = "adk_confirm_history"
-NOT_YOURS = "These are somebody else's words: whoever said them can try again, or you say it yourself."
+NOT_YOURS = "Somebody else wrote this message. They can try again, or you can ask the agent yourself."
 MOST_DIGITS = 15
 LOOKING = "Asking Slack who can see this…"
 NOT_SEEN = (
     "The history is shown to people who can see the card, and Slack did not say that you can. Use this on the card "
     "itself; if you do, try again in a minute."
 )
-NO_CARD = "This message is no card. Use this on the message that asks for an approval."
+NO_CARD = "This message is not a card. Use this on a message that asks for approval."
 
 
 class Commands:
@@ -68,7 +68,7 @@ class Commands:
         """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. That
         may take longer than the trigger lives."""
         confirmation, at = confirmation_in(body.get("message")), at_of(body)
-        looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING)
+        looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING, words.TITLE_HISTORY)
         opened = await self._sender.open_view(at, body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
@@ -78,11 +78,11 @@ class Commands:
     async def _history_for(self, person: Person, confirmation: str) -> JsonObject:
         found = await self._database.read(read_history, confirmation)
         if found is None:
-            return verdict.notice_modal(NO_CARD)
+            return verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         row, _ = found
         at = Workspace(row.asked.team, row.asked.enterprise)
         if not await self._directory.sees_any(at, row.card_channels, person):
-            return verdict.notice_modal(NOT_SEEN)
+            return verdict.notice_modal(NOT_SEEN, words.TITLE_HISTORY)
         return forms.history_view(*found)
 
     # What an agent could not answer

@@ -102,7 +102,7 @@ def _read(body: str, content_type: str) -> JsonObject | str:
     try:
         parsed = json.loads(text)
     except (ValueError, RecursionError):
-        return "The body is no JSON."
+        return "The body is not JSON."
     if not isinstance(parsed, dict):
         return "The body must be a JSON object."
     return misshapen(parsed) or parsed

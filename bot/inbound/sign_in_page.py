@@ -30,10 +30,10 @@ from runtime.store.database import Database
 log = logging.getLogger(__name__)
 
 DONE = "You are signed in"
-DONE_NEXT = "{agent} in Slack can go on now. You can close this page."
+DONE_NEXT = "{agent} in Slack can continue now. You can close this page."
 FAILED = "You are not signed in"
 NOT_OURS = "This link is not valid. Open the message in Slack and press Sign in again."
-USED = "This link was used before, or is not wanted any more. Slack says what became of it."
+USED = "This link was used before, or has expired. The message in Slack says more."
 DECLINED = "The service did not sign you in. If that was a mistake, press Sign in again in Slack."
 REFUSED = "Your sign-in does not count. Slack says why."
 STORE = "It could not be stored just now. Wait a minute, then press Sign in again in Slack."

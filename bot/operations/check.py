@@ -23,6 +23,7 @@ from bot.operations.check_slack import check_app_token, check_credentials, check
 from bot.operations.coverage import Coverage, coverage, coverage_findings
 from bot.operations.findings import Finding, Severity, either, fine, fix, note, warn
 from bot.operations.names import KnownNames, names_of
+from bot.operations.operator_times import spelled
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
@@ -112,8 +113,8 @@ async def _store(settings: Settings) -> AsyncIterator[Finding]:
 
 def _refused(one: RefusedFeature) -> Finding:
     where = f" in {one.channel}" if one.channel else ""
-    again = datetime.fromtimestamp(one.at + REMEMBERED, UTC)
-    said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again at {again:%H:%M} UTC"
+    again = spelled(datetime.fromtimestamp(one.at + REMEMBERED, UTC))
+    said = f"refused{where} ({one.code}), so {INSTEAD[Feature(one.feature)]}; tried again after {again}"
     return note(f"{one.team} {one.feature}", said)
 
 

@@ -13,7 +13,8 @@ _RISKS = {
     "fsync": "a crash of the server can lose or damage what was stored",
     "full_page_writes": "a crash of the server can damage what was stored",
     "synchronous_commit": (
-        "a crash of the server forgets what it acknowledged last: clicks, and that a tool began, which then runs twice"
+        "after a crash of the server the last acknowledged clicks can be lost, and a tool that had started can run "
+        "twice"
     ),
 }
 _SETTINGS = text("SELECT name, setting FROM pg_settings WHERE name = ANY (:names)")
@@ -45,12 +46,11 @@ def _standbys(tx: Tx) -> Iterator[Finding]:
         return
     for row in tx.execute(_FOLLOWERS):
         if row.sync_state is None:
-            said = "one follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
+            said = "a standby follows, and this user may not see how: GRANT pg_read_all_stats to it, or look yourself"
             yield warn("standby", said)
         elif row.sync_state in ("async", "potential"):
             said = (
-                f"{row.name or 'one'} follows asynchronously: where it is promoted it can have forgotten a "
-                "decision, or that a tool began, which then runs twice. Set synchronous_standby_names, or never "
-                "promote it"
+                f"{row.name or 'one'} follows asynchronously: after it is promoted, a decision can be lost, and a tool "
+                "that had started can run twice. Set synchronous_standby_names, or never promote it"
             )
             yield warn("standby", said)

@@ -19,7 +19,7 @@ from bot.policy.approvers import ApproverKind
 from bot.policy.model import Policy
 from bot.slack.directory.names import person_name
 from bot.slack.scopes import scopes_for
-from bot.slack.workspaces.oauth_pages import MEND, MEND_ANY
+from bot.slack.workspaces.oauth_pages import FIX, FIX_ANY
 
 UNREACHABLE = (aiohttp.ClientError, OSError, TimeoutError)
 
@@ -46,7 +46,7 @@ async def check_credentials(environment: Environment) -> AsyncIterator[Finding]:
     except SlackApiError as error:
         code = str(error.response["error"])
         known = code == "invalid_code"
-        said = "Slack knows this client id and secret" if known else MEND.get(code, f"{MEND_ANY}: Slack says {code}")
+        said = "Slack knows this client id and secret" if known else FIX.get(code, f"{FIX_ANY}: Slack says {code}")
         yield either(known)("credentials", said)
     except UNREACHABLE as error:
         said = f"Slack could not be asked ({type(error).__name__}): run this again"
@@ -82,17 +82,19 @@ async def check_workspace(
 def _questions(
     client: AsyncWebClient, settings: Settings, policies: list[Policy], team: str | None
 ) -> Iterator[tuple[str, Callable[[], Awaitable[AsyncSlackResponse]], Judge]]:
-    named = {entry for one in policies for entry in (*one.approvers, *one.escalate_to, *one.barred)}
-    for entry in sorted(named):
+    deciders = {entry for one in policies for entry in (*one.approvers, *one.escalate_to)}
+    others = {entry for one in policies for entry in (*one.barred, *one.notify)}
+    for entry in sorted(deciders | others):
+        group, account = (_members, _account) if entry in deciders else (_known_group, _known_account)
         match entry.kind:
             case ApproverKind.GROUP if team is not None and team.startswith("E"):
                 pass  # the call will say in which of an organisation's workspaces it is
             case ApproverKind.GROUP:
-                yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), _members
+                yield str(entry), partial(client.usergroups_users_list, usergroup=entry.value), group
             case ApproverKind.EMAIL:
-                yield str(entry), partial(client.users_lookupByEmail, email=entry.value), _account
+                yield str(entry), partial(client.users_lookupByEmail, email=entry.value), account
             case ApproverKind.USER:
-                yield str(entry), partial(client.users_info, user=entry.value), _account
+                yield str(entry), partial(client.users_info, user=entry.value), account
             case ApproverKind.PYTHON:
                 pass
     channels = {policy.channel for policy in policies if policy.channel}
@@ -139,16 +141,27 @@ def _connects(answer: AsyncSlackResponse) -> tuple[bool, str]:
 
 
 def _members(answer: AsyncSlackResponse) -> tuple[bool, str]:
-    count = len(answer.get("users") or [])
-    if count == 0:
+    if not answer.get("users"):
         return False, "nobody is in this group: nobody could decide"
-    return True, f"{count} member{'s' if count > 1 else ''}"
+    return _known_group(answer)
+
+
+def _known_group(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    """For a group that is only notified or barred."""
+    count = len(answer.get("users") or [])
+    return True, f"{count} member{'' if count == 1 else 's'}"
+
+
+def _known_account(answer: AsyncSlackResponse) -> tuple[bool, str]:
+    """For somebody who is only notified or barred."""
+    user = answer.get("user") or {}
+    return True, f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
 
 
 def _account(answer: AsyncSlackResponse) -> tuple[bool, str]:
     """Accounts that `authorise` would refuse anyway."""
     user = answer.get("user") or {}
-    said = f"is {KnownNames({str(user.get('id')): person_name(user)}).of(str(user.get('id')))}"
+    _, said = _known_account(answer)
     if user.get("deleted"):
         return False, f"{said}, who is deactivated and can't decide: name somebody else"
     if user.get("is_bot"):

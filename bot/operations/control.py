@@ -158,7 +158,7 @@ async def ask(path: Path, command: str, arguments: JsonObject, *, answers_within
                     return _done(response.status, await response.json() if response.ok else None)
     except TimeoutError as error:
         raise StoreError(
-            f"The service has not answered for {answers_within:g} s: it stands still or has too much to do. Nothing "
+            f"The service has not answered for {answers_within:g} s: it hangs or is overloaded. Nothing "
             "was done. Look at its process, then run this again."
         ) from error
     except aiohttp.ClientConnectorError as error:

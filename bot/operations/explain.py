@@ -159,7 +159,7 @@ def _what(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     masked = Redactor(policy.redact)
     yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
     if policy.long_running == "decide":
-        yield "Of a long-running tool they decide how the operation ends, once it has begun."
+        yield "For a long-running tool they decide how the operation ends, once it has started."
     if policy.deny_reason == "required":
         yield "A Deny needs a reason."
     if policy.max_denials is not None:

@@ -208,7 +208,7 @@ async def _retry(desk: Desk, order: Order) -> JsonObject:
     name = order.maybe("name")
     found = await desk.database.run(retry, name, order.by, order.reason)
     if name is not None and not found:
-        raise NotFound(f"Nothing that stopped being retried begins with {name}. `adk-confirm pending` lists it.")
+        raise NotFound(f"Nothing that failed too often begins with {name}. `adk-confirm pending` lists it.")
     return {"again": [one.to_json() for one in found]}
 
 

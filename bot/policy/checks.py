@@ -100,12 +100,12 @@ _FOR_CALLS = (
 def _about_questions(policy: Policy) -> Iterator[_Finding]:
     """Keys that mean nothing where people answer a question instead of approving a call."""
     if policy.tools:
-        yield "inputs", "can't stand beside tools; write a [[policy]] of its own for questions"
+        yield "inputs", "can't be combined with tools; write a [[policy]] of its own for questions"
     if policy.quorum > 1:
-        yield "quorum", "must be 1 beside inputs: one person answers"
+        yield "quorum", "must be 1 with inputs: one person answers"
     for key in _FOR_CALLS:
         if getattr(policy, key) != Policy.model_fields[key].default:
-            yield key, "has no meaning beside inputs; leave it out"
+            yield key, "has no meaning with inputs; leave it out"
     for index, pattern in enumerate(policy.inputs):
         if not pattern.strip():
             yield f"inputs[{index}]", "must be a node's or tool's name or a shell pattern; \"*\" is every question"

@@ -58,7 +58,7 @@ class Rota:
 def _call(target: str, call: JsonObject) -> object:
     function = load_object(target)
     if not callable(function):
-        raise ConfirmError("it is no function")
+        raise ConfirmError("it is not a function")
     answer: object = function(call)
     return answer
 

@@ -90,10 +90,10 @@ class Metrics:
         )
         self._kind = BoundedLabel(MOST_KINDS)
         self._not_acked = self._counter(
-            "clicks_not_acked", "What somebody did in Slack and the bot could not store: they were told so.", "way"
+            "clicks_not_acked", "What somebody did in Slack and the bot could not store.", "way"
         )
         self._slack_errors = self._counter("slack_errors", "Calls that Slack did not do.", "method", "code")
-        self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack put off with a 429.", "method")
+        self._rate_limited = self._counter("slack_rate_limited", "Calls that Slack answered with a 429.", "method")
         self._time_to_decision = self._seconds(
             "time_to_decision", "From the request to the decision.", _PATIENT, "verdict"
         )
@@ -199,14 +199,14 @@ class _Facts(Collector):
             return
         yield GaugeMetricFamily("adk_confirm_waiting", "Confirmations that wait for people.", facts.waiting)
         yield GaugeMetricFamily(
-            "adk_confirm_unknown", "Calls of which nobody knows whether they happened.", facts.unknown
+            "adk_confirm_unknown", "Calls of which nobody knows whether they took effect.", facts.unknown
         )
         yield GaugeMetricFamily(
-            "adk_confirm_oldest_owed_seconds", "How long the oldest thing has been owed.", facts.oldest_owed
+            "adk_confirm_oldest_owed_seconds", "How long the oldest piece of work has been waiting.", facts.oldest_owed
         )
         yield GaugeMetricFamily("adk_confirm_paused", "Whether all runs are paused.", float(facts.paused))
         parked = GaugeMetricFamily(
-            "adk_confirm_parked", "Rows that failed so often that they are not tried any more.", labels=("kind",)
+            "adk_confirm_parked", "Rows that failed so often that they are not retried.", labels=("kind",)
         )
         for kind, count in facts.parked.items():
             parked.add_metric((kind,), count)

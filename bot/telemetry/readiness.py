@@ -77,6 +77,6 @@ def store_probe(database: Database) -> Probe:
 
 def socket_probe(client: AsyncBaseSocketModeClient) -> Probe:
     async def probe() -> str | None:
-        return None if await client.is_connected() else "the Socket Mode connection is down, and is being made anew"
+        return None if await client.is_connected() else "the Socket Mode connection is down and is being restored"
 
     return probe

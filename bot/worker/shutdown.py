@@ -95,7 +95,7 @@ def _say(left: Sequence[str]) -> None:
         log.info("nothing that runs was left behind")
         return
     named = ", ".join(left[:MOST_NAMED]) + (f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else "")
-    log.warning("left behind, and taken up at the next start: %s", named)
+    log.warning("left unfinished, and continued at the next start: %s", named)
 
 
 def exit_by(mark: StopDeadline, code: int) -> None:

@@ -68,7 +68,7 @@ class _Supervised:
                 await self._run()
                 if self._stopping.is_set():
                     return
-                self._failed("it ended without being told to", None)
+                self._failed("it ended unexpectedly", None)
             except Exception as error:
                 if self._stopping.is_set():
                     raise

@@ -213,7 +213,7 @@ class Worker:
             facts = await self._people.facts(row, vote, self._rules.now.policies, session.speakers)
             after = waits_for_slack(row, vote, facts)
             if after is not None and await lease.read(age, vote) < HELD_FOR:
-                raise NotNow(after, "Slack takes no more questions about who may decide for now.")
+                raise NotNow(after, "Slack answers no more questions about who may decide for now.")
         if vote.edit is not None:  # so that the transaction finds the answers of the conditions for the edited call
             await asyncio.to_thread(check_edit, row, vote.edit, self._rules.now.policies)
         with self._clicks.hurrying():

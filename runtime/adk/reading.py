@@ -31,7 +31,7 @@ from runtime.finite import not_finite
 from runtime.jsontypes import JsonObject, alike
 from runtime.wire import REQUEST_CONFIRMATION, USER
 
-AFRESH = "Ask the agent afresh."
+AFRESH = "Ask the agent again."
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def read_answer(response: types.FunctionResponse) -> ToolConfirmation:
     except (ValidationError, ValueError, TypeError) as error:
         raise Invalid("The answer can't be read: send {confirmed} or {confirmed, payload}.") from error
     if wrong := not_finite({"payload": found.payload}):
-        raise Invalid(f"The answer holds what is no JSON: {'; '.join(wrong)}. Send finite numbers.")
+        raise Invalid(f"The answer holds something that is not JSON: {'; '.join(wrong)}. Send finite numbers.")
     return found
 
 
@@ -135,7 +135,7 @@ def asked_about(session: Session, call_id: str) -> AskedInSession | None:
 
 def _the_one(found: list[AskedInSession]) -> AskedInSession | None:
     if len(found) > 1 and not found[-1].by_a_node:
-        raise Forbidden(f"The request {found[-1].request} stands twice in the session: nothing runs. {AFRESH}")
+        raise Forbidden(f"The request {found[-1].request} appears twice in the session: nothing runs. {AFRESH}")
     return found[-1] if found else None
 
 

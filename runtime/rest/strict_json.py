@@ -51,12 +51,12 @@ def once_each(pairs: list[tuple[str, Json]]) -> JsonObject:
     if len(made) < len(pairs):
         times = Counter(name for name, _ in pairs)
         twice = next(name for name in times if times[name] > 1)
-        raise ValueError(f"the name {_shown(twice)} stands twice in one object: which value is meant?")
+        raise ValueError(f"the name {_shown(twice)} appears twice in one object: which value is meant?")
     return made
 
 
 def _number(constant: str) -> Json:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _finite(literal: str) -> float:

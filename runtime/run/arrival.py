@@ -212,7 +212,7 @@ def _apply(tx: Tx, entry: Arrival, session: Stored, change: SessionChange, decis
         return False  # somebody was faster with the same word
     if decision.attempt is not None and decision.attempt != call.attempt:
         raise Conflict(
-            f"Call {call.id} is at attempt {call.attempt} by now, and this is about attempt {decision.attempt}."
+            f"Call {call.id} is at attempt {call.attempt} now, and this is about attempt {decision.attempt}."
         )
     change.put(replace(_stepped(tx, entry, call, decision), told=False))
     return True

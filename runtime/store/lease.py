@@ -271,7 +271,7 @@ class Lease:
                 return
             except (StoreError, Busy) as error:
                 if loop.time() + pause > until:
-                    _log.warning("A lease was not released, and is left to lapse: %s", error)
+                    _log.warning("A lease was not released, and runs out by itself: %s", error)
                     return
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)

@@ -196,7 +196,7 @@ class PostgresEngine:
             _log.warning("What holds up others in PostgreSQL could not be looked for: %s", error)
             return
         if ended:
-            _log.warning("Ended %s transactions of processes that stand still and held up others.", ended)
+            _log.warning("Ended %s transactions of frozen processes that held up others.", ended)
 
     async def _attempt(self, pool: AsyncEngine, job: Job[Any]) -> None:
         try:

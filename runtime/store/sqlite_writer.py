@@ -196,5 +196,5 @@ class Writer:
             if (entry := self._waiting.get_nowait()) is not None:
                 left.append(entry[0])
         for job in left:
-            job.fail(StoreError(f"SQLite's writer broke ({error}). Nothing of it was stored; start this process anew."))
+            job.fail(StoreError(f"SQLite's writer broke ({error}). Nothing of it was stored. Restart this process."))
         self._settle(left)

@@ -315,8 +315,8 @@ def test_a_moment_keeps_its_offset() -> None:
         ('["a",]', "This is not JSON: "),
         ("['a']", "This is not JSON: expecting value (line 1, column 2)."),
         ('{"a": 1, "a": 2}', "The name a appears twice in one object."),
-        ("[NaN]", "NaN is no number that JSON knows."),
-        ("[1e999]", "1e999 is no number that JSON knows."),
+        ("[NaN]", "NaN is not a number in JSON."),
+        ("[1e999]", "1e999 is not a number in JSON."),
         ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
         ('"text"', "This must be a list."),
         ("[1, 2]", "1 must be text."),
@@ -347,7 +347,7 @@ def test_a_value_of_another_kind_than_its_schema_says_is_shown_as_json() -> None
 
 
 def test_integers_longer_than_python_reads_are_refused() -> None:
-    with pytest.raises(NotJson, match="is no number that JSON knows"):
+    with pytest.raises(NotJson, match="is not a number in JSON"):
         parse_json("9" * 5000)
 
 

@@ -180,7 +180,7 @@ def test_what_can_not_be_shown_whole_or_needs_an_answer_is_left_out_and_named() 
     none = batch_form([samples.TIME_OFF], approve=True)
     assert "submit" not in none
     assert "None of these can be decided together" in inert.shown(none)
-    assert "Tick the calls" in inert.shown(batch_form([], approve=True))
+    assert "Select the calls" in inert.shown(batch_form([], approve=True))
 
 
 def test_a_batch_is_bounded_and_holds_each_once() -> None:

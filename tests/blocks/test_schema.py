@@ -114,7 +114,7 @@ def wrong(name: str, value: JsonValue) -> str | None:
         ("limits", {"cpu": 9}, "cpu must be 8 or less."),
         ("limits", {"cpu": 0}, "cpu must be 1 or more."),
         ("limits", {"cpu": 1.0}, "cpu must be a whole number."),
-        ("limits", {"names": []}, "This lacks cpu."),
+        ("limits", {"names": []}, "This needs cpu."),
         ("limits", {"cpu": 1, "names": ["a", 2]}, "names.2 must be text."),
         ("limits", {"cpu": 1, "names": ["a", "b", "c"]}, "names takes at most 2 items."),
         ("limits", [], "This must be an object."),
@@ -157,7 +157,7 @@ def test_lengths_and_unknown_names() -> None:
     assert problem("a", text, text) == "This takes at least 2 characters."
     assert problem("abcd", text, text) == "This takes at most 3 characters."
     closed: dict[str, JsonValue] = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    assert problem({"b": 1}, closed, closed) == "This takes no b."
+    assert problem({"b": 1}, closed, closed) == "This can't have b."
     mapping: dict[str, JsonValue] = {"type": "object", "additionalProperties": {"type": "integer"}}
     assert problem({"<b>": "x"}, mapping, mapping) == "‹b› must be a whole number."
     items: dict[str, JsonValue] = {"type": "array", "minItems": 1}

@@ -211,7 +211,7 @@ def test_a_long_story_is_several_messages_and_each_says_how_far_it_goes() -> Non
                 "📝 U0LEAD said that deploy did not take effect.",
                 "👍 U0OPS wants deploy to run again: 1 of 2 approvals.",
                 "🔁 deploy runs again, attempt 2, decided by U0OPS and U0LEAD.",
-                "❔ Nobody said whether deploy took effect. The agent is told that nobody knows.",
+                "❔ Nobody said whether deploy took effect. The agent knows that the outcome is unknown.",
                 "🔓 U0LEAD let calls like this one of deploy run without asking until 2026-11-21 12:30 UTC.",
                 "🔓 deploy runs without asking, because U0LEAD allowed calls like it.\nservice checkout",
                 "🔒 U0LEAD revoked the grant for deploy. Calls ask again.",

@@ -67,7 +67,7 @@ class Questions:
                         return await lookups.get(key, ask, anew=anew)
                     except Later as later:
                         if later.after >= (until - self._clock()) / 2:
-                            why = f"Slack takes no more questions for {later.after:.0f} s"
+                            why = f"Slack answers no more questions for {later.after:.0f} s"
                             return Unresolved(what, why, later.after)
                         await self._pause(later.after)
         except TimeoutError:

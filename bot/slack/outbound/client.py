@@ -201,7 +201,7 @@ class Sender:
                 await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
                 return
             except Gone as gone:
-                log.info("told in a direct message instead: %s", gone)
+                log.info("sent as a direct message instead: %s", gone)
         await self.post(at, await self.open_dm(at, user), message)
 
     async def _in_thread_as_well(
@@ -212,7 +212,7 @@ class Sender:
         try:
             await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
         except SlackTrouble as trouble:
-            log.info("told in the channel only: %s", trouble)
+            log.info("said in the channel only: %s", trouble)
 
     async def notice(self, target: JsonObject, sentence: str) -> None:
         """The same with a sentence of ours."""

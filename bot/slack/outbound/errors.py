@@ -36,7 +36,7 @@ LIMITED = frozenset({"ratelimited", "rate_limited"})
 
 class Later(SlackTrouble, PutOff):
     def __init__(self, method: str, after: float, code: str = "ratelimited") -> None:
-        super().__init__(method, code, f"Slack takes no {method} now ({code}); trying again in {after:.0f} s.")
+        super().__init__(method, code, f"Slack accepts no {method} now ({code}). Trying again in {after:.0f} s.")
         self.after = after
 
     @property
@@ -75,7 +75,7 @@ class NotInstalled(SlackTrouble, PutAside):
     """Nothing was called. The work is put aside until the app is installed (again)."""
 
     def __init__(self, team: str, enterprise: str | None) -> None:
-        sentence = f"The app is not installed in {team or enterprise}. Install it there; what waits goes on then."
+        sentence = f"The app is not installed in {team or enterprise}. Install it there; then waiting work continues."
         super().__init__("token", "not_installed", sentence)
         self.team, self.enterprise = team, enterprise
 
@@ -85,7 +85,7 @@ _GONE = {
     "not_in_channel": "The app is not in this channel. Invite it there with /invite.",
     "is_archived": "This channel is archived. Unarchive it, or name another one in the policy.",
     "message_not_found": "The message is not there any more: somebody deleted it.",
-    "thread_not_found": "The thread is not there any more: somebody deleted the message it began with.",
+    "thread_not_found": "The thread is gone: somebody deleted its first message.",
     "cant_update_message": "The message can't be changed: it is not this app's.",
     "cant_delete_message": "The message can't be deleted: it is not this app's.",
     "edit_window_closed": "The workspace does not let this message be changed any more.",

@@ -1,11 +1,11 @@
 """`/slack/install` and `/slack/oauth_redirect`: a workspace, or an organisation, installs the app by itself.
 
-Bolt's OAuth flow does the walking: it sends people to Slack with a state that has to come back once, in the browser
-that took it away, and stores the installation. What people see on the way is said here.
+Bolt's OAuth flow sends people to Slack with a state that must come back once, from the same browser, and stores the
+installation. The pages that people see are made here.
 
-An installation is taken where a policy is for it: one that names the workspace or organisation, or one that names none
-as long as nobody else has the app. So a stranger who finds the address can neither talk to the agent nor make it
-unclear whose the policies are.
+An installation is accepted if a policy is for it: one that names the workspace or organisation, or one that names none
+while nobody else has the app. So a stranger who finds the address can neither talk to the agent nor make it unclear
+whose the policies are.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Client(AsyncWebClient):
             code = trouble_from("oauth.v2.access", error, repeatable=False).code
             if code in words.CODES:
                 raise Declined(words.CODES[code]) from None
-            log.error("Slack did not take this app's credentials (%s): %s", code, words.MEND.get(code, words.MEND_ANY))
+            log.error("Slack did not take this app's credentials (%s): %s", code, words.FIX.get(code, words.FIX_ANY))
             raise Misconfigured(words.MISCONFIGURED) from None
 
 
@@ -87,18 +87,16 @@ class _Flow(AsyncOAuthFlow):
 
     async def _why_not(self, installation: Installation) -> str | None:
         if installation.bot_refresh_token is not None:
-            log.error(words.MEND_ROTATION)
+            log.error(words.FIX_ROTATION)
             return words.ROTATES
         if installation.bot_token is None or not (installation.team_id or installation.enterprise_id):
             return words.NO_BOT
-        everywhere = bool(installation.is_enterprise_install)
-        id_ = (installation.enterprise_id if everywhere else installation.team_id) or ""
+        id_ = (installation.enterprise_id if installation.is_enterprise_install else installation.team_id) or ""
         others = {one.id for one in await self._database.read(installed, self.client_id)} - {id_}
         named = {policy.team for policy in self._rules.now.policies.entries}
         if others and None in named:
             return words.WHOSE.format(id=id_)
-        own = {None, id_, installation.enterprise_id} if not everywhere else named
-        return None if named & own else words.NOT_FOR_YOU.format(id=id_)
+        return None if named & {None, id_, installation.enterprise_id} else words.NOT_FOR_YOU.format(id=id_)
 
     async def _give_back(self, installation: Installation) -> None:
         """Slack takes the app for installed, but it is not, and has no token there."""

@@ -10,15 +10,14 @@ _AGAIN = "Open /slack/install here and try again."
 
 REASONS = {
     "access_denied": f"Nobody allowed it at Slack, so nothing was changed. If that was a mistake: {_AGAIN}",
-    "invalid_browser": "This page has to be reached from /slack/install, in the same browser and within ten minutes. "
-    f"{_AGAIN}",
+    "invalid_browser": f"Begin at /slack/install, and finish in the same browser within ten minutes. {_AGAIN}",
     "invalid_state": f"This installation took longer than ten minutes, or was finished before. {_AGAIN}",
     "missing_code": f"Slack sent no code along. {_AGAIN}",
     "invalid_scope": "Slack does not know a scope that this app asks for. Tell whoever runs it.",
     "invalid_team_for_non_distributed_app": "This Slack app is not open to other workspaces. Whoever runs it can "
     "activate its distribution in the app's settings.",
 }
-ANY_REASON = f"Slack did not let it be installed. {_AGAIN} If it stays so, tell whoever runs this app."
+ANY_REASON = f"Slack did not let it be installed. {_AGAIN} If it happens again, tell whoever runs this app."
 
 CODES = {
     "invalid_code": f"Slack does not know the code that it sent along. {_AGAIN}",
@@ -27,16 +26,16 @@ CODES = {
 }
 """What Slack may say of a code: something for whoever installs."""
 
-MISCONFIGURED = "Slack does not accept this app's credentials. Tell whoever runs it; its log says what to mend."
-MEND = {
+MISCONFIGURED = "Slack does not accept this app's credentials. Tell whoever runs it; its log says what to fix."
+FIX = {
     "invalid_client_id": "SLACK_CLIENT_ID is not the app's Client ID, under Basic Information",
     "bad_client_secret": "SLACK_CLIENT_SECRET is not the app's Client Secret, under Basic Information",
 }
-MEND_ROTATION = (
+FIX_ROTATION = (
     "an installation was declined: token rotation is on for this Slack app, which can't be undone; make a new app from "
     "`adk-confirm manifest`, and set its SLACK_CLIENT_ID, SLACK_CLIENT_SECRET and other secrets"
 )
-MEND_ANY = "look at SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"
+FIX_ANY = "look at SLACK_CLIENT_ID and SLACK_CLIENT_SECRET"
 
 ROTATES = (
     "This Slack app has token rotation on, so that its tokens expire after twelve hours, and Slack never switches that "
@@ -49,7 +48,7 @@ WHOSE = (
     'it to name them: team = "{id}" in those for yours. Then install it again.'
 )
 NOT_FOR_YOU = (
-    'None of this app\'s policies is for your workspace. Ask whoever runs it to write one with team = "{id}". '
+    'None of this app\'s policies is for you. Ask whoever runs it to write one with team = "{id}". '
     "Then install it again."
 )
 

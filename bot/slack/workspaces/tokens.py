@@ -246,7 +246,7 @@ async def open_workspaces(settings: Settings, database: Database) -> OneWorkspac
     cipher = TokenCipher(environment.token_key.get_secret_value())
     anew = await database.run(seal_anew, cipher)
     if anew:
-        log.info("%d tokens were sealed anew with the newest key: the older ones can go", anew)
+        log.info("%d tokens were encrypted again with the newest key: the older keys can be removed", anew)
     found = await database.read(installed, environment.client_id)
     if not found:
         log.warning("no workspace has installed the app yet: open /slack/install where this is reached")

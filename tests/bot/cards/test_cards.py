@@ -373,8 +373,8 @@ async def test_only_who_was_refused_hears_about_a_click_on_a_card(out: Outgoing)
 
 async def test_somebody_who_is_not_in_the_channel_is_told_in_a_direct_message(out: Outgoing) -> None:
     target: JsonObject = {"team": TEAM, "user": out.lead.id, "channel": out.deploys.id}
-    await out.sender.notice(target, "This is decided already.")
-    assert "This is decided already." in out.lead.sees()
+    await out.sender.notice(target, "This has already been decided.")
+    assert "This has already been decided." in out.lead.sees()
 
 
 # Every state there is, as Slack would take it

@@ -168,7 +168,7 @@ WRONG = [
     (policy("grant_on = ['a']"), "policy[0].grant: is missing; grant_on needs a length"),
     ("[agent]", "agent: must have target or url, and has neither"),
     ("[agent]\ntarget = 'a:b'\nurl = 'http://x'", "agent: must have target or url, not both"),
-    ("[agent]\nurl = 'http://x'", 'agent: must name the app beside its url, as in app = "oncall"'),
+    ("[agent]\nurl = 'http://x'", 'agent: must name the app as well as the url, as in app = "oncall"'),
     ("[agent]\ntarget = 'a:b'\napp = 'x'", "agent: can have app only with a url, not with a target"),
     ("[agent]\ntarget = 'a.b'", 'agent.target: must be a module and a name, such as "my_agents.oncall:agent"'),
     ("[agent]\nurl = 'adk:8000'\napp = 'x'", 'agent.url: must be an address such as "http://adk:8000"'),

@@ -206,7 +206,7 @@ class TestEditing:
 
     def test_json_that_is_none_is_refused_at_once(self) -> None:
         desk = Desk(make_policy())
-        with pytest.raises(Invalid, match="no JSON"):
+        with pytest.raises(Invalid, match="not JSON"):
             desk.store(VoteKind.APPROVE, ANNA, edit=Edit({"replicas": float("nan")}))
 
 
@@ -543,7 +543,7 @@ def nested(levels: int) -> JsonObject:
 
 
 def test_what_nobody_could_fingerprint_or_read_is_not_put_to_people() -> None:
-    with pytest.raises(Invalid, match="The call to deploy holds a value that is no JSON"):
+    with pytest.raises(Invalid, match="The call to deploy holds a value that is not JSON"):
         Desk(make_policy(), asked=make_asked(arguments={"x": float("inf")}))
     with pytest.raises(Invalid, match="The call to deploy is nested deeper than 64 levels"):
         Desk(make_policy(), asked=make_asked(arguments=nested(64)))

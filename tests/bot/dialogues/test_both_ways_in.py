@@ -213,7 +213,7 @@ async def test_a_grant_is_given_used_and_revoked_once(open_office: Opens, socket
         assert (await at.slack.repeats(revoked)).acked
         await at.ann.finds("revoked the grant", at.deploys, thread=card)
         await at.bob.clicks(granting, "Revoke grant", stale=True, sure=True)
-        await at.bob.finds("This grant has ended already", at.deploys, thread=card)
+        await at.bob.finds("This grant has already ended", at.deploys, thread=card)
 
         await at.ann.says("@adk-confirm deploy checkout 2.4.3 to prod", at.deploys, thread=card)
         await at.bob.finds("through oncall · deploy", at.deploys, thread=card)
@@ -238,7 +238,7 @@ async def test_several_decided_together_are_a_vote_each(open_office: Opens, sock
     async with open_office(socket=socket) as at:
         home = await both(at)
         await home.clicks("Approve selected…")
-        await (await at.bob.gets_modal("Tick the calls")).closes()
+        await (await at.bob.gets_modal("Select the calls")).closes()
         await home.ticks("Select")
         at.slack.faults.fails("views.open")
         failed = await home.clicks("Approve selected…")

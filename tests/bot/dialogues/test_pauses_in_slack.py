@@ -63,15 +63,15 @@ long_running = "decide"
 async def test_people_decide_how_a_long_running_operation_ends(opens: Opens, agent: str) -> None:
     async with opens(agent, DECIDED) as at:
         said = await at.ann.says("@adk-confirm the quarter", at.deploys)
-        card = await at.ann.finds("Let this go on? Report", at.deploys, thread=said)
+        card = await at.ann.finds("Let this continue? Report", at.deploys, thread=said)
         assert "T-1" in card
         assert "Edit…" not in card.buttons
         await at.bob.clicks(card, "Approve")
         await at.ann.finds("I got {'status': 'approved', 'ticket': 'T-1'}", at.deploys, thread=said)
-        await at.ann.finds("Approved by bob. The agent was told.", at.deploys, thread=said)
+        await at.ann.finds("Approved by bob. The agent has the answer.", at.deploys, thread=said)
 
         asked = await at.ann.says("@adk-confirm the year", at.deploys)
-        card = await at.ann.finds("Let this go on? Report", at.deploys, thread=asked)
+        card = await at.ann.finds("Let this continue? Report", at.deploys, thread=asked)
         await at.bob.clicks(card, "Deny…")
         await (await at.bob.gets_modal("Deny")).submits({"Reason": "Too early"})
         await at.ann.finds("'status': 'rejected'", at.deploys, thread=asked)

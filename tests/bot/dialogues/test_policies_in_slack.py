@@ -132,7 +132,7 @@ async def test_what_could_not_be_shown_is_refused_at_the_field(open_office: Open
             ("[" * 66 + "]" * 66, "This JSON is nested too deeply."),
             ("[" * 1400 + "]" * 1400, "This JSON is nested too deeply."),
             ('{"a": "\\ud800"}', "This holds half a character, spelled \\ud800 to \\udfff. Write the whole one."),
-            ("1e400", "1e400 is no number that JSON knows."),
+            ("1e400", "1e400 is not a number in JSON."),
             ('{"a": 1, "a": 2}', "The name a appears twice in one object."),
         ):
             await form.submits({"x": written})

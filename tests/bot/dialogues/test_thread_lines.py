@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
+import pytest
+
 from bot.sandbox.people.seen import Seen
+from bot.store.agent_sessions import SUSPENDED_AFTER
 from tests.support.counting import at_most
 from tests.support.office import Office, Opens
 
@@ -13,6 +16,14 @@ LAB = "tests.support.lab:agent"
 PAY = 'pay {"to": "Ada", "amount": 20}'
 ONE = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\n'
 CYCLES = 4
+LOOK_UPS = ("conversations.info", "users.info", "usergroups.users.list")
+"""Who people are is asked every 30 seconds at most, once for all calls that wait."""
+
+
+@pytest.fixture
+def database_url(sqlite_stocked: str) -> str:
+    """What is posted does not differ by the database."""
+    return sqlite_stocked
 
 
 def lines(at: Office, thread: Seen) -> list[str]:
@@ -21,23 +32,36 @@ def lines(at: Office, thread: Seen) -> list[str]:
     return [one.text.split("\n")[0] for one in seen if one.author == "adk-confirm" and not one.ephemeral]
 
 
-async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(open_office: Opens) -> None:
-    async with open_office() as at:
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "after a while"])
+@pytest.mark.parametrize("sessions", [True, False], ids=["sessions", "no sessions"])
+async def test_an_approval_is_a_card_a_line_and_a_reply_and_costs_few_calls(
+    open_office: Opens, waits: bool, sessions: bool
+) -> None:
+    async with open_office(time_moves=True) as at:
+        if not sessions:
+            at.slack.faults.refuses("agents.sessions.*", "unknown_method", times=None)
 
         async def cycle() -> Seen:
             card = await at.ask("deploy checkout 2.4.1 to prod")
+            if waits:
+                await at.later(seconds=SUSPENDED_AFTER + 1)
+                await at.rests()
             await at.bob.clicks(card, "Approve")
             await at.ann.finds("is on prod now", at.deploys, thread=card)
+            await at.later(seconds=2)
             await at.rests()
             return card
 
-        await cycle()  # who people are is known from here on
+        await cycle()  # who people are is known from here on, and whether Slack takes sessions
         before = len(at.slack.calls)
         cards = [await cycle() for _ in range(CYCLES)]
 
-        calls = Counter(made.method for made in at.slack.calls[before:])
-        del calls["agents.sessions.setStatus"]  # what takes a second on a slow machine is shown as at work
-        at_most("Slack calls of a cycle", calls.total() / CYCLES)
+        # On a slow machine the agent is shown as at work, and a call that is decided at once as suspended.
+        calls = Counter(made.method for made in at.slack.calls[before:] if made.args.get("status") != "processing")
+        statuses = calls.pop("agents.sessions.setStatus", 0)
+        if waits or not sessions:
+            assert statuses == (2 * CYCLES if sessions else 0)
+        at_most("Slack calls of a cycle", sum(calls[one] for one in calls if one not in LOOK_UPS) / CYCLES)
         for card in cards:
             done, decided, said = lines(at, card)
             assert "Done:" in done

@@ -70,7 +70,7 @@ async def test_a_stranger_decides_nothing_about_how_bytes_are_read(open_office: 
         assert decoded == []
 
         signed = await sends(at, body, {**good, "Content-Type": f"{JSON}; charset={SLOW}"})
-        assert (signed.status, "no JSON" in signed.text) == (400, True)
+        assert (signed.status, "not JSON" in signed.text) == (400, True)
         assert decoded == [], "UTF-8, whatever the sender says"
 
 

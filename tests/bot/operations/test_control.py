@@ -128,12 +128,12 @@ async def test_rows_of_a_newer_version_are_left_alone(at: Backoffice) -> None:
 async def test_the_operator_takes_back_what_waits(at: Backoffice) -> None:
     one, other = await at.asks(), await at.asks()
     said = await at.command("withdraw", one)
-    assert said.out == f"Confirmation {one} is withdrawn. The call did not run, and the agent is told why.\n"
+    assert said.out == f"Confirmation {one} is withdrawn. The call did not run, and the agent learns why.\n"
     assert (await at.row(one)).state is State.WITHDRAWN
     await at.database.close()
     said = await at.alone("withdraw", other[:8])
     await at.reopen()
-    assert said.out == f"Confirmation {other} is withdrawn. The call did not run, and the agent is told why.\n"
+    assert said.out == f"Confirmation {other} is withdrawn. The call did not run, and the agent learns why.\n"
     assert (await at.row(other)).state is State.WITHDRAWN
     withdrawn = [line for line in await at.lines() if line.kind == "withdrawn"]
     assert {json.loads(line.content or "")["who"]["user"] for line in withdrawn} == {f"operator {account()}"}
@@ -282,7 +282,7 @@ async def test_a_service_that_stands_still_is_said(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as stands_still:
         stands_still.bind(str(path))
         stands_still.listen()
-        with pytest.raises(ConfirmError, match=r"has not answered for 0\.2 s: it stands still"):
+        with pytest.raises(ConfirmError, match=r"has not answered for 0\.2 s: it hangs"):
             await ask(path, "echo", {}, answers_within=0.2)
 
 

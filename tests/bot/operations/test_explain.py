@@ -173,7 +173,7 @@ def test_arguments_that_are_none(explained: Explained, args: str, why: str) -> N
 
 def test_numbers_that_json_does_not_have(explained: Explained) -> None:
     said = explained.refusal("--tool", "deploy", "--args", '{"n": NaN}')
-    assert said.startswith("adk-confirm explain: --args holds a value that is no JSON: ")
+    assert said.startswith("adk-confirm explain: --args holds a value that is not JSON: ")
 
 
 def test_a_file_with_mistakes_names_each(explained: Explained) -> None:

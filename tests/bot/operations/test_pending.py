@@ -156,7 +156,7 @@ async def test_what_stopped_is_tried_again_when_somebody_says_so(at: Backoffice)
 
     await at.database.run(park)
     refused = await at.refusal("retry", "nonsense")
-    assert refused == "Nothing that stopped being retried begins with nonsense. `adk-confirm pending` lists it."
+    assert refused == "Nothing that failed too often begins with nonsense. `adk-confirm pending` lists it."
     assert (await at.command("retry", deploy[:8])).lines == [
         f"confirmation {deploy} is retried. It had stopped because: The channel is archived."
     ]

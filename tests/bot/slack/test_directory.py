@@ -242,7 +242,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
         ("one_text", 'it returned str; a list of user ids is needed, such as ["U0LEAD"]'),
         ("names", "it returned '@anna' among its user ids; those look like \"U0LEAD\""),
         ("fails", "it raised KeyError"),
-        ("NOBODY_IN_PARTICULAR", "it is no function"),
+        ("NOBODY_IN_PARTICULAR", "it is not a function"),
         ("hangs", "it did not answer within 0.1 s"),
         ("hangs_later", "it did not answer within 0.1 s"),
     ],

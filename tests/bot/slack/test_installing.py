@@ -116,7 +116,7 @@ async def test_wrong_credentials_are_the_operators_business(
 ) -> None:
     async with opens(ACMES, env={**several(slack), "SLACK_CLIENT_SECRET": "not-this-one"}) as at:
         page = await install(at.bot.url, at.lead)
-        assert (page.status, "its log says what to mend" in page.text) == (500, True)
+        assert (page.status, "its log says what to fix" in page.text) == (500, True)
         assert "SLACK_CLIENT_SECRET is not the app's Client Secret" in caplog.text
         code = next(iter(slack.workspace.codes))
         assert code not in caplog.text
@@ -134,12 +134,20 @@ async def test_slack_away_in_the_middle(at: Office) -> None:
 async def test_a_workspace_that_no_policy_is_for_gets_its_token_taken_back(at: Office) -> None:
     globex = Branch.of(at.slack, "Globex")
     page = await install(at.bot.url, globex.approver)
-    assert (page.status, "None of this app&#x27;s policies is for your workspace" in page.text) == (400, True)
+    assert (page.status, "None of this app&#x27;s policies is for you." in page.text) == (400, True)
     assert "T0GLOBEX" in page.text
     assert await nothing_came_of_it(at)
     token = next(token for token, one in at.slack.workspace.directory.installs.items() if one.team_id == "T0GLOBEX")
     with pytest.raises(SlackApiError, match="account_inactive"):
         await AsyncWebClient(token, base_url=at.slack.url).auth_test()
+
+
+async def test_an_organisation_that_no_policy_names_is_declined(at: Office) -> None:
+    """A policy for one workspace does not let every organisation in."""
+    stranger = Branch.of(at.slack, "Globex", enterprise="E0GLOBEX")
+    page = await install(at.bot.url, stranger.approver, everywhere=True)
+    assert (page.status, "team = &quot;E0GLOBEX&quot;" in page.text) == (400, True)
+    assert await nothing_came_of_it(at)
 
 
 async def test_a_policy_that_is_written_for_it_lets_it_in(

@@ -53,7 +53,7 @@ TOKEN = "Slack does not accept this app's token any more"
         ("token_revoked", Revoked, f"{TOKEN} (token_revoked): install it again."),
         ("invalid_auth", Revoked, f"{TOKEN} (invalid_auth): install it again."),
         ("account_inactive", Revoked, f"{TOKEN} (account_inactive): install it again."),
-        ("service_unavailable", Later, f"Slack takes no {POST} now (service_unavailable); trying again in 10 s."),
+        ("service_unavailable", Later, f"Slack accepts no {POST} now (service_unavailable). Trying again in 10 s."),
         ("internal_error", Unsure, f"Slack's answer to {POST} was lost (internal_error): it may have been done."),
         ("no_such_thing", RefusedBySlack, "Slack does not take chat.postMessage: no_such_thing."),
     ],
@@ -283,7 +283,7 @@ async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> N
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
     opened = await out.sender.open_view(AT, trigger, opening())
     await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
-    assert "All done." in await out.ann.gets_modal("Your vote")
+    assert "All done." in await out.ann.gets_modal("Not possible")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
         await out.sender.open_view(AT, trigger, opening())
 

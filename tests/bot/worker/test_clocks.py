@@ -163,7 +163,7 @@ async def test_after_a_day_without_a_word_the_agent_is_told_that_nobody_knows(op
         await at.ann.finds("Nobody said whether loses took effect", at.deploys, thread=card)
         await at.ann.finds("Nobody knows whether it took effect", at.deploys, thread=card)
         await at.bob.clicks(asks, "It took effect", stale=True, sure=True)
-        await at.bob.finds("This has been answered already", at.deploys, thread=card)
+        await at.bob.finds("This has already been answered", at.deploys, thread=card)
 
 
 def unknown(at: Office) -> list[str]:

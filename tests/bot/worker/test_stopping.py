@@ -23,7 +23,7 @@ WITHIN = 10.0
 """The promise."""
 
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
-LEFT = "left behind, and taken up at the next start: bot_sessions"
+LEFT = "left unfinished, and continued at the next start: bot_sessions"
 
 
 @dataclass
@@ -94,7 +94,7 @@ async def test_a_slack_that_hangs(sqlite_url: str, tmp_path: Path, socket: bool)
         await on.at.bob.clicks(card, "Approve")
         await hanging.reached()
         stopped = in_time(await on.bot.stops())
-        assert "left behind, and taken up at the next start: bot_" in stopped.log
+        assert "left unfinished, and continued at the next start: bot_" in stopped.log
 
         on.at.slack.faults.clear()
         await on.bot.starts()

@@ -141,7 +141,7 @@ async def supervising() -> AsyncIterator[tuple[Supervisor, Readiness]]:
 @pytest.mark.parametrize(
     ("how", "reason"),
     [
-        ("ends", "it ended without being told to"),
+        ("ends", "it ended unexpectedly"),
         ("is cancelled", "something inside it was cancelled"),
         ("refuses", "This one can't be done"),
         ("fails", "KeyError from ValueError"),

@@ -212,7 +212,7 @@ async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
             content = types.Content(role="model", parts=[types.Part(function_call=call)])
             event = Event(author="clerk", invocation_id=(await at.events())[-1].invocation_id, content=content)
             await at.runner.session_service.append_event(held, event)
-        with pytest.raises(Exception, match="stands twice"):
+        with pytest.raises(Exception, match="appears twice"):
             await at.answer(asked, signed(verdict(at, asked)))
         assert ran() == []
 

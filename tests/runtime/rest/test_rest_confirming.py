@@ -123,7 +123,7 @@ async def test_a_denial_never_runs_it_and_carries_its_reason(ada: Client) -> Non
         ({"confirmed": True, "payload": 3}, "payload must be an object with arguments of deploy"),
         ({"confirmed": True, "payload": {"servce": "x"}}, "servce: is not an argument"),
         ({"confirmed": True, "payload": {"version": 2}}, "version: "),
-        ({"response": "not JSON"}, "text that is no JSON"),
+        ({"response": "not JSON"}, "text that is not JSON"),
     ],
 )
 async def test_an_answer_that_means_nothing_is_refused_and_the_request_still_waits(

@@ -343,7 +343,7 @@ async def test_a_word_about_an_attempt_that_is_over_is_a_conflict(store: str, ap
     async with killed(store, app, tmp_path, "gated", "in the tool") as left:
         await left.recovered()
         (unknown,) = await left.runner.calls(user_id=left.chat.user, session_id=SESSION)
-        with pytest.raises(Conflict, match="attempt 1 by now, and this is about attempt 2"):
+        with pytest.raises(Conflict, match="attempt 1 now, and this is about attempt 2"):
             await left.runner.settle(
                 user_id=left.chat.user, session_id=SESSION, call_id=unknown.id, word="run again", attempt=2
             )

@@ -71,7 +71,7 @@ async def asked(run: MakeRunner) -> tuple[Chat, Request]:
         ({"confirmed": 1}, "'confirmed' must be true or false"),
         ({"confirmed": None}, "'confirmed' must be true or false"),
         ({"confirmed": True, "originalFunctionCall": {}}, "unknown key 'originalFunctionCall'"),
-        ({"response": "yes"}, "no JSON"),
+        ({"response": "yes"}, "not JSON"),
         ({"response": "[true]"}, "must be an object"),
         ({"toolConfirmation": True}, "must be an object"),
         ({"confirmed": True, "payload": {"version": float("nan")}}, "JSON"),
@@ -580,7 +580,7 @@ async def test_a_word_about_another_attempt_is_a_conflict(run: MakeRunner) -> No
             )
         )
 
-    with pytest.raises(Conflict, match="is at attempt 1 by now"):
+    with pytest.raises(Conflict, match="is at attempt 1 now"):
         await settle(2)
     await settle(1)
 

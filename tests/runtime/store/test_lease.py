@@ -357,7 +357,7 @@ async def test_a_store_that_goes_away_does_not_undo_the_work_that_was_done(
         await database.close()
         with pytest.raises(StoreError):
             await lease.sure()
-    assert "A lease was not released, and is left to lapse: The store is closed." in caplog.messages
+    assert "A lease was not released, and runs out by itself: The store is closed." in caplog.messages
 
 
 async def test_a_lease_released_in_a_transaction_of_ones_own_is_let_alone(lively: Database) -> None:

@@ -135,8 +135,7 @@ async def test_when_the_writer_breaks_nobody_waits_for_ever(sqlite_url: str) -> 
     await database.run(create)
     answers = await asyncio.wait_for(together(database, database.run(put, 1), database.run(break_it)), 10)
     assert {str(answer) for answer in answers} == {
-        "SQLite's writer broke (Cannot operate on a closed database.). Nothing of it was stored; "
-        "start this process anew."
+        "SQLite's writer broke (Cannot operate on a closed database.). Nothing of it was stored. Restart this process."
     }
     with pytest.raises(StoreError, match="The store is closed"):
         await database.run(put, 2)
