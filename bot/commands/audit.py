@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, TextIO
 import click
 
 from bot.commands import words
-from bot.commands.common import CommandLine, names_option, options, standard_output, tell, tell_all
+from bot.commands.common import CommandLine, names_option, options, paint, standard_output, tell, tell_all
 
 if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
@@ -204,7 +204,7 @@ def verify(call: CommandLine, anchor: str | None) -> int:
             return await database.read(verify_ledger, keys, known)
 
     report = asyncio.run(look())
-    tell(visible(verified(report)))
+    tell(paint(visible(verified(report)), "green" if report.broken is None else "red"))
     return 0 if report.broken is None else 1
 
 

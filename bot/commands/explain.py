@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bot.commands import words
-from bot.commands.common import CommandLine, options
+from bot.commands.common import CommandLine, options, paint
 
 if TYPE_CHECKING:
     from bot.config.settings import Settings
@@ -68,9 +68,10 @@ def explain(
     )
     names, tools = asyncio.run(_look(settings, facts))
     found = explanation(settings.policies, facts, names)
-    lines = [words.no_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
-    lines += map(visible, found.lines)
-    call.tell({"governed": found.governed, "lines": [*lines]}, *lines)
+    unknown = [words.no_tool(tool, tools)] if tool and tools is not None and tool not in tools else []
+    lines = [*map(visible, found.lines)]
+    done: JsonObject = {"governed": found.governed, "lines": [*unknown, *lines]}
+    call.tell(done, *(paint(line, "red") for line in unknown), *lines)
     for warning in settings.warnings:
         if warning.key.startswith("policy"):
             print(f"{warning}", file=sys.stderr)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import pty
 import re
 import signal
 import socket
@@ -13,6 +14,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -49,6 +51,50 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     assert "Traceback" not in said
     assert said.count("\n") == 1
     return said
+
+
+@pytest.mark.parametrize(
+    ("variables", "coloured"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_only_a_terminal_that_wants_them_gets_colours(
+    here: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], coloured: bool
+) -> None:
+    (here / "adk-confirm.toml").write_text('[agent]\nurl = "http://127.0.0.1:9"\napp = "oncall"\n')
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    said, at_terminal = printed(monkeypatch, pty.openpty())
+    assert "settings" in said
+    assert at_terminal
+    assert ("\x1b[31mFIX " in said) is coloured
+    said, at_terminal = printed(monkeypatch, os.pipe())
+    assert "settings" in said
+    assert not at_terminal
+    assert "\x1b" not in said
+
+
+def printed(monkeypatch: pytest.MonkeyPatch, ends: tuple[int, int]) -> tuple[str, bool]:
+    """What `check` writes to the second end, and whether that is a terminal."""
+    read, write = ends
+    with os.fdopen(write, "w") as out, ThreadPoolExecutor(1) as reader:
+        monkeypatch.setattr(sys, "stdout", out)
+        reading = reader.submit(whole, read)
+        assert main(["check"]) == 1
+        at_terminal = out.isatty()
+        out.close()
+        return reading.result(), at_terminal
+
+
+def whole(file: int) -> str:
+    """All that is written until the other end is closed, which a terminal reports as an error."""
+    parts: list[bytes] = []
+    with contextlib.suppress(OSError):
+        while part := os.read(file, 65_536):
+            parts.append(part)
+    os.close(file)
+    return b"".join(parts).decode()
 
 
 def test_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
