@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from blocks.ids import Action
 from blocks.words import CONFIRM_APPROVE
+from tests.blocks import samples
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visits
 
@@ -115,6 +116,20 @@ async def test_what_stands_behind_the_dots_is_picked_from_a_menu(scene: Scene, v
     me = await visits()
     await scene.app.asks(scene.deploys.id, "")
     await me.clicks("More options")
+    await me.page.get_by_role("menuitem", name="Withdraw…").click()
+    await me.sees("Withdrawn: Deploy")
+
+
+async def test_a_click_counts_though_the_message_changes_during_it(scene: Scene, visits: Visits) -> None:
+    me = await visits()
+    await scene.app.asks(scene.deploys.id, "")
+    await me.page.get_by_role("button", name="More options").hover()
+    await me.page.mouse.down()
+    await scene.app.redraws(replace(samples.EDITABLE, hint="It is urgent."))
+    await expect(me.page.get_by_role("log")).to_contain_text("changed")
+    await me.page.mouse.up()
+    await expect(me.page.get_by_role("menuitem", name="Withdraw…")).to_be_visible()
+    await me.sees("It is urgent.")
     await me.page.get_by_role("menuitem", name="Withdraw…").click()
     await me.sees("Withdrawn: Deploy")
 

@@ -66,6 +66,33 @@ function restoreFocus(parent, lost, after) {
   (same || entry).focus({ preventScroll: true });
 }
 
+let isPressed = false;
+let waiting = null;
+
+/**
+ * Runs `change` now, or after the click that somebody is in the middle of. The browser drops a click if its element is
+ * replaced or moves while the button is down. Only the latest change waits.
+ */
+export function betweenClicks(change) {
+  if (isPressed) waiting = change;
+  else change();
+}
+
+function pressed(event) {
+  isPressed = event.isPrimary && event.button === 0;
+}
+
+function released() {
+  isPressed = false;
+  const change = waiting;
+  waiting = null;
+  if (change) setTimeout(change); // the click comes right after the pointer went up
+}
+
+addEventListener("pointerdown", pressed, true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, released, true);
+addEventListener("blur", released); // the window's own
+
 let numbers = 0;
 
 /** A fresh id, for labels and descriptions to point at. */

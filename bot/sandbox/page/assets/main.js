@@ -3,7 +3,7 @@
 import { Cast } from "./cast.js";
 import { Chat } from "./chat.js";
 import { Controls } from "./controls.js";
-import { fill, h } from "./dom.js";
+import { betweenClicks, fill, h } from "./dom.js";
 import { Hints } from "./hints.js";
 import { Feed } from "./feed.js";
 import { icon } from "./icons.js";
@@ -186,9 +186,11 @@ class App {
   }
 
   #changed(patch) {
-    this.draw();
     this.live.hear(patch);
-    this.#reach();
+    betweenClicks(() => {
+      this.draw();
+      this.#reach();
+    });
   }
 
   /** The address changed, or the person did. */
