@@ -85,7 +85,8 @@ async def test_a_server_that_restarts_is_waited_for(server: PostgresServer) -> N
         server.goes_away(crashes=True)
         writing = [asyncio.create_task(store.run(write, number)) for number in range(10, 20)]
         reading = asyncio.create_task(store.read(written))
-        await asyncio.sleep(0)
+        gave_up, _ = await asyncio.wait([*writing, reading], timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        assert not gave_up
         await asyncio.to_thread(server.comes_back)
         await asyncio.gather(*writing)
         assert await reading >= 10
