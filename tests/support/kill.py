@@ -16,24 +16,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-ROOT = Path(__file__).parents[2]
+from tests.support.forked import ROOT, Forked, forked
+
 MARK = "@here "
-RUN = """
-import asyncio, importlib, signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests themselves run in the background
-module, function, *arguments = sys.argv[1:]
-asyncio.run(getattr(importlib.import_module(module), function)(*arguments))
-"""
 
 
 def here(point: str) -> None:
@@ -45,7 +38,7 @@ def here(point: str) -> None:
 
 
 class Child:
-    def __init__(self, process: asyncio.subprocess.Process, errors: IO[bytes]) -> None:
+    def __init__(self, process: Forked, errors: IO[bytes]) -> None:
         self._process = process
         self._errors = errors
         self.said: list[str] = []
@@ -62,7 +55,6 @@ class Child:
             self.go_on()
 
     def go_on(self) -> None:
-        assert self._process.stdin is not None
         self._process.stdin.write(b"\n")
 
     def kill(self) -> None:
@@ -92,22 +84,19 @@ class Child:
 
     async def next_lines(self, count: int) -> list[str]:
         """What it prints meanwhile, between two points."""
-        assert self._process.stdout is not None
         return [(await self._process.stdout.readline()).decode().rstrip("\n") for _ in range(count)]
 
     async def last_lines(self) -> list[str]:
         """What it had still printed when it was killed; a line cut off does not count."""
-        assert self._process.stdout is not None
         *whole, _ = (await self._process.stdout.read()).decode().split("\n")
         return whole
 
     async def close(self) -> None:
         if self._process.returncode is None:
             self._process.kill()
-        await self._process.communicate()
+        await self._process.close()
 
     async def _next_point(self) -> str | None:
-        assert self._process.stdout is not None
         while line := (await self._process.stdout.readline()).decode():
             if line.startswith(MARK):
                 return line.removeprefix(MARK).rstrip("\n")
@@ -124,16 +113,10 @@ class Child:
 async def child(
     function: Callable[..., Awaitable[None]], *arguments: str, env: dict[str, str] | None = None
 ) -> AsyncIterator[Child]:
-    """Runs an async function of a test module in a Python of its own. Nothing of it outlives the block."""
+    """Runs an async function of a test module in a process of its own. Nothing of it outlives the block."""
     with TemporaryFile() as errors:  # not a pipe: one that nobody reads would fill and block the child
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", RUN, function.__module__, function.__qualname__, *arguments),
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), **(env or {})},
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=errors,
-        )
+        every = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
+        process = await forked(function.__module__, function.__qualname__, arguments, env=every, errors=errors)
         running = Child(process, errors)
         try:
             yield running

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bot.sandbox.server.server import FakeSlack
-from tests.support.kill import ROOT
+from tests.support.forked import ROOT
 from tests.support.office import config, environment
 from tests.support.waiting import until
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
-LOOK_AGAIN = 0.01
+LOOK_AGAIN, AT_MOST = 0.01, 0.2
 
 
 @overload
@@ -26,7 +27,9 @@ async def until(look: Callable[[], object], within: float = 60.0) -> object:
     """
     async with asyncio.timeout(within):
         while True:
+            began = time.perf_counter()
             seen = look()
             if found := (await seen if inspect.isawaitable(seen) else seen):
                 return found
-            await asyncio.sleep(LOOK_AGAIN)
+            # After a look that costs much the pause is longer: the machine belongs to what is waited for.
+            await asyncio.sleep(min(max(LOOK_AGAIN, 4 * (time.perf_counter() - began)), AT_MOST))

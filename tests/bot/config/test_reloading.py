@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bot.sandbox.server.server import FakeSlack
-from tests.support.kill import ROOT
+from tests.support.forked import ROOT
 from tests.support.office import Staff, config, environment
 
 PAY = 'pay {"to": "Ada", "amount": 20}'

@@ -28,7 +28,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Tx
 from runtime.telemetry.logs import JsonLines, Lines, about, configure
 from tests.support.deciding import NOON
-from tests.support.kill import ROOT
+from tests.support.forked import ROOT
 from tests.support.office import Opens
 from tests.support.secret import KEYS, SECRET
 

@@ -28,7 +28,7 @@ from runtime.store.records import SessionId
 from runtime.store.tables import sessions
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat, heard, shown, told
-from tests.support.kill import ROOT
+from tests.support.forked import ROOT
 from tests.support.waiting import until
 from tests.support.watched import Watched
 
