@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from slack_sdk.models.blocks import Block, ButtonElement, InteractiveElement, OverflowMenuElement
 
 from blocks import words
@@ -9,9 +11,16 @@ from blocks.card_text import confirm_withdraw, heading, notices, outcome, small_
 from blocks.content import CARD, DrawnCall, asked, content
 from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import Message, actions, button, confirm, drawn, header, link_button, menu, small_print
-from blocks.rich import Line, rich, say, text
-from blocks.text import LINK, MESSAGE_TEXT
+from blocks.newer import folded, has_table, tabled
+from blocks.readable import WIDTH
+from blocks.rich import Line, Piece, rich, say, spoken, text
+from blocks.text import LINK, MESSAGE_TEXT, units
 from blocks.view import CardView, Face
+
+_DECIDES = (Face.WAITING, Face.APPROVED, Face.RUNNING, Face.UNKNOWN)
+"""While it is one of these, what runs is in sight. Afterwards it is a record, and can be folded away."""
+_WORTH_FOLDING = 3
+"""Lines. What takes fewer is as high as the title of its fold."""
 
 
 def card(view: CardView) -> Message:
@@ -28,13 +37,12 @@ def card(view: CardView) -> Message:
 
     blocks: list[Block] = [header(heading(view), named("title"))]
     if became:
-        blocks += [rich(became, named("outcome")), *small_print([asked(view)], named("asked"))]
-    for part, pieces in (
-        ("ask", what.intro),
-        ("what", what.arguments),
-        ("votes", votes),
-        ("notices", wrong),
-    ):
+        blocks += [tabled(became, named("outcome")), *small_print([asked(view)], named("asked"))]
+    if what.intro:
+        blocks.append(rich(what.intro, named("ask")))
+    if what.arguments:
+        blocks.append(_what(view, what.arguments, named("what"), tables=not has_table(became)))
+    for part, pieces in (("votes", votes), ("notices", wrong)):
         if pieces:
             blocks.append(rich(pieces, named(part)))
     blocks += small_print(small, named("facts"))
@@ -46,6 +54,20 @@ def card(view: CardView) -> Message:
         blocks=drawn(blocks),
         metadata=CardMark(view.id, view.revision, view.version).metadata(),
     )
+
+
+def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
+    """What would run, or what did. A message can have one table. An answer is never folded away."""
+    answer = view.wants_payload and view.answered
+    if view.face not in _DECIDES and not answer and sum(map(_lines, arguments)) >= _WORTH_FOLDING:
+        return folded(arguments, words.DETAILS, block_id)
+    return tabled(arguments, block_id) if tables else rich(arguments, block_id)
+
+
+def _lines(piece: Piece) -> int:
+    """About how many lines of a phone it takes."""
+    texts = ["".join(map(spoken, piece.spans))] if isinstance(piece, Line) else piece.text.split("\n")
+    return sum(-(-max(units(one), 1) // WIDTH) for one in texts)
 
 
 def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:

@@ -20,6 +20,7 @@ from blocks.fieldset import Fieldset, FieldsRead, fieldset
 from blocks.full_view import FILE_READ, beside, paged, seen_whole, what_runs
 from blocks.ids import Callback, Ref
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.newer import Level, alert
 from blocks.rich import Line, Piece, Say, line, listed, name, rich
 from blocks.schema import FormSchema, Schema, property_names
 from blocks.view import Argument, CardView, GrantOffer
@@ -33,6 +34,13 @@ PAYLOAD = "answer"
 # -- Edit…
 
 
+def _consequence(view: CardView) -> Block:
+    """What submitting the edit does. It is a warning where it undoes something: an approval, or the call itself."""
+    said = _intro(words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO, view)
+    level = Level.WARNING if view.edit_denies or view.votes else Level.INFO
+    return alert(rich([said], "consequence"), said, level)
+
+
 def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
     return fieldset(view.arguments, view.editable, schema, Ref(view.id, view.revision))
 
@@ -40,13 +48,12 @@ def edit_fields(view: CardView, schema: FormSchema | None) -> Fieldset:
 def edit_form(view: CardView, schema: FormSchema | None) -> JsonObject:
     """What Edit… opens: what may be edited as fields, the rest as text. Submitting it is a vote for the edited call."""
     fields = edit_fields(view, schema)
-    told = words.EDIT_INTRO_DENIES if view.edit_denies else words.EDIT_INTRO
-    intro = [*content(replace(view, arguments=()), WHOLE).intro, _intro(told, view)]
+    intro = content(replace(view, arguments=()), WHOLE).intro
     above = paged(intro, "intro", *beside(len(view.editable)))
     below = paged(_staying(view, fields), "page", *above.left)
     may, seen = seen_whole(view, replace(below, whole=above.whole and below.whole))
     inputs = [one.block() for one in fields.fields] if may else []
-    blocks = [_heading(view), *above.blocks, *inputs, *below.blocks]
+    blocks = [_heading(view), *above.blocks, _consequence(view), *inputs, *below.blocks]
     blocks += [*small_print(_why_fixed(fields), "fixed"), *(seen if inputs or not may else [])]
     return _modal(Callback.EDIT, words.TITLE_EDIT, blocks, view, words.SUBMIT_EDIT if inputs else None)
 
@@ -180,7 +187,8 @@ def read_denial(values: Mapping[str, object], *, required: bool) -> Denial:
 def withdraw_form(view: CardView) -> JsonObject:
     """What Withdraw… in a card's menu opens: a menu's entry can't ask "are you sure?" by itself."""
     _, consequence = confirm_withdraw(view)
-    blocks = [_heading(view), rich([line(consequence)], "consequence")]
+    said = line(consequence)
+    blocks = [_heading(view), alert(rich([said], "consequence"), said, Level.WARNING)]
     return _modal(Callback.WITHDRAW, words.TITLE_WITHDRAW, blocks, view, words.WITHDRAW)
 
 

@@ -19,6 +19,7 @@ from blocks.card_text import heading, notices, outcome, small_facts, standing
 from blocks.content import WHOLE, asked, content
 from blocks.ids import Action, Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.newer import Level, alert
 from blocks.rich import Box, Line, Link, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
 from blocks.values import json_text
@@ -116,7 +117,9 @@ def run_again_form(view: CardView) -> JsonObject:
     """What Run again opens where the card does not show all that would run."""
     pages = paged(what_runs(view), _name(view), *beside(0))
     may, seen = seen_whole(view, pages)
-    blocks = [*_frame(view), *pages.blocks, *seen, *small_print([line(words.CONFIRM_RUN_AGAIN[1])], "twice")]
+    twice = line(words.CONFIRM_RUN_AGAIN[1])
+    warning = [alert(one, twice, Level.WARNING) for one in small_print([twice], "twice")]
+    blocks = [*_frame(view), *pages.blocks, *seen, *warning]
     submit = words.RUN_AGAIN if may else None
     metadata = Ref(view.id, view.revision).encode()
     return modal(Callback.RUN_AGAIN, words.TITLE_RUN_AGAIN, blocks, metadata=metadata, submit=submit)
@@ -144,8 +147,11 @@ def _name(view: CardView) -> str:
 
 
 def _too_much(view: CardView) -> list[Block]:
-    note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE)) if view.file_link else None
-    return [rich([note or line(words.TOO_MUCH_YET)], "too_much")]
+    if view.file_link:
+        note = line(words.TOO_MUCH, file=Link(view.file_link, words.THE_FILE))
+    else:
+        note = line(words.TOO_MUCH_YET)
+    return [alert(rich([note], "too_much"), note, Level.WARNING)]
 
 
 # -- as a file

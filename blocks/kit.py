@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from pydantic import JsonValue
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
@@ -25,22 +24,25 @@ from slack_sdk.models.views import View
 
 from blocks import words
 from blocks.ids import Action, Callback
+from blocks.newer import JsonObject as JsonObject
+from blocks.newer import Takes, best, nothing
 from blocks.rich import Line, markup, say
 from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
-
-JsonObject = dict[str, JsonValue]
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What `chat.postMessage` and `chat.update` take, but for the place. Always with text and blocks both."""
+    """What `chat.postMessage` and `chat.update` take, but for the place. Always with text and blocks both.
+
+    The blocks may carry newer forms of themselves (`newer.best`).
+    """
 
     text: str
     blocks: tuple[JsonObject, ...]
     metadata: JsonObject = field(default_factory=dict)
 
-    def payload(self) -> JsonObject:
-        payload: JsonObject = {"text": self.text, "blocks": list(self.blocks)}
+    def payload(self, takes: Takes = nothing) -> JsonObject:
+        payload: JsonObject = {"text": self.text, "blocks": list(best(self.blocks, takes))}
         return payload | {"metadata": self.metadata} if self.metadata else payload
 
 

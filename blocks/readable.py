@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from blocks import words
-from blocks.rich import Line, Link, Say, Span, Supplied, When, spoken
+from blocks.rich import Column, Line, Link, Say, Span, Supplied, TableRow, When, spoken
 from blocks.text import right_to_left, seen, units, visible
 from blocks.values import json_text, quick, shown
 
@@ -206,10 +206,48 @@ def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
         return _as_json(list(value))
     if not whole:
         kept = kept[: max(lines - 1, 0)]
-    below = [Line((Say("• "), *row)) for row in kept]
+    below = _lines(kept, value, formats)
     if not whole and kept:
         below.append(Line((Say(words.AND_MORE.format(count=f"{len(value) - len(kept):,}")),)))
     return Readable((Say(words.counted(len(value), name)),), tuple(below), whole=whole)
+
+
+_MOST_COLUMNS = 4
+
+
+def _lines(rows: Sequence[tuple[Span, ...]], value: Sequence[JsonValue], formats: Mapping[str, str]) -> list[Line]:
+    """A line for each row. They can be a table as well, if it fits on a phone: what is out of sight nobody approves."""
+    lines = [Line((Say("• "), *row)) for row in rows]
+    objects = [item for item in value[: len(rows)] if isinstance(item, dict)]
+    keys = list(objects[0]) if objects else []
+    cells = [tuple(_member(item[key], formats, key) for key in item) for item in objects]
+    if len(objects) != len(rows) or len(rows) < _FEWEST_ROWS or any(list(item) != keys for item in objects):
+        return lines
+    names = [visible(readable_name(key)) or '""' for key in keys]
+    if not 1 < len(keys) <= _MOST_COLUMNS or not _fits_a_phone(names, cells):
+        return lines
+    columns = tuple(
+        Column(name, all(isinstance(item[key], int | float) and not isinstance(item[key], bool) for item in objects))
+        for name, key in zip(names, keys, strict=True)
+    )
+    return [TableRow(line.spans, columns, row) for line, row in zip(lines, cells, strict=True)]
+
+
+_FEWEST_ROWS = 2
+
+
+def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[Span, ...]]]) -> bool:
+    """Cells wrap between words, so that the longest words decide how narrow a table can be."""
+    narrow = wide = 0
+    for at, name in enumerate(names):
+        texts = [name, *("".join(map(spoken, row[at])) for row in rows)]
+        wide += max(map(units, texts))
+        narrow += max(units(word) for text in texts for word in text.split() or [text])
+    return wide <= WIDTH and narrow + _PADDING * len(names) <= WIDTH
+
+
+_PADDING = 4
+"""About as much as the edges of a cell take, in characters."""
 
 
 def _object(value: Mapping[str, JsonValue], formats: Mapping[str, str], limit: int, lines: int) -> Readable:
@@ -242,13 +280,17 @@ def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] |
         texts = [key, inner] if isinstance(inner, str) else [key]
         if any(len(text) > _LONG or right_to_left(text) or "\n" in text for text in texts):
             return None
-        spans = [scalar(i, formats.get(key), key) for i in inner[:_ITEMS]] if isinstance(inner, list) else []
         if isinstance(inner, list) and (len(inner) > _MEMBERS or not inner):
             return None
         parts += [Say(words.DOT)] if parts else []
-        own = _joined(spans, ", ") if spans else (scalar(inner, formats.get(key), key),)
-        parts += [Supplied(visible(readable_name(key)) or '""', bold=True), Say(" "), *own]
+        parts += [Supplied(visible(readable_name(key)) or '""', bold=True), Say(" "), *_member(inner, formats, key)]
     return tuple(parts)
+
+
+def _member(value: JsonValue, formats: Mapping[str, str], key: str) -> tuple[Span, ...]:
+    if isinstance(value, list):
+        return _joined([scalar(item, formats.get(key), key) for item in value[:_ITEMS]], ", ")
+    return (scalar(value, formats.get(key), key),)
 
 
 def _joined(spans: Sequence[Span], between: str) -> tuple[Span, ...]:

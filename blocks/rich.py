@@ -97,6 +97,22 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. `name` is supplied."""
+
+    name: str
+    is_number: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow(Line):
+    """A line that is a row of a table where there can be one. The rows of one table have the same `columns`."""
+
+    columns: tuple[Column, ...]
+    cells: tuple[tuple[Span, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Quote:
     """Somebody else's prose: the bar beside it says that these are not our words."""
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from slack_sdk.models.blocks import Block
+
 from blocks import words
 from blocks.ids import Action, Callback, Ref, checked_id
 from blocks.kit import JsonObject, Message, actions, button, drawn, modal
 from blocks.ledger_kinds import Reason
+from blocks.newer import Level, alert
 from blocks.rich import Line, Link, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
 from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, seen
@@ -27,12 +30,16 @@ def counting(ref: Ref | None = None, *, question: bool = False) -> JsonObject:
 
 def verdict_modal(view: VerdictView) -> JsonObject:
     title = words.TITLE_YOUR_ANSWER if view.question else words.TITLE_COUNTING
-    return modal(Callback.SHOW, title, [rich([verdict(view)], "verdict")])
+    return modal(Callback.SHOW, title, [_noted(verdict(view), "verdict", _level(view))])
 
 
 def verdicts_modal(views: Sequence[VerdictView], *, waiting: bool) -> JsonObject:
     """The results of several calls that were decided together. `waiting`: some are not counted yet."""
-    blocks = [rich([_of_several(view)], f"verdict.{index}") for index, view in enumerate(views)]
+    blocks: list[Block] = []
+    for index, view in enumerate(views):
+        said, name = _of_several(view), f"verdict.{index}"
+        refused = view.counted is Counted.REFUSED
+        blocks.append(_noted(said, name, _level(view)) if refused else rich([said], name))
     blocks += [rich([line(words.COUNTING)], "counting")] if waiting else []
     return modal(Callback.SHOW, words.TITLE_VOTES, blocks)
 
@@ -43,6 +50,11 @@ def verdict_message(view: VerdictView) -> Message:
 
 def notice_modal(sentence: str, title: str = words.TITLE_NOTICE) -> JsonObject:
     """A window with one sentence: why no form opens, or why nothing was done."""
+    return modal(Callback.SHOW, title, [_noted(_sentence(sentence), "notice", Level.WARNING)])
+
+
+def looking(sentence: str, title: str) -> JsonObject:
+    """A window with one sentence while something is looked up."""
     return modal(Callback.SHOW, title, [rich([_sentence(sentence)], "notice")])
 
 
@@ -107,6 +119,19 @@ def _refused(view: VerdictView) -> tuple[Span, ...]:
         entry = code(view.unresolved)
         row = (*say(words.UNRESOLVED_ENTRY, entry=entry), Say(" "), *row)
     return row
+
+
+def _noted(said: Line, block_id: str, level: Level) -> Block:
+    return alert(rich([said], block_id), said, level)
+
+
+def _level(view: VerdictView) -> Level:
+    match view.counted:
+        case Counted.REFUSED:
+            return Level.WARNING
+        case Counted.APPROVED | Counted.EDITED | Counted.RUN_AGAIN | Counted.SETTLED:
+            return Level.SUCCESS
+    return Level.INFO
 
 
 def _sentence(sentence: str) -> Line:

@@ -107,6 +107,7 @@ CARD = "Card"
 DOT = " · "
 
 NO_ARGUMENTS = "No arguments"
+DETAILS = "Details"  # what a decided card folds away
 HIDDEN_VALUE = "🔒 hidden"
 NOTHING = "nothing"
 NONE = "none"

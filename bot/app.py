@@ -91,6 +91,7 @@ class _Parts:
     workspaces: Workspaces
     metrics: Metrics
     clicks: Backpressure
+    sender: Sender
     directory: Directory
     homes: HomeTabs
     replicas: Replicas
@@ -179,6 +180,7 @@ async def _made(
         workspaces=workspaces,
         metrics=metrics,
         clicks=clicks,
+        sender=sender,
         directory=directory,
         homes=homes,
         replicas=replicas,
@@ -206,7 +208,7 @@ async def _made(
 
 def _heard(settings: Settings, parts: _Parts) -> AsyncApp:
     """Bolt, with everybody who listens; those first whose acks are awaited most."""
-    app = bolt(settings, parts.workspaces, parts.metrics, parts.clicks)
+    app = bolt(settings, parts.workspaces, parts.metrics, parts.clicks, parts.sender.in_an_ack)
     for each in parts.listeners:
         each.register(app)
     Lifecycle(parts.directory, parts.workspaces).register(app)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -19,10 +21,13 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
 from bot.inbound.lifecycle import ForWhom
+from bot.inbound.payloads import at_of
 from bot.leasing.backpressure import Backpressure
+from bot.slack.outbound.calls import Workspace
 from bot.slack.workspaces.tokens import Workspaces
 from bot.telemetry.readiness import Readiness, socket_probe
 from bot.worker.shutdown import LAST_REQUESTS, Shutdown, StopDeadline
+from runtime.jsontypes import JsonObject
 from runtime.rest.listening import CannotServe, server_for
 
 _WAYS = {
@@ -39,16 +44,23 @@ logging.getLogger("slack_bolt.AsyncApp").addFilter(
 )
 
 
+InAnAck = Callable[[Workspace, JsonObject], JsonObject]
+"""Makes of a view what its workspace is known to take (`Sender.in_an_ack`)."""
+
+
 class AckMeter(Protocol):
     def acked(self, way: str, seconds: float, *, stored: bool) -> None: ...
 
 
 class TimedApp(AsyncApp):
-    """Bolt, with a meter for acks. Background work waits while a click is being answered."""
+    """Bolt, with a meter for acks. Background work waits while a click is being answered.
 
-    def __init__(self, meter: AckMeter, clicks: Backpressure, **settings: Any) -> None:  # Bolt's own
-        super().__init__(**settings)
-        self._meter, self._clicks = meter, clicks
+    Every view in an ack passes through here, and loses the blocks that its workspace may not take.
+    """
+
+    def __init__(self, meter: AckMeter, clicks: Backpressure, in_an_ack: InAnAck, **settings: Any) -> None:
+        super().__init__(**settings)  # Bolt's own
+        self._meter, self._clicks, self._in_an_ack = meter, clicks, in_an_ack
 
     async def async_dispatch(self, req: AsyncBoltRequest) -> BoltResponse:
         way = _way(req)
@@ -57,9 +69,16 @@ class TimedApp(AsyncApp):
         began = time.perf_counter()
         with self._clicks.given():
             answer = await super().async_dispatch(req)
+        if way == "form":
+            self._fit(req, answer)
         if answer.status in (HTTPStatus.OK, HTTPStatus.INTERNAL_SERVER_ERROR):
             self._meter.acked(way, time.perf_counter() - began, stored=answer.status == HTTPStatus.OK)
         return answer
+
+    def _fit(self, req: AsyncBoltRequest, answer: BoltResponse) -> None:
+        told = json.loads(answer.body) if answer.body.startswith("{") else {}
+        if isinstance(view := told.get("view"), dict):
+            answer.body = json.dumps({**told, "view": self._in_an_ack(at_of(req.body), view)})
 
 
 def _way(req: AsyncBoltRequest) -> str | None:
@@ -69,7 +88,9 @@ def _way(req: AsyncBoltRequest) -> str | None:
     return _WAYS.get(str(req.body.get("type")))
 
 
-def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Backpressure) -> AsyncApp:
+def bolt(
+    settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Backpressure, in_an_ack: InAnAck
+) -> AsyncApp:
     secret = settings.environment.signing_secret
 
     async def authorize(enterprise_id: str | None, team_id: str | None) -> AuthorizeResult | None:
@@ -79,6 +100,7 @@ def bolt(settings: Settings, workspaces: Workspaces, meter: AckMeter, clicks: Ba
     return TimedApp(
         meter,
         clicks,
+        in_an_ack,
         name="adk-confirm",  # else Bolt reads the source of every caller to name itself after a file
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),

@@ -68,7 +68,10 @@ class Commands:
         """Any app can write a message that names a confirmation, so this asks Slack who can see the card itself. That
         may take longer than the trigger lives."""
         confirmation, at = confirmation_in(body.get("message")), at_of(body)
-        looking = verdict.notice_modal(NO_CARD if confirmation is None else LOOKING, words.TITLE_HISTORY)
+        if confirmation is None:
+            looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
+        else:
+            looking = verdict.looking(LOOKING, words.TITLE_HISTORY)
         opened = await self._sender.open_view(at, body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)

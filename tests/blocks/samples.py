@@ -186,6 +186,42 @@ ANSWERED = replace(
     edited_by=LEAD,
     votes=(VoteView(LEAD, VoteSide.APPROVE, NOON + 60),),
 )
+EXPENSES: list[JsonValue] = [
+    {"item": "Train to Turin", "day": "2026-11-02", "amount": 148.5},
+    {"item": "Hotel", "day": "2026-11-03", "amount": 1320},
+    {"item": "Taxi", "day": "2026-11-04", "amount": 31},
+]
+LISTS = replace(
+    REIMBURSE,
+    id="lists",
+    revision=1,
+    tool="reimburse",
+    title="Reimburse {employee}",
+    arguments=(
+        Argument("employee", "Dana Ortiz"),
+        Argument("expenses", EXPENSES, formats=(("amount", "EUR"),)),
+        Argument("cost_centre", "4711"),
+    ),
+    hidden=0,
+    edited_by=None,
+    diff=(),
+)
+MANY_LISTS = replace(
+    LISTS,
+    id="many",
+    arguments=(
+        Argument("expenses", EXPENSES * 20, formats=(("amount", "EUR"),)),
+        Argument("guests", [{"name": "Ann", "meals": 2}, {"name": "<@U0LEAD>", "meals": 1}]),
+    ),
+)
+LISTED_DONE = replace(
+    LISTS,
+    id="listed",
+    face=Face.DONE,
+    decided_by=(LEAD,),
+    duration=1.2,
+    result=[{"payment": "p-19", "state": "booked"}, {"payment": "p-20", "state": "waits for the bank"}],
+)
 NO_ARGUMENTS = replace(WAITING, id="none", tool="rotate_keys", arguments=(), hint=None, asked_by=None, quorum=1)
 
 CARDS = {
@@ -200,6 +236,8 @@ CARDS = {
     "waiting_nobody": NOBODY,
     "waiting_no_arguments": NO_ARGUMENTS,
     "waiting_again": AGAIN,
+    "waiting_list": LISTS,
+    "waiting_lists_cut": MANY_LISTS,
     "approved": APPROVED,
     "approved_paused": PAUSED,
     "approved_unreachable": UNREACHABLE,
@@ -207,6 +245,7 @@ CARDS = {
     "running": RUNNING,
     "done": DONE,
     "done_granted": GRANTED,
+    "done_list": LISTED_DONE,
     "failed": FAILED,
     "denied": DENIED,
     "refused": REFUSED,

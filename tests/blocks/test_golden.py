@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,25 +13,41 @@ import pytest
 from blocks.batch import batch_form
 from blocks.card import card
 from blocks.form import approve_form, deny_form, edit_form, withdraw_form
-from blocks.full_view import everything, file_text, run_again_form
+from blocks.full_view import everything as everything_view
+from blocks.full_view import file_text, run_again_form
 from blocks.history import history
 from blocks.home import approvals, help_message, home_tab
-from blocks.kit import JsonObject
+from blocks.kit import JsonObject, Message
+from blocks.newer import Newer, best, best_view, everything, kinds, nothing
 from blocks.pointer import pointer
 from blocks.thread import story
-from blocks.verdict import agent_failed, counting, opening, verdict_message, verdict_modal
+from blocks.verdict import (
+    agent_failed,
+    counting,
+    notice_modal,
+    opening,
+    verdict_message,
+    verdict_modal,
+    verdicts_modal,
+)
 from tests.blocks import inert, limits, samples, strategies
 
 GOLDEN = Path(__file__).parent / "golden"
+GONE = "This is decided already. The card shows the result."
 OURS = {samples.DANA, samples.LEAD, samples.OPS, "S0ONCALL", "S0LEADS", "C0DEPLOYS", *strategies.LINKS}
 OURS |= {view.card_link for view in samples.HOME.waiting if view.card_link}
 OURS |= {samples.REIMBURSE.session_link or ""}
 
+
+def _raw(message: Message) -> JsonObject:
+    return {**message.payload(), "blocks": list(message.blocks)}
+
+
 PAYLOADS: dict[str, JsonObject] = {
-    **{f"card_{name}": card(view).payload() for name, view in samples.CARDS.items()},
-    "modal_everything": everything(samples.LONG),
-    "modal_everything_done": everything(samples.DONE),
-    "modal_everything_hostile": everything(samples.HOSTILE),
+    **{f"card_{name}": _raw(card(view)) for name, view in samples.CARDS.items()},
+    "modal_everything": everything_view(samples.LONG),
+    "modal_everything_done": everything_view(samples.DONE),
+    "modal_everything_hostile": everything_view(samples.HOSTILE),
     "modal_run_again": run_again_form(samples.UNKNOWN),
     "modal_edit": edit_form(samples.EDITABLE, samples.SCHEMA),
     "modal_edit_without_schema": edit_form(samples.LONG_EDITABLE, None),
@@ -45,6 +62,10 @@ PAYLOADS: dict[str, JsonObject] = {
     "modal_opening": opening(),
     "modal_counting": counting(),
     "modal_verdict": verdict_modal(samples.VERDICTS["decided"]),
+    "modal_verdict_late": verdict_modal(samples.VERDICTS["late"]),
+    "modal_verdicts": verdicts_modal([*samples.VERDICTS.values()], waiting=True),
+    "modal_notice": notice_modal(GONE),
+    "modal_edit_voted": edit_form(replace(samples.EDITABLE, votes=samples.ONE_VOTE.votes), samples.SCHEMA),
     "home": home_tab(samples.HOME),
     "home_empty": home_tab(samples.EMPTY),
     "message_approvals": approvals(samples.LISTED).payload(),
@@ -65,12 +86,35 @@ def surface(name: str) -> str:
     return {"card": "message"}.get(kind, kind)
 
 
-@pytest.mark.parametrize("name", PAYLOADS)
+SENT = {name: best_view(payload, nothing) for name, payload in PAYLOADS.items()}
+"""What every workspace takes. Where newer blocks are better, there is a second form."""
+SENT |= {
+    f"{name}.newer": newer
+    for name, payload in PAYLOADS.items()
+    if (newer := best_view(payload, everything)) != SENT[name]
+}
+
+
+@pytest.mark.parametrize("name", SENT)
 def test_payload(name: str) -> None:
-    payload = PAYLOADS[name]
+    payload = SENT[name]
     limits.check(payload, surface(name))
     inert.check(payload, OURS)
     compare(GOLDEN / f"{name}.json", json.dumps(payload, indent=1, ensure_ascii=False) + "\n")
+
+
+def test_each_newer_block_is_used_and_refused_by_itself() -> None:
+    """A workspace that refuses one kind still gets the others."""
+    found: set[Newer] = set()
+    for payload in PAYLOADS.values():
+        blocks = payload["blocks"]
+        assert isinstance(blocks, list)
+        raw = [block for block in blocks if isinstance(block, dict)]
+        found |= kinds(best(raw, everything))
+        for refused in Newer:
+            others = frozenset(Newer) - {refused}
+            assert kinds(best(raw, others.__contains__)) == kinds(best(raw, everything)) - {refused}
+    assert found == set(Newer)
 
 
 def test_file() -> None:
@@ -79,7 +123,7 @@ def test_file() -> None:
 
 def test_nothing_is_kept_that_nothing_draws() -> None:
     kept = {path.name for path in GOLDEN.iterdir()}
-    assert kept == {*(f"{name}.json" for name in PAYLOADS), "file_hostile.txt"}
+    assert kept == {*(f"{name}.json" for name in SENT), "file_hostile.txt"}
 
 
 def compare(path: Path, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal
 
 from bot.sandbox.blockkit.elements import (
@@ -34,6 +34,7 @@ from bot.sandbox.reading import as_text, objects
 from runtime.jsontypes import Json, JsonObject
 
 Surface = Literal["message", "modal", "home"]
+LONGEST_TABLE = 10_000
 MOST_BLOCKS: dict[Surface, int] = {"message": 50, "modal": 100, "home": 100}
 
 _BLOCK_ID = string(255)
@@ -90,6 +91,13 @@ def _either(one: str, other: str) -> object:
     return check
 
 
+def _foldable(block: JsonObject, place: str) -> Complaints:
+    if "title" not in block and "rich_text_title" not in block:
+        yield complaint("one of title and rich_text_title is required", place)
+    if block.get("default_collapsed") is True and block.get("is_collapsible") is not True:
+        yield complaint("default_collapsed requires is_collapsible", place)
+
+
 _task = Shape(
     {"task_id": string(255), "title": string(255)},
     {
@@ -110,6 +118,7 @@ _cell = kinds(
         "rich_text": Shape(RICH_TEXT, {"block_id": _BLOCK_ID}),
     }
 )
+_COLUMN = Shape({}, {"align": choice("left", "center", "right"), "is_wrapped": boolean})
 _context = kinds(
     {
         "image": ELEMENTS["image"],
@@ -137,7 +146,7 @@ BLOCKS: dict[str, Shape] = {
     ),
     "rich_text": _block(RICH_TEXT),
     "markdown": _block({"text": string(12_000)}),
-    "table": _block({"rows": array(array(_cell, 20), 100)}, column_settings=array(anything, 20)),
+    "table": _block({"rows": array(array(_cell, 20), 100)}, column_settings=array(_COLUMN, 20)),
     "file": _block({"external_id": string(255), "source": choice("remote")}),
     "video": _block(
         {"alt_text": string(2000), "title": text(200), "thumbnail_url": string(3000), "video_url": string(3000)},
@@ -150,8 +159,11 @@ BLOCKS: dict[str, Shape] = {
     "carousel": _block({"elements": array(kinds({"card": _card}), 10)}),
     "alert": _block({"text": text(200, *ANY_TEXT)}, level=choice("default", "info", "warning", "error", "success")),
 }  # fmt: skip
+_IN_CONTAINER = (
+    "actions", "context", "divider", "file", "header", "image", "input", "rich_text", "section", "table", "video",
+)  # fmt: skip
 BLOCKS["container"] = _block(
-    {"child_blocks": array(kinds(BLOCKS), 10)}, _either("title", "rich_text_title"),
+    {"child_blocks": array(kinds(BLOCKS, *_IN_CONTAINER), 10)}, _foldable,
     title=text(150), rich_text_title=_rich_block, subtitle=text(150), icon=IMAGE, is_collapsible=boolean,
     default_collapsed=boolean, has_header_divider=boolean, width=choice("narrow", "standard", "wide", "full"),
 )  # fmt: skip
@@ -164,18 +176,33 @@ _ALLOWED: dict[Surface, tuple[str, ...]] = {
 }
 
 
-def complaints(blocks: Json, surface: Surface, place: str = "/blocks") -> Complaints:
-    """Everything that Slack would refuse about these blocks on that surface."""
-    yield from array(kinds(BLOCKS, *_ALLOWED[surface]), MOST_BLOCKS[surface], 0)(blocks, place)
+def complaints(blocks: Json, surface: Surface, place: str = "/blocks", refused: Collection[str] = ()) -> Complaints:
+    """Everything that Slack would refuse about these blocks on that surface. `refused`: types that it does not know."""
+    allowed = (name for name in _ALLOWED[surface] if name not in refused)
+    yield from array(kinds(BLOCKS, *allowed), MOST_BLOCKS[surface], 0)(blocks, place)
     found = objects(blocks)
-    yield from _unique_ids(found, place)
-    if surface == "message" and sum(block.get("type") == "table" for block in found) > 1:
+    every = [one for block in found for one in (block, *objects(block.get("child_blocks")))]
+    yield from _unique_ids(every, place)
+    tables = [block for block in every if block.get("type") == "table"]
+    if len(tables) > 1:
         yield complaint("only one table is allowed in a message", place)
+    if sum(map(_written, tables)) > LONGEST_TABLE:
+        yield complaint(f"a table must have less than {LONGEST_TABLE + 1} characters", place)
     elements = [element for block in found for element in interactive(block)]
     if surface != "modal" and any(element.get("type") == "file_input" for element in elements):
         yield complaint("unsupported type: file_input", place)
     if sum(element.get("focus_on_load") is True for element in elements) > 1:
         yield complaint("only one element may have focus_on_load", place)
+
+
+def _written(value: Json) -> int:
+    """How many characters a table's cells have."""
+    if isinstance(value, list):
+        return sum(map(_written, value))
+    if not isinstance(value, dict):
+        return 0
+    inside = sum(_written(value.get(name)) for name in ("rows", "elements"))
+    return inside + len(as_text(value.get("text")))
 
 
 def _repeated(ids: Iterator[str]) -> list[str]:

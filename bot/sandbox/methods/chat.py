@@ -24,7 +24,7 @@ def content(call: Call, *, updating: bool = False) -> Content:
     if "text" in args:
         found["text"] = check_text(args.text("text"), updating=updating)
     if "blocks" in args:
-        found["blocks"] = check_blocks(args.json("blocks", "invalid_blocks_format"))
+        found["blocks"] = check_blocks(args.json("blocks", "invalid_blocks_format"), call.workspace.refused_blocks)
     if "attachments" in args:
         found["attachments"] = objects(args.json("attachments"))
     if "metadata" in args:

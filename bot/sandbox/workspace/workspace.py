@@ -30,6 +30,8 @@ class Workspace:
         self.notices: dict[str, list[str]] = {}
         self.link_base = ""
         """Where permalinks lead if our page can show them. Otherwise they lead to Slack's own address."""
+        self.refused_blocks: set[str] = set()
+        """Types of blocks that this Slack does not know yet."""
         self.token_rotation = False
         """Whether new tokens of the app expire, and come with a refresh token."""
         self.streams_live = 0.0

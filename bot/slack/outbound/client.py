@@ -10,6 +10,7 @@ import copy
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
 import aiohttp
@@ -37,6 +38,7 @@ from bot.slack.outbound.methods import (
     UPLOAD,
     Method,
 )
+from bot.slack.outbound.newest_form import NewestForm
 from bot.slack.outbound.rates import MINUTE, Rates
 from bot.slack.outbound.taken import Taken
 from runtime.jsontypes import JsonObject
@@ -67,6 +69,7 @@ class Sender:
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = SentMessages(self.ask)
         self.taken = taken or Taken(clock)
+        self._newest = NewestForm(self.taken)
 
     async def ask(
         self,
@@ -112,14 +115,14 @@ class Sender:
             if found is not None:
                 return found
 
-        async def send(content: Message) -> JsonObject:
+        async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
             return await self.ask(
                 at,
                 POST,
                 lambda client: client.chat_postMessage(
                     channel=channel,
                     text=content.text,
-                    blocks=_blocks(content),
+                    blocks=blocks or None,
                     metadata=content.metadata or None,
                     thread_ts=thread_ts,
                     reply_broadcast=broadcast or None,
@@ -129,10 +132,10 @@ class Sender:
                 into=channel,
             )
 
-        return str((await _or_plain(send, message))["ts"])
+        return str((await self._or_plain(at, send, message))["ts"])
 
     async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
-        async def send(content: Message) -> JsonObject:
+        async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
             return await self.ask(
                 at,
                 UPDATE,
@@ -140,12 +143,26 @@ class Sender:
                     channel=channel,
                     ts=ts,
                     text=content.text,
-                    blocks=list(content.blocks),
+                    blocks=blocks,
                     metadata=content.metadata or None,
                 ),
             )
 
-        await _or_plain(send, message)
+        await self._or_plain(at, send, message)
+
+    async def _or_plain(
+        self, at: Workspace, send: Callable[[Message, list[JsonObject]], Awaitable[JsonObject]], message: Message
+    ) -> JsonObject:
+        """A message that Slack does not take in any form goes out once more as bare text: a card is never lost for its
+        looks, and no button stays that can't be used any more."""
+        try:
+            return await self._newest.send(at, message.blocks, partial(send, message))
+        except RefusedBySlack as refused:
+            if refused.code not in OVERSIZE_OR_ODD:
+                raise
+            log.error("sent as plain text: %s", refused)
+            odd_metadata = "metadata" in refused.code
+            return await send(Message(message.text, (), {} if odd_metadata else message.metadata), [])
 
     async def delete(self, at: Workspace, channel: str, ts: str) -> None:
         """It need not be there any more."""
@@ -154,13 +171,16 @@ class Sender:
     async def ephemeral(
         self, at: Workspace, channel: str, user: str, message: Message, *, thread_ts: str | None = None
     ) -> None:
-        await self.ask(
-            at,
-            EPHEMERAL,
-            lambda client: client.chat_postEphemeral(
-                channel=channel, user=user, text=message.text, blocks=_blocks(message), thread_ts=thread_ts
-            ),
-        )
+        async def send(blocks: list[JsonObject]) -> JsonObject:
+            return await self.ask(
+                at,
+                EPHEMERAL,
+                lambda client: client.chat_postEphemeral(
+                    channel=channel, user=user, text=message.text, blocks=blocks or None, thread_ts=thread_ts
+                ),
+            )
+
+        await self._newest.send(at, message.blocks, send)
 
     async def permalink(self, at: Workspace, channel: str, ts: str) -> str:
         async def look() -> str:
@@ -220,7 +240,7 @@ class Sender:
 
     async def respond(self, url: str, message: Message, *, replace_original: bool = False, thread_ts: str = "") -> bool:
         """To one person, at the address that came with what they did. Whether Slack took it."""
-        body: JsonObject = {"text": message.text, "blocks": list(message.blocks), "replace_original": replace_original}
+        body: JsonObject = {**message.payload(), "replace_original": replace_original}
         body |= {"response_type": "ephemeral"} | ({"thread_ts": thread_ts} if thread_ts else {})
         try:
             client = AsyncWebhookClient(url, logger=QUIET, timeout=_TO_RESPOND)
@@ -237,18 +257,31 @@ class Sender:
     async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject) -> Opened:
         """A trigger lives for three seconds, so this waits for no turn."""
 
-        def open_(client: AsyncWebClient) -> Awaitable[AsyncSlackResponse]:
-            return client.views_open(trigger_id=trigger_id, view=view)
+        async def open_(blocks: list[JsonObject]) -> JsonObject:
+            whole = {**view, "blocks": blocks}
+            return await self.ask(
+                at,
+                OPEN_VIEW,
+                lambda client: client.views_open(trigger_id=trigger_id, view=whole),
+                patience=_FOR_A_TRIGGER,
+            )
 
-        return _opened(await self.ask(at, OPEN_VIEW, open_, patience=_FOR_A_TRIGGER))
+        return _opened(await self._newest.send(at, objects(view["blocks"]), open_))
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
     ) -> Opened:  # fmt: skip
-        answer = await self.ask(
-            at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=view, hash=hash)
-        )
-        return _opened(answer)
+        async def update(blocks: list[JsonObject]) -> JsonObject:
+            whole = {**view, "blocks": blocks}
+            return await self.ask(
+                at, UPDATE_VIEW, lambda client: client.views_update(view_id=view_id, view=whole, hash=hash)
+            )
+
+        return _opened(await self._newest.send(at, objects(view["blocks"]), update))
+
+    def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
+        """A view that answers a submission."""
+        return self._newest.in_an_ack(at, view)
 
     async def publish_home(
         self, at: Workspace, user: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word
@@ -270,23 +303,6 @@ class Sender:
         )
         link = next((file.get("permalink") for file in objects(answer.get("files"))), None)
         return link if isinstance(link, str) else None
-
-
-async def _or_plain(send: Callable[[Message], Awaitable[JsonObject]], message: Message) -> JsonObject:
-    """A message that Slack does not take goes out once more as bare text: a card is never lost for its looks, and no
-    button stays that can't be used any more."""
-    try:
-        return await send(message)
-    except RefusedBySlack as refused:
-        if refused.code not in OVERSIZE_OR_ODD:
-            raise
-        log.error("sent as plain text: %s", refused)
-        odd_metadata = "metadata" in refused.code
-        return await send(Message(message.text, (), {} if odd_metadata else message.metadata))
-
-
-def _blocks(message: Message) -> list[JsonObject] | None:
-    return list(message.blocks) or None
 
 
 def _at(target: JsonObject) -> Workspace:

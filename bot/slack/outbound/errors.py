@@ -11,7 +11,7 @@ NotInstalled   there is no token for this workspace: somebody has to install the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -61,9 +61,12 @@ class Gone(SlackTrouble):
 
 
 class RefusedBySlack(SlackTrouble):
-    def __init__(self, method: str, code: str, detail: str = "") -> None:
+    """`places`: JSON pointers to what Slack does not take, where it names any."""
+
+    def __init__(self, method: str, code: str, detail: str = "", places: Sequence[str] = ()) -> None:
         sentence = _REFUSED.get(code, "Slack does not take {method}: {code}{at}.")
         super().__init__(method, code, sentence.format(method=method, code=code, at=f" ({detail})" if detail else ""))
+        self.places = tuple(places)
 
 
 class Revoked(SlackTrouble):
@@ -171,7 +174,8 @@ def trouble_from(method: str, error: Exception, *, repeatable: bool) -> SlackTro
         return Revoked(method, code)
     if code in _GONE:
         return Gone(method, code)
-    return RefusedBySlack(method, code, str(data.get("needed") or "") or _pointers(data))
+    places = _pointers(data)
+    return RefusedBySlack(method, code, str(data.get("needed") or "") or ", ".join(places), places)
 
 
 def _lost(method: str, code: str, repeatable: bool) -> SlackTrouble:
@@ -217,9 +221,9 @@ def _date(text: str) -> datetime | None:
 _POINTER = re.compile(r"\[json-pointer:([^\]]{1,200})\]")
 
 
-def _pointers(data: dict[str, object]) -> str:
+def _pointers(data: dict[str, object]) -> list[str]:
     """Where Slack sees the fault. Its sentences may quote what was sent, which no log may hold."""
     metadata = data.get("response_metadata")
     messages = metadata.get("messages") if isinstance(metadata, dict) else None
     found = [place for text in messages or () if isinstance(text, str) for place in _POINTER.findall(text)]
-    return ", ".join(found[:5])
+    return found[:5]

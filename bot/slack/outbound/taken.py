@@ -23,6 +23,9 @@ class Feature(StrEnum):
     STREAM = "streamed replies"
     SESSION = "agent sessions"
     PROMPTS = "suggested prompts"
+    TABLE = "table blocks"
+    CONTAINER = "container blocks"
+    ALERT = "alert blocks"
 
 
 INSTEAD = {
@@ -30,6 +33,9 @@ INSTEAD = {
     Feature.STREAM: "replies are messages that are edited while they grow",
     Feature.SESSION: "threads show the agent's status the older way, without a stop button",
     Feature.PROMPTS: "the direct message shows no prompts",
+    Feature.TABLE: "lists of objects on cards are lines",
+    Feature.CONTAINER: "cards of calls that are over show their details unfolded",
+    Feature.ALERT: "warnings in forms are plain text",
 }
 
 _EVERYWHERE = frozenset(
@@ -47,11 +53,20 @@ class Taken:
     def __init__(self, clock: Callable[[], float] = time.monotonic, database: Database | None = None) -> None:
         self._clock, self._database = clock, database
         self._refused_at: dict[tuple[str, Feature, str], float] = {}
+        self._accepted_at: dict[tuple[str, Feature], float] = {}
 
     def takes(self, at: Workspace, feature: Feature, channel: str = "") -> bool:
         now = self._clock()
         keys = ((at.team, feature, where) for where in ("", channel))
         return all(now >= self._refused_at.get(key, float("-inf")) + REMEMBERED for key in keys)
+
+    def accepted(self, at: Workspace, feature: Feature) -> None:
+        self._accepted_at[at.team, feature] = self._clock()
+
+    def proven(self, at: Workspace, feature: Feature) -> bool:
+        """Whether Slack took it within the last hour: for places where a refusal would not be heard of."""
+        accepted = self._accepted_at.get((at.team, feature), float("-inf"))
+        return self.takes(at, feature) and self._clock() < accepted + REMEMBERED
 
     async def failed(self, at: Workspace, feature: Feature, trouble: SlackTrouble, channel: str = "") -> bool:
         """Remembers it if it was a refusal, and returns whether it was."""

@@ -37,6 +37,7 @@ async def test_the_history_is_for_those_who_can_see_the_card(open_office: Opens)
         confirmation = str(as_object((card.message.metadata or {}).get("event_payload"))["confirmation"])
         await names(at, at.deploys.id, confirmation)
         bait = await at.oscar.finds("look here", at.deploys)
+        await at.rests()  # where the card is, is stored after it was posted
 
         for person in (at.oscar, at.ann, guest):
             await person.shortcut("adk_confirm_history", person.now(bait))

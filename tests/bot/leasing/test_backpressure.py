@@ -112,7 +112,14 @@ async def test_a_click_has_precedence_from_the_door_to_its_answer() -> None:
     """An event has none: nobody awaits its ack."""
     precedence, under_way = Backpressure(moment=HOUR), list[bool]()
     client = AsyncWebClient()
-    app = TimedApp(NoAcks(), precedence, client=client, authorize=anybody, request_verification_enabled=False)
+    app = TimedApp(
+        NoAcks(),
+        precedence,
+        lambda _, view: view,
+        client=client,
+        authorize=anybody,
+        request_verification_enabled=False,
+    )
 
     async def look(ack: AsyncAck) -> None:
         under_way.append(precedence.under_way)

@@ -117,12 +117,10 @@ async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -
 
 
 async def test_unknown_blocks_say_so(scene: Scene, visits: Visits) -> None:
-    rows = [[{"type": "raw_text", "text": "x"}]]
-    await scene.app.client.chat_postMessage(
-        channel=scene.deploys.id, text="t", blocks=[{"type": "table", "rows": rows}]
-    )
+    plan = {"type": "plan", "title": "x"}
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="t", blocks=[plan])
     me = await visits()
-    await me.sees("This page can't draw a table block.")
+    await me.sees("This page can't draw a plan block.")
 
 
 async def _walk(me: Visitor) -> None:

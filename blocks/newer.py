@@ -1,0 +1,179 @@
+"""Blocks that not every workspace takes yet: `table`, `container` and `alert`.
+
+A block that could be one of these is drawn as it always was, and carries its newer form under the key `newer`. Before
+it is sent, `best` keeps one of both. Slack takes a block with that key nowhere, so it can't be forgotten unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from enum import StrEnum
+from typing import cast
+
+from pydantic import JsonValue
+from slack_sdk.models.blocks import Block, RichTextBlock
+
+from blocks.rich import Line, Piece, Span, Supplied, TableRow, elements, markup, rich
+from blocks.text import units
+
+JsonObject = dict[str, JsonValue]
+
+_KEY = "newer"
+LONGEST_ALERT = 200
+
+
+class Newer(StrEnum):
+    """The values are Slack's names. Each is sent on its own surface only: tables and containers in messages, alerts in
+    modals."""
+
+    TABLE = "table"
+    CONTAINER = "container"
+    ALERT = "alert"
+
+
+class Level(StrEnum):
+    """How loud an alert is. The values are Slack's."""
+
+    INFO = "info"
+    WARNING = "warning"
+    SUCCESS = "success"
+
+
+Takes = Callable[[Newer], bool]
+
+
+def nothing(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
+    """What a workspace takes that refuses all of them."""
+    return False
+
+
+def everything(kind: Newer) -> bool:  # noqa: ARG001 - the shape of `Takes`
+    return True
+
+
+def best(blocks: Sequence[JsonObject], takes: Takes) -> list[JsonObject]:
+    """The blocks as they are sent: in their newer form where the workspace takes it."""
+    return [block for one in blocks for block in _best(one, takes)]
+
+
+def best_view(view: JsonObject, takes: Takes) -> JsonObject:
+    """The same for a modal."""
+    return {**view, "blocks": cast("JsonValue", best(cast("list[JsonObject]", view["blocks"]), takes))}
+
+
+def kinds(blocks: Sequence[JsonObject]) -> frozenset[Newer]:
+    """The newer blocks among those that are sent."""
+    return frozenset(Newer(str(block["type"])) for block in blocks if block.get("type") in set(Newer))
+
+
+def _best(block: JsonObject, takes: Takes) -> Iterator[JsonObject]:
+    newer = cast("list[JsonObject]", block.get(_KEY, []))
+    if newer and all(map(takes, kinds(newer))):
+        yield from newer
+    else:
+        yield {key: value for key, value in block.items() if key != _KEY}
+
+
+class _Either(Block):
+    def __init__(self, today: Block, newer: Sequence[JsonObject]) -> None:
+        super().__init__(type=today.type or "", block_id=today.block_id)
+        self._today, self._newer = today, newer
+
+    def to_dict(self, *args: object) -> dict[str, object]:  # noqa: ARG002 - the SDK's signature
+        return {**self._today.to_dict(), _KEY: list(self._newer)}
+
+
+# -- an alert
+
+
+def alert(today: Block, said: Line, level: Level) -> Block:
+    """A sentence of a modal in a box of its own. One that is too long for an alert stays as it is."""
+    text = markup(said.spans)
+    if units(text) > LONGEST_ALERT:
+        return today
+    return _Either(
+        today,
+        [
+            {
+                "type": Newer.ALERT.value,
+                "block_id": today.block_id,
+                "text": {"type": "mrkdwn", "text": text},
+                "level": level.value,
+            }
+        ],
+    )
+
+
+# -- a container
+
+
+def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
+    """What a reader unfolds, under a title of ours."""
+    return _Either(
+        rich(pieces, block_id),
+        [
+            {
+                "type": Newer.CONTAINER.value,
+                "block_id": block_id,
+                "title": {"type": "plain_text", "text": title, "emoji": False},
+                "is_collapsible": True,
+                "default_collapsed": True,
+                "child_blocks": [_json(rich(pieces, f"{block_id}.in"))],
+            }
+        ],
+    )
+
+
+# -- a table
+
+
+def tabled(pieces: Sequence[Piece], block_id: str) -> Block:
+    """The first rows that could be a table as one, between what stands before and after them."""
+    today = rich(pieces, block_id)
+    rows = _first_table(pieces)
+    if not rows:
+        return today
+    at = next(index for index, piece in enumerate(pieces) if piece is rows[0])
+    before, after = pieces[:at], pieces[at + len(rows) :]
+    newer = [_json(rich(before, block_id))] if before else []
+    newer.append(_table(rows, f"{block_id}.table"))
+    newer += [_json(rich(after, f"{block_id}.after"))] if after else []
+    return _Either(today, newer)
+
+
+def has_table(pieces: Sequence[Piece]) -> bool:
+    return bool(_first_table(pieces))
+
+
+def _first_table(pieces: Sequence[Piece]) -> list[TableRow]:
+    rows: list[TableRow] = []
+    for piece in pieces:
+        if isinstance(piece, TableRow) and (not rows or piece.columns == rows[0].columns):
+            rows.append(piece)
+        elif rows:
+            break
+    return rows
+
+
+def _table(rows: Sequence[TableRow], block_id: str) -> JsonObject:
+    """Its cells wrap, so that no part of a value can be out of sight."""
+    columns = rows[0].columns
+    head = [_cell((Supplied(column.name, bold=True),)) for column in columns]
+    settings: list[JsonValue] = [
+        {"align": "right" if column.is_number else "left", "is_wrapped": True} for column in columns
+    ]
+    body = [[_cell(cell) for cell in row.cells] for row in rows]
+    return {
+        "type": Newer.TABLE.value,
+        "block_id": block_id,
+        "rows": cast("JsonValue", [head, *body]),
+        "column_settings": settings,
+    }
+
+
+def _cell(spans: tuple[Span, ...]) -> JsonObject:
+    return _json(RichTextBlock(elements=elements([Line(spans)])))
+
+
+def _json(block: Block) -> JsonObject:
+    return cast("JsonObject", block.to_dict())

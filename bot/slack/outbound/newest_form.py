@@ -1,0 +1,74 @@
+"""Sends blocks in their newest form, and in today's form at once if the workspace refuses the newer blocks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from blocks.newer import Newer, best, best_view, kinds, nothing
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.errors import RefusedBySlack, SlackTrouble
+from bot.slack.outbound.taken import Feature, Taken
+from runtime.jsontypes import JsonObject
+
+R = TypeVar("R")
+
+FEATURES = {Newer.TABLE: Feature.TABLE, Newer.CONTAINER: Feature.CONTAINER, Newer.ALERT: Feature.ALERT}
+
+_NOT_TAKEN = frozenset({"invalid_arguments", "invalid_attachments", "invalid_blocks", "invalid_blocks_format"})
+"""What Slack says of a block that it does not know, or does not know there."""
+
+
+class NewestForm:
+    def __init__(self, taken: Taken) -> None:
+        self._taken = taken
+
+    async def send(
+        self, at: Workspace, blocks: Sequence[JsonObject], send: Callable[[list[JsonObject]], Awaitable[R]]
+    ) -> R:
+        """A refusal is remembered. If Slack refuses today's form as well, the newer blocks are not to blame."""
+        chosen = best(blocks, lambda kind: self._taken.takes(at, FEATURES[kind]))
+        newer = kinds(chosen)
+        try:
+            answer = await send(chosen)
+        except RefusedBySlack as refused:
+            if not newer or refused.code not in _NOT_TAKEN:
+                raise
+            return await self._today(at, send, best(blocks, nothing), _blamed(chosen, refused), refused)
+        for kind in newer:
+            self._taken.accepted(at, FEATURES[kind])
+        return answer
+
+    async def _today(
+        self,
+        at: Workspace,
+        send: Callable[[list[JsonObject]], Awaitable[R]],
+        blocks: list[JsonObject],
+        blamed: frozenset[Newer],
+        refused: RefusedBySlack,
+    ) -> R:
+        try:
+            answer = await send(blocks)
+        except RefusedBySlack:
+            raise
+        except SlackTrouble:
+            await self._remember(at, blamed, refused)
+            raise
+        await self._remember(at, blamed, refused)
+        return answer
+
+    async def _remember(self, at: Workspace, blamed: frozenset[Newer], refused: RefusedBySlack) -> None:
+        for kind in sorted(blamed):
+            await self._taken.failed(at, FEATURES[kind], refused)
+
+    def in_an_ack(self, at: Workspace, view: JsonObject) -> JsonObject:
+        """An app does not learn that Slack refused a view in an ack, so this has only what Slack took lately."""
+        return best_view(view, lambda kind: self._taken.proven(at, FEATURES[kind]))
+
+
+def _blamed(blocks: Sequence[JsonObject], refused: RefusedBySlack) -> frozenset[Newer]:
+    """The newer blocks that Slack points at; all of them if it points at none."""
+    found = (re.search(r"/blocks/(\d{1,3})(?:/|$)", place) for place in refused.places)
+    named = kinds([blocks[int(one[1])] for one in found if one and int(one[1]) < len(blocks)])
+    return named or kinds(blocks)
