@@ -40,6 +40,11 @@ ENDS = (
     "Other agents should follow {agents} in the same turn, and the app is not resumable: google-adk ends the turn with "
     "the first approval, and they never run. Give the app resumability_config=ResumabilityConfig(is_resumable=True)."
 )
+LEAVES_BRANCHES = (
+    "Branches of {agents} can ask at the same time, and steps follow them. google-adk goes on after the first branch "
+    "that was answered: what the others asked never runs, and their cards say so. Put approvals into the steps that "
+    "follow, or use a Workflow."
+)
 MAY_END = (
     "Its root agent is not an LlmAgent. If it is a SequentialAgent or a LoopAgent and its app is not resumable, "
     "google-adk ends the turn with the first approval, and what should follow never runs: give the app "

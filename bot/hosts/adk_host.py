@@ -34,7 +34,17 @@ from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
-from bot.hosts.words import ANOTHER, GONE, NOT_KEPT, NOT_LOADED, broken_off, denied, found_out, not_signed_in
+from bot.hosts.words import (
+    ANOTHER,
+    GONE,
+    NOT_KEPT,
+    NOT_LOADED,
+    broken_off,
+    denied,
+    found_out,
+    not_answered,
+    not_signed_in,
+)
 from runtime.adk.signing import MARK, SIGNATURES
 from runtime.confirming import Answer
 from runtime.errors import Invalid
@@ -287,8 +297,11 @@ class ForeignHost:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
         if asking is None or answer.confirmed or not answer.reason:
             return
-        if asking.ask is Ask.CREDENTIAL and asking.asked is not None and not asking.asked.by_node:
+        asked = asking.asked
+        if asking.ask is Ask.CREDENTIAL and asked is not None and not asked.by_node:
             text = Content.of_text(not_signed_in(asking, answer.reason))
+        elif asking.ask is Ask.INPUT and asked is not None and not asked.by_node and not asked.takes_errors:
+            text = Content.of_text(not_answered(asking, answer.reason))
         elif asking.announcement is not None or asking.ask is not Ask.CONFIRMATION:
             return  # the plugin says it, or words would start its workflow anew
         else:

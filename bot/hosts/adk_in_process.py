@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from bot.confirmation.model import SessionKey
 from bot.hosts import adk_services
-from bot.hosts.about import ENDS
+from bot.hosts.about import ENDS, LEAVES_BRANCHES
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Failed, Host, Unreachable
 from bot.hosts.loop_thread import Apart
@@ -78,6 +78,8 @@ class AdkServer:
             found.append(adk_services.ARTIFACTS_IN_MEMORY)
         if ends := self._ending():
             found.append(ENDS.format(agents=", ".join(sorted(ends))))
+        elif leaves := leaving_branches(self.runner.agent):
+            found.append(LEAVES_BRANCHES.format(agents=", ".join(sorted(leaves))))
         return tuple(found)
 
     def _ending(self) -> frozenset[str]:
@@ -227,6 +229,18 @@ def followed_by_others(agent: object, *, followed: bool = False) -> frozenset[st
     for at, one in enumerate(inner, 1):
         in_turn = "LoopAgent" in kinds or ("SequentialAgent" in kinds and at < len(inner))
         found |= followed_by_others(one, followed=followed or in_turn)
+    return found
+
+
+def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]:
+    """The `ParallelAgent`s in this tree after which, or in whose branches, steps follow."""
+    kinds, name = {kind.__name__ for kind in type(agent).__mro__}, str(getattr(agent, "name", ""))
+    inner = list(getattr(agent, "sub_agents", None) or ())
+    at_once = "ParallelAgent" in kinds and len(inner) > 1
+    found = frozenset({name} if at_once and (followed or any(followed_by_others(one) for one in inner)) else ())
+    for at, one in enumerate(inner, 1):
+        in_turn = "LoopAgent" in kinds or ("SequentialAgent" in kinds and at < len(inner))
+        found |= leaving_branches(one, followed=followed or in_turn)
     return found
 
 

@@ -124,6 +124,17 @@ def unread(raw: JsonObject, index: int, error: Invalid) -> Said:
     )
 
 
+def asks_in_response(raw: JsonObject) -> frozenset[str]:
+    """The calls whose tools asked for a confirmation as they returned."""
+    actions = raw.get("actions")
+    asked = (
+        actions.get("requestedToolConfirmations", actions.get("requested_tool_confirmations"))
+        if isinstance(actions, dict)
+        else None
+    )
+    return frozenset(asked) if isinstance(asked, dict) else frozenset()
+
+
 class Move(StrEnum):
     """What an agent that runs others (`SequentialAgent`, `ParallelAgent`, `LoopAgent`) notes in a resumable app."""
 

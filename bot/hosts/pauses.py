@@ -31,6 +31,9 @@ OF_THE_FRAMEWORK = "adk_"
 QUESTION_TOOL = "request_input"
 """The name under which a model's own tool for questions is imported from google-adk."""
 
+CHOICE_TOOL = "get_user_choice"
+"""google-adk's tool with which a model lets people choose one of several options."""
+
 ANSWER = "answer"
 """The one field of an answer that has no fields of its own."""
 
@@ -52,6 +55,11 @@ class Asked:
     call: FunctionCall | None = None  # of a sign-in: the part that asks
 
     @property
+    def takes_errors(self) -> bool:
+        """Whether the agent can be told that nobody answered. google-adk fails where that does not fit the schema."""
+        return not self.by_node and (self.schema is None or self.request.call.name == CHOICE_TOOL)
+
+    @property
     def node(self) -> str | None:
         """The path of the node whose call is confirmed."""
         named = self.part_id.startswith(WORKFLOW_CONFIRMATION)
@@ -71,7 +79,7 @@ def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = Non
             made = _confirmation if call.id.startswith(WORKFLOW_CONFIRMATION) else _question
             yield made(event, call, named, node)
         elif call.id in (event.long_running_tool_ids or ()) and not (call.name or "").startswith(OF_THE_FRAMEWORK):
-            yield _operation(event, call)
+            yield _choice(event, call) or _operation(event, call)
 
 
 def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
@@ -102,6 +110,16 @@ def stuck_in(event: Event) -> Iterator[tuple[str, Waits]]:
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             name = response.name or "it"
             yield f"{response.id}!", _waits(event, response.id, "AgentTool", AGENT_TOOL.format(name=name), failed=True)
+
+
+ASKED_TWICE = (
+    "{name} asked for one more approval after it had one. google-adk passes only the first on, so nobody can answer "
+    "the second. Let it ask for everything at once."
+)
+
+
+def asked_twice(event: Event, call_id: str, tool: str) -> Waits:
+    return _waits(event, call_id, "second approval", ASKED_TWICE.format(name=tool), failed=True)
 
 
 UNKNOWN = (
@@ -139,6 +157,18 @@ def _operation(event: Event, call: FunctionCall) -> Asked:
     named = bound_to_event(call.id or "", event.id)
     about = FunctionCall(id=_short(named), name=call.name, args=call.args)
     return Asked(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
+
+
+def _choice(event: Event, call: FunctionCall) -> Asked | None:
+    options = (call.args or {}).get("options")
+    if call.name != CHOICE_TOOL or not isinstance(options, list) or not options:
+        return None
+    if not all(isinstance(one, str) and one for one in options) or len(options) != len({*map(str, options)}):
+        return None
+    named = bound_to_event(call.id or "", event.id)
+    about = FunctionCall(id=_short(named), name=CHOICE_TOOL, args=call.args)
+    schema: JsonObject = {"type": "string", "enum": options, "title": "Choice"}
+    return Asked(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
 
 
 def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Asked | None:
@@ -243,11 +273,12 @@ def answer_part(
     if asked.ask is Ask.NODE:
         response = answer.as_part().function_response
         return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response=response.response if response else None)
+    name = CHOICE_TOOL if asked.request.call.name == CHOICE_TOOL else REQUEST_INPUT
     if not answer.confirmed:
-        if asked.by_node:
+        if not asked.takes_errors:
             return None
-        return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response={"error": answer.reason or NO_ANSWER})
-    return FunctionResponse(id=asked.part_id, name=REQUEST_INPUT, response=_response(asked, answer.payload))
+        return FunctionResponse(id=asked.part_id, name=name, response={"error": answer.reason or NO_ANSWER})
+    return FunctionResponse(id=asked.part_id, name=name, response=_response(asked, answer.payload))
 
 
 NO_ANSWER = "nobody answered"

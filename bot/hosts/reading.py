@@ -22,6 +22,7 @@ from bot.confirmation.model import Ask, OutcomeKind
 from bot.hosts.events import (
     Move,
     NodeOutput,
+    asks_in_response,
     event_from,
     keeps_states,
     move_in,
@@ -33,7 +34,7 @@ from bot.hosts.events import (
 )
 from bot.hosts.host import HostOutcome, HostRequest, Look, Said, Waits
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
-from bot.hosts.pauses import Asked, asked_in, form_of, pending, read_given, stuck_in, waits_in
+from bot.hosts.pauses import Asked, asked_in, asked_twice, form_of, pending, read_given, stuck_in, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
@@ -274,6 +275,7 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
             event = event_from(raw, index)
             _gather(gathered, event, node_path(raw), node_output(raw))
             _follow_moves(gathered, raw, event)
+            _hear_second_asks(gathered, raw, event)
         except Invalid as error:
             gathered.said.append(unread(raw, index, error))
         gathered.resumable = gathered.resumable or keeps_states(raw)
@@ -285,6 +287,15 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
     )
     waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
     return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
+
+
+def _hear_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
+    """A tool that has its answer and asks again is heard by nobody."""
+    asks = asks_in_response(raw) if event.author != USER else frozenset[str]()
+    for response in event.responses() if asks else ():
+        request = gathered.by_call.get(response.id or "")
+        if response.id in asks and request in gathered.given:
+            gathered.waits[f"{response.id}!again"] = asked_twice(event, response.id, response.name or "")
 
 
 def _follow_moves(gathered: _Gathered, raw: JsonObject, event: Event) -> None:

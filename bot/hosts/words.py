@@ -33,6 +33,11 @@ def not_signed_in(asking: ForeignRequest, reason: str) -> str:
     )
 
 
+def not_answered(asking: ForeignRequest, reason: str) -> str:
+    question = f' "{asking.request.hint}"' if asking.request.hint else ""
+    return f"Nobody answered your question{question}: {reason}. Go on without the answer."
+
+
 def broken_off(event: str, why: str = "") -> Said:
     text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
     return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)

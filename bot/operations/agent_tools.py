@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 
 from bot.config.settings import AgentSettings
@@ -53,15 +54,28 @@ async def _googles(target: object) -> Tools | None:
         one = rest.pop()
         rest.extend(getattr(one, "sub_agents", ()))
         listing = getattr(one, "canonical_tools", None)
+        if listing is None and _only_runs_others(one):
+            continue
         if listing is None:
             return None  # an agent that is no model's, such as a workflow, may call anything
+        by_callback = bool(getattr(one, "before_tool_callback", None))
         for tool in await listing():
-            found[tool.name] = found.get(tool.name, False) or _google_may_ask(tool)
+            found[tool.name] = found.get(tool.name, False) or by_callback or google_may_ask(tool)
     return found
 
 
-def _google_may_ask(tool: object) -> bool:
+def _only_runs_others(agent: object) -> bool:
+    return type(agent).__module__.startswith("google.adk.agents.") and bool(getattr(agent, "sub_agents", ()))
+
+
+def google_may_ask(tool: object) -> bool:
+    """Whether people may be asked about a tool of google-adk: it has a gate, or a body that can ask."""
     if getattr(tool, "_require_confirmation", False):
         return True
     function = getattr(tool, "func", None)
-    return function is None or "tool_context" in inspect.signature(function).parameters
+    made = function or type(tool)
+    if made.__module__.startswith("google.adk."):  # google's own: few of them ask, and some take a gate
+        source = inspect.getsource(sys.modules[made.__module__])
+        return function is None and not hasattr(tool, "_require_confirmation") and "request_confirmation(" in source
+    context = getattr(tool, "_context_param_name", "tool_context")
+    return function is None or context in inspect.signature(function).parameters

@@ -265,6 +265,31 @@ async def test_a_model_asks_and_reads_the_answer(opens: Opens) -> None:
         assert "outside this app" not in at.ann.sees(at.deploys)
 
 
+async def test_a_question_that_takes_no_error_is_told_by_a_message_that_nobody_answered(opens: Opens) -> None:
+    """google-adk fails over an answer that does not fit the question's schema."""
+    async with opens("model_number", time_moves=True) as at:
+        said = await at.ann.says("@adk-confirm How many?", at.deploys)
+        await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        await at.later(hours=25)
+        await at.ann.finds('I heard: Nobody answered your question "How many?"', at.deploys, thread=said)
+        await at.rests()
+        assert "failed" not in at.ann.sees(at.deploys)
+
+
+@pytest.mark.parametrize("agent", ["choice", "choice_signed"])
+async def test_a_model_offers_a_choice(opens: Opens, agent: str) -> None:
+    async with opens(agent) as at:
+        said = await at.ann.says("@adk-confirm Which colour?", at.deploys)
+        card = await at.ann.finds("A question from clerk", at.deploys, thread=said)
+        assert "red" in card
+        await at.ann.clicks(card, "Answer…")
+        await (await at.ann.gets_modal("Answer")).submits({"answer": "blue"})
+        await at.ann.finds("I got {'result': 'blue'}", at.deploys, thread=said)
+        await at.ann.finds("Answered by ann", at.deploys, thread=said)
+        await at.rests()
+        assert "outside this app" not in at.ann.sees(at.deploys)
+
+
 async def ledger_of(at: Office) -> str:
     """All that the audit holds, as one text."""
 

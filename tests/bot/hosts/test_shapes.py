@@ -42,6 +42,22 @@ async def visiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
         yield visit
 
 
+@pytest.mark.parametrize(
+    ("target", "named"),
+    [
+        ("branches_in_turn__resumable", "Branches of branches can ask"),
+        ("turns_in_branches__resumable", "Branches of at_once can ask"),
+        ("branches_in_turn__plain", "the app is not resumable"),
+        ("branches__resumable", ""),
+        ("in_turn__resumable", ""),
+    ],
+)
+async def test_what_google_adk_will_leave_out_is_said_beforehand(visiting: Visiting, target: str, named: str) -> None:
+    notes = " ".join((await (await visiting(target)).host.capabilities()).notes)
+    assert named in notes
+    assert bool(named) == ("never run" in notes)
+
+
 BROKEN_BY_ADK = ("branches_in_turn__resumable", "turns_in_branches__resumable")
 """google-adk goes on after the first branch that was answered: nothing makes it run what the other branches asked."""
 
@@ -77,6 +93,16 @@ async def test_what_google_adk_passes_over_is_said_and_never_asked_about(visitin
     assert OutcomeKind.REFUSED in {kind for _, kind in became} <= {OutcomeKind.DONE, OutcomeKind.REFUSED}
     done = [str(one.arguments["service"]) for one, kind in became if kind is OutcomeKind.DONE]
     assert sorted(str(one["service"]) for one in ran()) == sorted(done)
+
+
+async def test_a_tool_that_asks_again_is_said_to_wait_in_vain(visiting: Visiting) -> None:
+    visit = await visiting("asks_twice__plain")
+    request = await visit.asks("go")
+    await visit.approve(request, payload={"stage": 1})
+    assert await visit.requests() == []
+    (waits,) = (await visit.host.look(visit.session)).waits
+    assert "ask_twice asked for one more approval" in waits.said.text
+    assert ran() == []
 
 
 @pytest.mark.parametrize("target", RUNS_ALL)

@@ -18,6 +18,8 @@ from bot.confirmation.model import Ask, OutcomeKind
 from bot.confirmation.sign_in import Credential, Way
 from bot.hosts import open_host
 from bot.hosts.host import Host, HostRequest
+from bot.operations.agent_tools import tools_of
+from bot.operations.coverage import coverage_findings
 from bot.policy.model import CallFacts, Governs
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject
@@ -174,6 +176,15 @@ async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.Mon
             given = Credential(way=Way.OAUTH, value=back, redirect_uri=redirect)
             answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
             assert "A standup." in await texts(host.answer(visit.session, [answer]))
+
+
+@pytest.mark.parametrize("name", [*ASKS, "calendar"])
+async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: FakeGemini) -> None:
+    settings = parse_settings((GALLERY / name / "adk-confirm.toml").read_text(), {})
+    assert settings.agent is not None
+    tools = await tools_of(settings.agent)
+    assert (tools is None) == (name == "onboarding")
+    assert [str(one) for one in coverage_findings(settings.policies, tools or {}) if tools] == []
 
 
 def test_every_example_is_in_the_gallery() -> None:

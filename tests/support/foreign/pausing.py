@@ -98,6 +98,7 @@ class Calls(BaseLlm):
 
     tool: str
     key: str
+    more: dict[str, Any] = Field(default_factory=dict)
 
     async def generate_content_async(
         self,
@@ -110,7 +111,7 @@ class Calls(BaseLlm):
         elif (last.text or "").startswith("Nobody "):
             part = types.Part(text=f"I heard: {last.text}")
         else:
-            part = types.Part.from_function_call(name=self.tool, args={self.key: last.text or ""})
+            part = types.Part.from_function_call(name=self.tool, args={self.key: last.text or "", **self.more})
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
@@ -157,12 +158,19 @@ def tool_node() -> Any:
     return FunctionTool(pay, require_confirmation=True)
 
 
-def asks_model() -> LlmAgent:
+def asks_model(**schema: Any) -> LlmAgent:
     from google.adk.tools._request_input_tool import request_input
 
-    return LlmAgent(
-        name="clerk", model=Calls(model="calls", tool="adk_request_input", key="message"), tools=[request_input]
-    )
+    more = {"response_schema": schema} if schema else {}
+    model = Calls(model="calls", tool="adk_request_input", key="message", more=more)
+    return LlmAgent(name="clerk", model=model, tools=[request_input])
+
+
+def offers_choice() -> LlmAgent:
+    from google.adk.tools.get_user_choice_tool import get_user_choice_tool
+
+    model = Calls(model="calls", tool="get_user_choice", key="about", more={"options": ["red", "blue"]})
+    return LlmAgent(name="clerk", model=model, tools=[get_user_choice_tool])
 
 
 MADE: dict[str, Callable[[], object]] = {
@@ -172,6 +180,9 @@ MADE: dict[str, Callable[[], object]] = {
     "number": lambda: app(flow(said, about_number, book)),
     "anything": lambda: app(flow(said, about_anything, book)),
     "model": lambda: app(asks_model()),
+    "model_number": lambda: app(asks_model(type="integer")),
+    "choice": lambda: app(offers_choice()),
+    "choice_signed": lambda: app(offers_choice(), secret=SECRET),
     "function": lambda: app(flow(amount, function_node(), book)),
     "function_resumable": lambda: app(flow(amount, function_node(), book), resumable=True),
     "function_signed": lambda: app(flow(amount, function_node(), book), resumable=True, secret=SECRET),
