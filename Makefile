@@ -37,6 +37,7 @@ demo: setup
 check: dev
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/python -m bench.mutants --check
 	@$(BIN)/mypy
 
 test: dev
