@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -69,6 +70,7 @@ class Ran:
     result: Result
     seconds: float
     said: str = ""
+    by: str = ""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -141,12 +143,14 @@ def _one(slip: Slip, free: queue.SimpleQueue[Path]) -> Ran:
         ran = _pytest(copy, slip.tests, timeout=PATIENCE)
         result = {0: Result.MISSED, 1: Result.CAUGHT}.get(ran.returncode, Result.ERROR)
         said = ran.stdout[-2000:] if result is Result.ERROR else ""
+        failed = re.search(r"^(?:FAILED|ERROR) \S*::(\w+)", ran.stdout, re.MULTILINE)
+        by = failed[1] if failed else ""
     except subprocess.TimeoutExpired:
-        result, said = Result.CAUGHT, ""  # they end where nothing is wrong, which was looked at first
+        result, said, by = Result.CAUGHT, "", "a time-out"  # they end where nothing is wrong, which was looked at first
     finally:
         file.write_text(whole, encoding="utf-8")
         free.put(copy)
-    return Ran(slip, result, time.monotonic() - began, said)
+    return Ran(slip, result, time.monotonic() - began, said, by)
 
 
 def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> subprocess.CompletedProcess[str]:
@@ -180,7 +184,10 @@ def _pytest(copy: Path, tests: Sequence[str], *more: str, timeout: float) -> sub
 
 
 def _tell(ran: Ran) -> None:
-    print(f"{ran.result.value:7} {ran.seconds:5.1f} s  {ran.slip.file}: {ran.slip.says}", flush=True)
+    print(
+        f"{ran.result.value:7} {ran.seconds:5.1f} s  {ran.slip.file}: {ran.slip.says}{ran.by and f' ({ran.by})'}",
+        flush=True,
+    )
     if ran.said:
         print(f"        {ran.said}", flush=True)
 
