@@ -296,6 +296,17 @@ async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> No
     assert len(out.slack.calls_of("conversations.open")) == 1
 
 
+@pytest.mark.parametrize("in_channel", [False, True])
+async def test_who_sees_nothing_in_the_channel_is_told_in_a_direct_message(out: Outgoing, in_channel: bool) -> None:
+    """Slack shows an ephemeral message to members only."""
+    place: JsonObject = {"channel": out.deploys.id, "thread_ts": out.thread.ts, "in_channel": in_channel}
+    for person in (out.ann, out.lead):
+        await out.sender.notice({"team": TEAM, "user": person.id, **place}, "You may not decide.")
+    assert "You may not decide." in out.lead.sees()
+    assert "You may not decide." in out.ann.sees(out.deploys, thread=out.thread)
+    assert "You may not decide." not in out.ann.sees()
+
+
 async def test_deleting_what_is_gone_already_is_fine(out: Outgoing) -> None:
     await out.sender.delete(AT, out.deploys.id, await post(out))
     await out.sender.delete(AT, out.deploys.id, "1.000000")
