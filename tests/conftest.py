@@ -29,6 +29,27 @@ settings.register_profile("thorough", max_examples=100, derandomize=True, deadli
 settings.load_profile("thorough" if "CI" in os.environ else "quick")
 
 
+WHERE_IT_HARDLY_MATTERS = ("database_url", "store")
+"""Fixtures that give a test both databases. A test about the database asks for `either_url` or `either_store`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where the database hardly matters, PostgreSQL gets each test with the first of its cases: the others differ in
+    something else. The mark `every_case` says that they do not."""
+    seen, kept, left = set[str](), list[pytest.Item](), list[pytest.Item]()
+    for item in items:
+        params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        again = any(params.get(name) == "postgresql" for name in WHERE_IT_HARDLY_MATTERS)
+        if not again or item.get_closest_marker("every_case"):
+            kept.append(item)
+            continue
+        test = item.nodeid.partition("[")[0]
+        (left if test in seen else kept).append(item)
+        seen.add(test)
+    config.hook.pytest_deselected(items=left)
+    items[:] = kept
+
+
 @pytest.fixture(autouse=True)
 def _logs_as_they_were() -> Iterator[None]:
     """A command that ran in this process has set up its logs, on a stderr that is the test's own."""

@@ -18,6 +18,8 @@ from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
 from tests.support.office import POLICY, Office, Opens
 from tests.support.scraping import scrape
 
+pytestmark = pytest.mark.every_case
+
 CLICKS = 400
 UNDER_WAY = 20
 """Once so many are answered, the others are in each other's way."""

@@ -26,7 +26,7 @@ ANSWER = 'pay: {"did":"pay"}'
 DEAD_LETTERS = 61  # seconds after which Slack tells again what was not acknowledged
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from tests.support.leased import a_lease
 from tests.support.outgoing import Outgoing, a_session, lines_of, outgoing
 from tests.support.secret import SECRET
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 
 @pytest.fixture

@@ -14,6 +14,8 @@ from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease, lease_columns
 
+pytestmark = pytest.mark.every_case
+
 rows = Table(
     "test_rows",
     MetaData(),

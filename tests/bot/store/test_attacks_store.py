@@ -20,6 +20,8 @@ from runtime.store.tables import calls, invocations
 from tests.support.office import Office, Opens
 from tests.support.scraping import scrape
 
+pytestmark = pytest.mark.every_case
+
 Rewrite = Callable[[JsonObject], None]
 
 

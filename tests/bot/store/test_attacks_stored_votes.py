@@ -19,6 +19,8 @@ from tests.bot.store.test_ledger_guards import unguarded
 from tests.support.office import Office, Opens, wake
 from tests.support.scraping import scrape
 
+pytestmark = pytest.mark.every_case
+
 DINNER = "reimburse 1500 for the team dinner"
 TWO = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\nquorum = 2\n'
 GRANTING = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL", "user:U0LEAD"]\ngrant = "30m"\ngrant_on = []\n'

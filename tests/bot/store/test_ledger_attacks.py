@@ -34,6 +34,8 @@ from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
 from tests.support.secret import KEYS, SECRET
 
+pytestmark = pytest.mark.every_case
+
 GUESS = LedgerKeys("what I take the secret for")
 HOUR = timedelta(hours=1)
 

@@ -29,6 +29,8 @@ from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN, NOON
 from tests.support.secret import KEYS, SECRET
 
+pytestmark = pytest.mark.every_case
+
 
 @pytest.fixture
 async def at(

@@ -30,6 +30,8 @@ from tests.support.backoffice import Backoffice, Said, backoffice
 from tests.support.deciding import ANNA, BEN, TEAM
 from tests.support.office import office
 
+pytestmark = pytest.mark.every_case
+
 SECRET = "hunter-the-second"
 
 

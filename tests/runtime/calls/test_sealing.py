@@ -23,6 +23,8 @@ from runtime.store.tables import calls, invocations
 from tests.runtime.conftest import MakeRunner
 from tests.support.dialogue import Chat
 
+pytestmark = pytest.mark.every_case
+
 SEALER = Seal("the key that only the runner has", "stored call").of
 paid: list[object] = []
 

@@ -46,7 +46,7 @@ LEASE = 0.4
 LOST = "The process stopped while this tool ran; its result is lost."
 
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 
 class Log:

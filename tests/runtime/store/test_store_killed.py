@@ -11,7 +11,7 @@ from runtime.store.database import Database, Tx
 from tests.support.group import together
 from tests.support.kill import child, here
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.every_case]
 
 
 def create(tx: Tx) -> None:
