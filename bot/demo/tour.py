@@ -33,7 +33,7 @@ class Tour:
         me = next((name for name, each in self._people.items() if each.id == person.id), "")
         if self._controls.state is not BotState.RUNNING:
             return self._without_bot()
-        deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.by_grant is None]
+        deployments = [row for row in self.rows if row.asked.tool == "deploy" and row.policy.quorum == 2]
         refunds = [row for row in self.rows if row.asked.tool == "refund"]
         if not deployments:
             return self._ask(me, FIRST, "Start here: ask for a deployment.")

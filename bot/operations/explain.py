@@ -155,7 +155,8 @@ def _what(policy: Policy, call: CallFacts, names: KnownNames) -> Iterator[str]:
     yield f"Arguments: {', '.join(f'{name} {quick(value)}' for name, value in shown.items()) or 'none'}."
     if hidden:
         yield f"Hidden everywhere: {hidden} value{'s' if hidden > 1 else ''}, by redact = {_listed(policy.redact)}."
-    fields = editable(row)
+    others = () if isinstance(policy.edit, bool) else policy.edit
+    fields = [*editable(row), *(f"{name} (not in this call)" for name in others if name not in call.args)]
     masked = Redactor(policy.redact)
     yield f"May be edited: {', '.join(map(masked.mask_text, fields)) or 'nothing'}."
     if policy.long_running == "decide":

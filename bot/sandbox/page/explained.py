@@ -85,9 +85,9 @@ def answer(answers: Iterable[JsonObject]) -> str:
 
 def ledger(line: LedgerLine, names: Names, *, answer: bool = False) -> str:
     content: JsonObject = as_object(json.loads(line.content)) if line.content is not None else {}
-    tell = _filled_in if answer and line.kind is LineKind.EDITED else _LINES.get(line.kind)
-    if tell is None or line.content is None:
-        return "A line of the audit. It carries the hash of the line before, so a later change shows."
+    tell = _filled_in if answer and line.kind is LineKind.EDITED else _LINES[line.kind]
+    if line.content is None:
+        return "A purge removed what this line said. Its hash is still there, so the audit verifies."
     return tell if isinstance(tell, str) else tell(_Line(line.tool or "the call", content, names))
 
 
@@ -117,6 +117,10 @@ class _Line:
     def reason(self) -> str:
         given = as_text(self.content.get("reason"))
         return f"the reason “{_short(given)}”" if given else "no reason"
+
+    @property
+    def because(self) -> str:
+        return f" ({self.text})" if self.text else ""
 
     @property
     def votes(self) -> str:
@@ -171,10 +175,21 @@ _LINES: dict[LineKind, str | Callable[[_Line], str]] = {
     ),
     LineKind.RUN_AGAIN_VOTE: lambda it: f"{it.who} wants {it.tool} to run again.{it.votes}",
     LineKind.RUN_AGAIN: lambda it: f"{it.people or 'Enough people'} decided that {it.tool} runs again.",
-    LineKind.NOBODY_KNOWS: lambda it: f"Nobody said what became of {it.tool}. The agent gets to know just that.",
+    LineKind.NOBODY_KNOWS: lambda it: f"Nobody said whether {it.tool} took effect. The agent learns that nobody knows.",
     LineKind.GRANTED: lambda it: f"{it.people or it.who} allowed calls like this {it.tool} for a while.",
     LineKind.GRANT_USED: lambda it: f"{it.tool} runs without asking, because an earlier approval allows it.",
     LineKind.GRANT_REVOKED: lambda it: f"{it.who} ended the permission. Calls like this {it.tool} ask again.",
+    LineKind.SIGN_IN_LOST: lambda it: (
+        f"The bot restarted before the agent got {it.who}'s sign-in for {it.tool}, so {it.who} is asked again."
+    ),
+    LineKind.ASKED_ANEW: lambda it: f"The agent asks about {it.tool} again. Only the newer card counts.",
+    LineKind.LEFT_BEHIND: lambda it: f"The agent went on without {it.tool}, so nobody has to decide about it any more.",
+    LineKind.INSTALLED: "The app is installed in a workspace.",
+    LineKind.UNINSTALLED: "A workspace removed the app. What waits there is withdrawn.",
+    LineKind.PAUSED: lambda it: f"{it.who} paused runs{it.because}. Approved calls start once runs are resumed.",
+    LineKind.RESUMED: lambda it: f"{it.who} resumed runs{it.because}. Approved calls start now.",
+    LineKind.RETRIED: lambda it: f"{it.who} had work retried that had failed too often.",
+    LineKind.PURGED: "An operator removed the contents of old calls. The ledger still verifies.",
     LineKind.CHECKPOINT: "A signature over all chains. A later change of any line would show.",
 }
 

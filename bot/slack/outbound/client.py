@@ -227,8 +227,11 @@ class Sender:
     async def _in_thread_as_well(
         self, at: Workspace, channel: str, user: str, message: Message, thread_ts: str | None
     ) -> None:
-        """Of a card that a thread and its channel show, nobody knows where it was clicked: on a phone only one of both
-        is seen."""
+        """Says it in the thread too, for a card that the thread and its channel both show.
+
+        Both show the same message, and Slack's payload of a click has no field for which of the two was used. An
+        ephemeral message appears in one of them, and on a phone people see only one. So it is said in both.
+        """
         try:
             await self.ephemeral(at, channel, user, message, thread_ts=thread_ts)
         except SlackTrouble as trouble:

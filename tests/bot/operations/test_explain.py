@@ -86,7 +86,7 @@ def test_all_that_a_policy_means(explained: Explained) -> None:
         "Once approved, it must start within 15m, or it does not run.",
         "Arguments: env prod, version 2.4.1, secret_key ••••, note ••••!.",
         "Hidden everywhere: 2 values, by redact = [secret*].",
-        "May be edited: version.",
+        "May be edited: version, token (not in this call).",
         "A Deny needs a reason.",
         "After 2 denials of this tool in a session within 10 minutes, nobody is asked.",
         'Approvers may let "the next ones like this" pass for 30m; alike means the same service.',

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -26,6 +27,7 @@ def names() -> Names:
 
 
 BEN, CHRIS = {"team": "T0ACME", "user": "U0BEN"}, {"team": "T0ACME", "user": "U0CHRIS"}
+OLGA = {"team": "", "user": "operator olga"}
 DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
 
 
@@ -39,6 +41,7 @@ DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
         (LineKind.ESCALATED, {"entries": ["group:S0ONCALL", "user:U0ANA"]}, "From now on @oncall and @ana may decide"),
         (LineKind.DONE, {"seconds": 2.5}, "deploy ran in 2.5 s."),
         (LineKind.SETTLED, {"who": BEN, "yes": False}, "ben said that deploy did not take effect."),
+        (LineKind.PAUSED, {"who": OLGA, "text": "release freeze"}, "operator olga paused runs (release freeze)."),
     ],
 )
 def test_a_ledger_line_is_explained_by_its_content(
@@ -46,6 +49,13 @@ def test_a_ledger_line_is_explained_by_its_content(
 ) -> None:
     line = append(Head(), "s", kind, content, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
     assert sentence in explained.ledger(line, names)
+
+
+@pytest.mark.parametrize("kind", LineKind)
+def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind: LineKind) -> None:
+    line = append(Head(), "s", kind, {"who": BEN}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
+    others = {explained.ledger(replace(line, kind=each), names) for each in LineKind if each is not kind}
+    assert explained.ledger(line, names) not in others
 
 
 def test_an_answer_is_explained_as_the_yes_or_no_that_it_is() -> None:
