@@ -27,7 +27,7 @@ def names() -> Names:
 
 
 BEN, CHRIS = {"team": "T0ACME", "user": "U0BEN"}, {"team": "T0ACME", "user": "U0CHRIS"}
-OLGA = {"team": "", "user": "operator olga"}
+OLGA: JsonObject = {"team": "", "user": "operator olga"}
 DIFF = [{"name": "version", "before": "2.4.1", "after": "2.4.2"}]
 
 
