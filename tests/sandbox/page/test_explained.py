@@ -53,7 +53,7 @@ def test_a_ledger_line_is_explained_by_its_content(
 
 @pytest.mark.parametrize("kind", LineKind)
 def test_every_kind_of_ledger_line_has_a_sentence_of_its_own(names: Names, kind: LineKind) -> None:
-    line = append(Head(), "s", kind, {"who": BEN}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
+    line = append(Head(), "s", kind, {"who": OLGA}, KEYS, at=datetime.now(UTC), salt="x", tool="deploy")
     others = {explained.ledger(replace(line, kind=each), names) for each in LineKind if each is not kind}
     assert explained.ledger(line, names) not in others
 
