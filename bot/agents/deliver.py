@@ -21,13 +21,15 @@ from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import (
     Altered,
     Attachment,
+    Heard,
     Host,
     HostAnswer,
     Look,
     Lost,
-    Piece,
     RefusedByHost,
     Said,
+    Task,
+    TaskState,
     Unreachable,
     UserWords,
 )
@@ -45,7 +47,7 @@ log = logging.getLogger(__name__)
 ELSEWHERE = 0.3
 """So soon it is looked again whether the replica that has a credential has taken the session."""
 
-Exchange = AsyncIterator[Said | Piece]
+Exchange = AsyncIterator[Heard]
 
 
 class Deliveries:
@@ -71,6 +73,16 @@ class Deliveries:
             return await self._settlement(session, mail, stop)
         answers = [answer for one in mail.letters if (answer := await self._answer(session, mail, one)) is not None]
         return self._host.answer(session.session, answers, stop=stop) if answers else None
+
+    def begun(self, mail: Mail) -> list[Task]:
+        """The calls that start with this mail: no event says so."""
+        calls = []
+        for letter in mail.letters:
+            if letter.confirmation is not None and _may_lapse(letter):
+                asked = mail.about(letter).asked
+                if asked.ask in (Ask.CONFIRMATION, Ask.NODE):
+                    calls.append(Task(call_id=asked.call_id, tool=asked.tool, state=TaskState.RUNNING))
+        return calls
 
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
         """The host did not get them: what was approved may be given to it again, or lapse."""

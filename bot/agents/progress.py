@@ -1,4 +1,4 @@
-"""What the thread shows while an agent runs: that it is at work, and its words as they come.
+"""What the thread shows while an agent runs: that it is at work, its tool calls, and its words as they come.
 
 This happens in a task of its own, which the run never waits for and which ends with the lease.
 """
@@ -10,7 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Protocol
 
-from bot.hosts.host import Piece
+from bot.hosts.host import Piece, Task, TaskState
 from bot.store.repository import Session
 from runtime.errors import ConfirmError
 from runtime.store.lease import Lease
@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 
 SOON = 1.0
 """An agent that answers within so many seconds is not shown as thinking: each status is a call to Slack."""
+
+LOOK = 1.0
+"""So often what tools do is shown, if it has changed."""
 
 _tasks: set[asyncio.Task[None]] = set()
 """One that waits for Slack may outlive its run for a moment."""
@@ -43,8 +46,16 @@ class Stage(Protocol):
         """A part of what will be said; it may be shown, and may be dropped."""
         ...
 
-    def whole(self, session: Session) -> None:
-        """All of it is there: nothing more is shown of the parts."""
+    def task(self, session: Session, task: Task) -> None:
+        """A tool call began, or came to something; it may be shown."""
+        ...
+
+    async def look(self, lease: Lease, session: Session) -> None:
+        """Time has passed, or something came: what is due is shown."""
+        ...
+
+    def whole(self, session: Session) -> bool:
+        """All of it is there: nothing more is shown of the parts. Whether some of them were shown."""
         ...
 
 
@@ -53,7 +64,9 @@ class Showing:
         """`left`: an earlier run was cut while its reply was shown."""
         self._stage, self._lease, self._session, self._left = stage, lease, session, left
         self._pieces: list[Piece] = []
-        self._news, self._over = asyncio.Event(), asyncio.Event()
+        self._tasks: dict[str, Task] = {}
+        self._news, self._words, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._seen = False
         task = asyncio.create_task(self._show(), name="adk-confirm-showing")
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
@@ -62,36 +75,59 @@ class Showing:
         if self._pieces and self._pieces[-1].invocation_id == piece.invocation_id:
             piece = replace(piece, text=self._pieces.pop().text + piece.text)
         self._pieces.append(piece)
+        self._words.set()
         self._news.set()
 
-    def whole(self) -> None:
+    def task(self, task: Task) -> None:
+        before = self._tasks.get(task.call_id)
+        task = self._tasks[task.call_id] = task if before is None else before.then(task)
+        self._stage.task(self._session, task)
+        self._news.set()
+
+    def whole(self) -> tuple[Task, ...]:
+        """What was said is there as a whole. The tool calls that were shown with it; those that run are shown with what
+        follows."""
         self._pieces.clear()
-        self._stage.whole(self._session)
+        seen = self._stage.whole(self._session)
+        ended = tuple(task for task in self._tasks.values() if task.state is not TaskState.RUNNING)
+        self._tasks = {key: task for key, task in self._tasks.items() if task.state is TaskState.RUNNING}
+        for task in self._tasks.values():
+            self._stage.task(self._session, task)
+        return ended if seen else ()
 
     def end(self) -> None:
         self._over.set()
+        self._words.set()
         self._news.set()
+        self._seen = self._stage.whole(self._session) or self._seen
+
+    def rest(self) -> tuple[Task, ...]:
+        """After the end: the tool calls that are shown, and after which nothing was said."""
+        return tuple(self._tasks.values()) if self._seen else ()
 
     async def _show(self) -> None:
         try:
             if self._left:
                 await self._stage.tidy(self._lease, self._session)
-            shown = not await self._news_within(SOON) and await self._stage.thinking(self._lease, self._session)
+            shown = not await _within(SOON, self._words) and await self._stage.thinking(self._lease, self._session)
             if shown and self._over.is_set():
                 await self._stage.quiet(self._session)
             while not self._over.is_set():
-                await self._news.wait()
+                await _within(LOOK if self._tasks else None, self._news)
                 self._news.clear()
                 while self._pieces and not self._over.is_set():
                     await self._stage.piece(self._lease, self._session, self._pieces.pop(0))
+                if self._tasks and not self._over.is_set():
+                    await self._stage.look(self._lease, self._session)
         except ConfirmError as error:
             log.info("what the agent does is not shown: %s", error)
         except Exception:
             log.exception("what the agent does could not be shown")
 
-    async def _news_within(self, seconds: float) -> bool:
-        try:
-            async with asyncio.timeout(seconds):
-                return await self._news.wait()
-        except TimeoutError:
-            return False
+
+async def _within(seconds: float | None, event: asyncio.Event) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False

@@ -34,6 +34,7 @@ from bot.hosts.host import (
     OneByOne,
     Piece,
     Said,
+    Task,
     Unreachable,
 )
 from bot.leasing.backpressure import Backpressure
@@ -137,8 +138,9 @@ class _Stretch:
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
                     held: list[Said] = []
-                    await self._deliver(session, mail, held)
+                    tasks = await self._deliver(session, mail, held)
                     await self._take_in(session, letters[0], held)
+                    await self._say_tasks(session, letters[0], tasks)
             except OneByOne as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
@@ -192,15 +194,17 @@ class _Stretch:
                 return
             told.update(one.id for one in mail.letters)
             try:
-                await self._deliver(session, mail, [])
+                tasks = await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
+                await self._say_tasks(session, mail.letters[0], tasks)
             except (Unreachable, OneByOne, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
 
     # Out: what the agent is told
 
-    async def _deliver(self, session: Session, mail: Mail, held: list[Said]) -> None:
+    async def _deliver(self, session: Session, mail: Mail, held: list[Said]) -> tuple[Task, ...]:
+        """Returns the tool calls that people see and after which the agent said nothing."""
         letters = mail.letters
         attachments: tuple[Attachment, ...] = ()
         if letters[0].files:
@@ -211,10 +215,12 @@ class _Stretch:
         with self._clicks.hurrying():
             exchange = await self._deliveries.exchange(session, mail, attachments, stop)
             if exchange is None:
-                return
+                return ()
             await self._lease.sure()
         showing = Showing(self._thread, self._lease, session, left=mail.left)
         hides = self._hides(mail.rows)
+        for task in [] if hides else self._deliveries.begun(mail):
+            showing.task(task)
         try:
             listening = self._listen(session, letters[0], exchange, showing, held if hides else None)
             await self._meanwhile(session, letters[0], listening, stop)
@@ -232,6 +238,14 @@ class _Stretch:
             log.warning("a run broke off at the agent's server (%s)", type(error).__name__)
         finally:
             showing.end()
+        return showing.rest()
+
+    async def _say_tasks(self, session: Session, letter: Letter, tasks: Sequence[Task]) -> None:
+        """A reply that shows tool calls, and has no words."""
+        invocation = next((task.invocation_id for task in tasks if task.invocation_id), "")
+        if invocation:
+            said = Said(event=f"tasks:{letter.mark}"[:256], author="", text="", invocation_id=invocation)
+            await self._lease.run(say_later, session.key, said, None, tasks)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
         """On the cards of what was approved, and once in the thread: it is tried again."""
@@ -261,9 +275,10 @@ class _Stretch:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
                 showing.piece(replace(heard, text=self._sign_ins.hide(heard.text)))
+            elif isinstance(heard, Task):
+                showing.task(replace(heard, result=self._sign_ins.hide(heard.result)))
             else:
-                showing.whole()
-                await self._say(session, heard, letter)
+                await self._say(session, heard, letter, showing.whole())
 
     def _hides(self, rows: Sequence[Confirmation]) -> bool:
         """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
@@ -384,13 +399,15 @@ class _Stretch:
         except Illegal as error:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
 
-    async def _say(self, session: Session, said: Said, letter: Letter | None = None) -> None:
+    async def _say(
+        self, session: Session, said: Said, letter: Letter | None = None, tasks: Sequence[Task] = ()
+    ) -> None:
         """Into the outbox. A turn that failed over somebody's words (`letter`) can be tried again by them; anything
         else that failed is tried again by itself."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
-        await self._lease.run(say_later, session.key, said, retry)
+        await self._lease.run(say_later, session.key, said, retry, tasks)
 
 
 def _pointless(outcome: HostOutcome) -> LineKind | None:

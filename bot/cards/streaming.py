@@ -7,40 +7,36 @@ in the store, so that it is found even if the process dies before it knows the m
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-
-from slack_sdk.web.async_chat_stream import AsyncChatStream
-from slack_sdk.web.async_slack_response import AsyncSlackResponse
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from blocks.kit import Message
+from blocks.tasks import TaskView
 from blocks.verdict import notice_message
 from blocks.words import INTERRUPTED, THINKING
 from bot.cards import markdown
 from bot.cards.agent_sessions import AgentSessions
-from bot.hosts.host import Piece
+from bot.cards.live import LiveReply, same_invocation
+from bot.cards.streams import Streams
+from bot.cards.tasks import task_views
+from bot.hosts.host import Piece, Task
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble, Unsure
+from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
-from bot.slack.outbound.methods import APPEND_STREAM, SET_THREAD_STATUS, START_STREAM, STOP_STREAM
+from bot.slack.outbound.methods import SET_THREAD_STATUS
 from bot.slack.outbound.taken import Feature
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, cards_owed
-from runtime.jsontypes import Json
+from runtime.jsontypes import Json, JsonObject
 from runtime.store.database import Tx
 from runtime.store.lease import Lease
 
 log = logging.getLogger(__name__)
 
-
-SOON = 0.5
-"""What is said within so many seconds is posted whole: a stream would cost three calls for it."""
-GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
 _BEGUN = "begun:"
 _CLOCKS = 60.0
@@ -48,26 +44,29 @@ _CLOCKS = 60.0
 _DONT_WAIT = 0.0
 
 
-@dataclass
-class _Live:
-    invocation: str
-    began: float
-    text: str = ""
-    shown: int = 0
-    last: float = 0.0
-    ts: str | None = None
-    stream: AsyncChatStream | None = None
-    over: bool = False
-    at_slack: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class Streaming:
+    """`tasks`: a reply shows the tool calls that lead to it."""
+
     def __init__(
-        self, sender: Sender, clock: Callable[[], float] = time.monotonic, sessions: AgentSessions | None = None
+        self,
+        sender: Sender,
+        clock: Callable[[], float] = time.monotonic,
+        sessions: AgentSessions | None = None,
+        *,
+        tasks: bool = True,
     ) -> None:
-        self._sender, self._clock = sender, clock
+        self._sender, self._clock, self._streams = sender, clock, Streams(sender, tasks=tasks)
         self._sessions = sessions or AgentSessions(sender)
-        self._live: dict[str, _Live] = {}
+        self._live: dict[str, LiveReply] = {}
+        self._ended: dict[str, LiveReply] = {}  # nothing more comes of these; they are at Slack until they are finished
+
+    def shows_tasks(self, session: Session) -> bool:
+        """Whether replies there show tool calls, as far as is known."""
+        return self._streams.show_tasks(session)
+
+    async def refuses_tasks(self, session: Session, trouble: SlackTrouble) -> None:
+        """Slack did not take them in a message."""
+        await self._streams.refuse_tasks(session, trouble)
 
     async def tidy(self, lease: Lease, session: Session) -> None:
         """Ends a reply that an earlier run left unfinished."""
@@ -109,119 +108,146 @@ class Streaming:
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
         """Shown once it takes a while; never where a policy of the session hides something, nor while what was said
         before is still on its way."""
-        live = self._live.get(session.key)
-        if live is None or live.invocation != piece.invocation_id:
-            if await lease.read(read_left, session.key) is not None:
-                return
-            hides = any(row.policy.redact for row in await lease.read(session_confirmations, session.key))
-            live = self._live[session.key] = _Live(piece.invocation_id, self._clock(), over=hides)
-        live.text += piece.text
-        if live.over or len(live.text) > markdown.LONGEST or not self._due(live):
-            return
-        if live.ts is None and await lease.read(thread_is_behind, session.key):
-            return  # the lines about what led to it come first
-        live.last = self._clock()
-        async with live.at_slack:
-            try:
-                await self._show(lease, session, live)
-            except SlackTrouble as trouble:
-                log.info("an agent's words are not shown as they come: %s", trouble)
-                live.over = True
+        live = self._current(session, piece.invocation_id)
+        live.hear(piece.text, self._clock())
+        await self._show(lease, session, live)
 
-    def whole(self, session: Session) -> None:
-        """All of it is there, and is posted by whoever tells it: no piece is shown after that."""
-        live = self._live.get(session.key)
-        if live is not None:
-            live.over = True
+    def task(self, session: Session, task: Task) -> None:
+        """A tool call began, or came to something: `look` shows it."""
+        if self.shows_tasks(session):
+            self._current(session, task.invocation_id).take(task, self._clock())
 
-    async def finish(self, lease: Lease, session: Session, invocation: str) -> str | None:
+    async def look(self, lease: Lease, session: Session) -> None:
+        """Shows what is due."""
+        if (live := self._live.get(session.key)) is not None:
+            await self._show(lease, session, live)
+
+    def whole(self, session: Session) -> bool:
+        """All of it is there, and is posted by whoever tells it: nothing more is shown of it. Whether people see a
+        beginning of it."""
+        live = self._live.pop(session.key, None)
+        if live is None:
+            return False
+        live.over = True
+        if live.begun:
+            self._ended[session.key] = live
+        return live.begun
+
+    async def finish(
+        self, lease: Lease, session: Session, invocation: str, tasks: Sequence[TaskView] = ()
+    ) -> str | None:
         """The message in which the words stood as they came, for the whole of them to take its place: `over`, then.
-        They may have been shown by another process."""
-        ts: str | None = None
-        live = self._live.get(session.key)
-        if live is not None and live.invocation == invocation:
+        They may have been shown by another process. `tasks`: what came of the tool calls that it shows."""
+        if not invocation:
+            return None
+        live, ts = self._ended.get(session.key) or self._live.get(session.key), None
+        if live is not None and live.belongs_to(invocation):
             live.over = True
             async with live.at_slack:  # what is on its way to Slack arrives first
                 ts = live.ts
-            self._live.pop(session.key, None)
+            self._forget(session)
+        else:
+            live = None
         left = await lease.read(read_left, session.key)
-        if left is None or left.invocation != invocation or not invocation:
+        if left is None or not same_invocation(left.invocation, invocation):
             return None
         ts = ts or next(iter(await self._unfinished(session, left.ts)), None)
         if ts is None:
             await self.over(lease, session)
         elif live is None or live.stream is not None:
-            await self._stop_at(lease, session, ts)
+            known = [task for task in tasks if live is not None and task.id in live.sent]
+            await self._streams.stop(lease, session, ts, live.chunks(known) if live is not None else [])
         return ts
 
     async def over(self, lease: Lease, session: Session) -> None:
         await lease.run(forget_live, session.key)
 
-    def _due(self, live: _Live) -> bool:
-        now = self._clock()
-        if live.ts is None:
-            return now - live.began >= SOON
-        return now - live.last >= (EDITED_EVERY if live.stream is None else GROWS_EVERY)
+    def _current(self, session: Session, invocation: str) -> LiveReply:
+        live = self._live.get(session.key)
+        if live is not None and not live.belongs_to(invocation):
+            self.whole(session)
+            live = None
+        if live is None:
+            live = self._live[session.key] = LiveReply(invocation)
+        live.invocation = live.invocation or invocation
+        return live
 
-    async def _show(self, lease: Lease, session: Session, live: _Live) -> None:
-        end = max(live.text.rfind(" "), live.text.rfind("\n")) + 1  # a mention that is half there is not seen as one
-        fresh = markdown.inert(live.text[live.shown : end])
-        if not fresh.strip():
+    def _forget(self, session: Session) -> None:
+        if self._ended.pop(session.key, None) is None:
+            self._live.pop(session.key, None)
+
+    async def _show(self, lease: Lease, session: Session, live: LiveReply) -> None:
+        if live.over or not live.is_due(self._clock()):
             return
-        sender = self._sender.under(lease.sure)
-        if live.ts is None:
-            await self._begin(lease, session, live, fresh, end)
-        elif live.stream is not None and live.shown:
-            stream = live.stream
-            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, fresh), patience=_DONT_WAIT)
-        elif live.stream is None:
-            await sender.update(_at(session), session.channel, live.ts, _so_far(session, live, end))
-        live.shown = end
+        if not live.begun and not await self._may_begin(lease, session, live):
+            return
+        async with live.at_slack:
+            try:
+                await self._send(lease, session, live)
+            except SlackTrouble as trouble:
+                log.info("an agent's words are not shown as they come: %s", trouble)
+                live.over = True
 
-    async def _begin(self, lease: Lease, session: Session, live: _Live, fresh: str, end: int) -> None:
+    async def _may_begin(self, lease: Lease, session: Session, live: LiveReply) -> bool:
+        if await lease.read(read_left, session.key) is not None:
+            return False  # another reply is shown, and is not finished yet
+        if any(row.policy.redact for row in await lease.read(session_confirmations, session.key)):
+            live.over = True
+        elif await lease.read(thread_is_behind, session.key):
+            return False  # the lines about what led to it come first
+        return not live.over
+
+    async def _send(self, lease: Lease, session: Session, live: LiveReply) -> None:
+        views = await self._views(lease, session, live)
+        chunks, (fresh, end) = live.chunks(views), live.fresh()
+        if live.over or not (chunks or fresh.strip()):
+            return
+        live.last = self._clock()
+        if not live.begun:
+            live.begun = True
+            await self._begin(lease, session, live, chunks, end)
+        elif live.stream is not None:
+            await self._streams.append(lease, session, live, chunks, fresh)
+        elif live.ts is not None and fresh.strip():
+            await self._sender.under(lease.sure).update(
+                _at(session), session.channel, live.ts, _so_far(session, live, end)
+            )
+        if self.shows_tasks(session):
+            live.told(views)
+        if fresh.strip():
+            live.shown = end
+
+    async def _views(self, lease: Lease, session: Session, live: LiveReply) -> list[TaskView]:
+        tasks = live.shown_tasks(self._clock()) if live.tasks and self.shows_tasks(session) else []
+        return task_views(tasks, await lease.read(session_confirmations, session.key)) if tasks else []
+
+    async def _begin(self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], end: int) -> None:
         await lease.run(note_begun, session.key, live.invocation)
+        fresh, _ = live.fresh()
         try:
             if self._sender.taken.takes(_at(session), Feature.STREAM, session.channel):
-                try:
-                    await self._start(lease, session, live, fresh)
-                except (Gone, RefusedBySlack) as trouble:
-                    await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
-            if live.ts is None:
+                await self._streams.start(lease, session, live, chunks, fresh)
+            if live.ts is None and fresh.strip():
                 live.ts = await self._sender.under(lease.sure).post(
                     _at(session), session.channel, _so_far(session, live, end), thread_ts=session.thread_ts
                 )
         except SlackTrouble as trouble:
             if not isinstance(trouble, Unsure):
-                await lease.run(forget_live, session.key)
+                await self._not_begun(lease, session, live)
             raise
-        await lease.run(note_live, session.key, live.invocation, live.ts)
+        if live.ts is None:
+            await self._not_begun(lease, session, live)
+        else:
+            await lease.run(note_live, session.key, live.invocation, live.ts)
 
-    async def _start(self, lease: Lease, session: Session, live: _Live, text: str) -> None:
-        direct = session.channel.startswith("D")
-        client = await self._sender.client(_at(session))
-        stream = await client.chat_stream(
-            channel=session.channel,
-            thread_ts=session.thread_ts,
-            recipient_team_id=None if direct else session.team,
-            recipient_user_id=None if direct else session.starter.user,
-            buffer_size=1,
-        )
-        await self._sender.under(lease.sure).ask(
-            _at(session), START_STREAM, lambda _: _grown(stream, text), into=session.channel, patience=_DONT_WAIT
-        )
-        live.stream, live.ts = stream, stream.ts
-
-    async def _stop_at(self, lease: Lease, session: Session, ts: str) -> None:
-        try:
-            await self._sender.under(lease.sure).ask(
-                _at(session), STOP_STREAM, lambda client: client.chat_stopStream(channel=session.channel, ts=ts)
-            )
-        except (Gone, RefusedBySlack) as trouble:
-            log.info("a stream had ended: %s", trouble)
+    async def _not_begun(self, lease: Lease, session: Session, live: LiveReply) -> None:
+        live.begun = False
+        await lease.run(forget_live, session.key)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
         """What somebody was saying when a process died, or when a run was cut."""
         self._live.pop(session.key, None)
+        self._ended.pop(session.key, None)
         left = await lease.read(read_left, session.key)
         if left is None:
             return
@@ -239,7 +265,7 @@ class Streaming:
         return [ts for ts in shown if float(ts) > since - _CLOCKS][-1:]  # a stream has no mark of its own
 
     async def _interrupt(self, lease: Lease, session: Session, ts: str) -> None:
-        await self._stop_at(lease, session, ts)
+        await self._streams.stop(lease, session, ts)
         mark = SaidMark(session.key, f"{LIVE}:{ts}", 0)
         message = replace(notice_message(INTERRUPTED), metadata=mark.metadata())
         try:
@@ -252,12 +278,6 @@ def _at(session: Session) -> Workspace:
     return Workspace(session.team, session.enterprise)
 
 
-async def _grown(stream: AsyncChatStream, text: str) -> AsyncSlackResponse:
-    response = await stream.append(markdown_text=text)
-    assert response is not None  # it buffers nothing
-    return response
-
-
 def _on_its_way(metadata: Json) -> bool:
     """Whether a message of ours may show words on their way: it has no mark, or that of one that is edited."""
     match identity(metadata):
@@ -266,7 +286,7 @@ def _on_its_way(metadata: Json) -> bool:
     return not metadata
 
 
-def _so_far(session: Session, live: _Live, end: int) -> Message:
+def _so_far(session: Session, live: LiveReply, end: int) -> Message:
     mark = SaidMark(session.key, f"{LIVE}:{live.invocation}", 0)
     message = markdown.message(live.text[:end], mark.metadata())
     return replace(message, text=message.text or " ")

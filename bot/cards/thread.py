@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from blocks.ids import CardMark, LineMark, parse_mark
 from blocks.kit import Message
@@ -18,18 +18,21 @@ from blocks.words import AGENT_FAILED
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards import markdown
 from bot.cards.ledger_presenter import thread_steps
+from bot.cards.plans import Plans, digest, empty
 from bot.cards.streaming import Streaming
+from bot.cards.tasks import is_open
 from bot.confirmation.model import Confirmation
-from bot.hosts.host import Attachment, Piece, Said
+from bot.hosts.host import Attachment, Piece, Said, Task
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.downloads import attachments
-from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
+from bot.slack.outbound.errors import SlackTrouble, Unsure
 from bot.slack.outbound.history import Sent
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.attempts import Attempts
 from bot.store.outbox import third_tries
+from bot.store.plans import Plan
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease
@@ -37,9 +40,18 @@ from runtime.store.lease import Lease
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Posted:
+    """The first message, if any, and what to keep of the tool calls that it shows."""
+
+    ts: str
+    plan: Plan | None = None
+
+
 class Thread:
-    def __init__(self, sender: Sender, names: NameLookup, voice: Streaming | None = None) -> None:
-        self._sender, self._names, self._streaming = sender, names, voice
+    def __init__(self, sender: Sender, names: NameLookup, streaming: Streaming | None = None) -> None:
+        self._sender, self._names, self._streaming = sender, names, streaming
+        self._plans = None if streaming is None else Plans(sender, streaming)
 
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
@@ -70,30 +82,47 @@ class Thread:
         session: Session,
         said: Said,
         *,
-        rows: Iterable[Confirmation] = (),
+        rows: Sequence[Confirmation] = (),
         retry: str | None = None,
-    ) -> str:
-        """What the agent said, in as many messages as it takes; the ts of the first, empty if there is nothing to say.
+        tasks: Sequence[Task] = (),
+    ) -> Posted:
+        """What the agent said, in as many messages as it takes.
 
         What the policies of `rows` hide is hidden in it. `retry`: a failed turn gets a button that tries it again.
+        `tasks`: the tool calls that were shown while it came. They stay in the message that showed them.
         """
-        live = None if self._streaming is None else await self._streaming.finish(lease, session, said.invocation_id)
-        messages = _spoken(session, _masked(said, rows), retry)
-        if not messages:
+        plans, streaming = self._plans, self._streaming
+        views = [] if plans is None else await plans.views(session, tasks, rows)
+        live = None if streaming is None else await streaming.finish(lease, session, said.invocation_id, views)
+        said = _masked(said, rows)
+        messages = _spoken(session, said, retry)
+        if not messages and not views:
             await self._put_away(lease, session, live)
-            return ""
+            return Posted("")
         mark = f"said:{said.event}"[:300]
         before = await Attempts(lease).begin(session.key, mark)
         there = await self._there(session, before.at) if before is not None else {}
-        posted: list[str] = []
-        if live is not None and not there and await self._replaced(lease, session, live, messages[0]):
-            posted, messages = [live], messages[1:]
-        await self._put_away(lease, session, live, replaced=bool(posted))
-        for message in messages:
+        first = messages[0] if messages else empty(session, said.event)
+        posted = [ts for ts in [there.get(identity(first.metadata))] if ts is not None]
+        shows = "" if posted else None
+        if live is not None and not there and plans is not None:
+            told = [] if said.failed and any(is_open(task, rows) for task in tasks) else views
+            with_tasks = await plans.put(lease, session, live, first, told)
+            posted = [] if with_tasks is None else [live]
+            shows = digest(views) if with_tasks else None
+        await self._put_away(lease, session, live, replaced=bool(posted) and not there)
+        for message in messages[len(posted) :]:
             ts = there.get(identity(message.metadata))
-            first = before is None and not posted
-            posted.append(ts or await self._post(lease, session, message, mark, first=first))
-        return posted[0]
+            posted.append(ts or await self._post(lease, session, message, mark, first=before is None and not posted))
+        if not posted or shows is None or plans is None:
+            return Posted(posted[0] if posted else "")
+        words = "" if said.failed or not messages else markdown.parts(said.text)[0]
+        return Posted(posted[0], plans.plan(said.event, posted[0], words, tasks, rows, shows))
+
+    async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
+        """A message shows tool calls, and one of them may have changed."""
+        if self._plans is not None:
+            await self._plans.redraw(lease, session, plan, rows)
 
     async def tidy(self, lease: Lease, session: Session) -> None:
         """Ends what an earlier run was saying when it was cut."""
@@ -114,10 +143,19 @@ class Thread:
         if self._streaming is not None:
             await self._streaming.piece(lease, session, piece)
 
-    def whole(self, session: Session) -> None:
-        """The words that were on their way are there as a whole."""
+    def task(self, session: Session, task: Task) -> None:
+        """A tool call began, or came to something."""
         if self._streaming is not None:
-            self._streaming.whole(session)
+            self._streaming.task(session, task)
+
+    async def look(self, lease: Lease, session: Session) -> None:
+        """Shows what is due of the tool calls."""
+        if self._streaming is not None:
+            await self._streaming.look(lease, session)
+
+    def whole(self, session: Session) -> bool:
+        """The words that were on their way are there as a whole. Whether people see a beginning of them."""
+        return self._streaming is not None and self._streaming.whole(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
         """After two processes posted the same: of lines the one that repeats what is told above, of the agent's words
@@ -145,15 +183,6 @@ class Thread:
         """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
         if self._streaming is not None and live is not None:
             await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
-
-    async def _replaced(self, lease: Lease, session: Session, ts: str, message: Message) -> bool:
-        """The whole reply, or its first part, in the message that showed its beginning."""
-        try:
-            at = Workspace(session.team, session.enterprise)
-            await self._sender.under(lease.sure).update(at, session.channel, ts, message)
-        except Gone:
-            return False
-        return True
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """The files that came with somebody's words; one that can't be read comes as a sentence that says why."""

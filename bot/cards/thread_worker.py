@@ -11,20 +11,22 @@ from typing import Protocol
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.cards.agent_sessions import AgentSessions
 from bot.cards.reactions import Reactions
+from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.hosts.host import Said
+from bot.hosts.host import Said, Task
 from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import read_session
 from bot.store.outbox import (
     Telling,
     all_told,
     copies_since,
-    is_stale,
     looked_for_copies,
     next_telling,
     spoke,
     told_up_to,
+    unfinished,
 )
+from bot.store.plans import Plan
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.lease import Lease
@@ -45,9 +47,20 @@ class ThreadWriter(Protocol):
         ...
 
     async def say(
-        self, lease: Lease, session: Session, said: Said, *, rows: Sequence[Confirmation] = (), retry: str | None = None
-    ) -> str:
-        """The message's ts; the same event again is the same message."""
+        self,
+        lease: Lease,
+        session: Session,
+        said: Said,
+        *,
+        rows: Sequence[Confirmation] = (),
+        retry: str | None = None,
+        tasks: Sequence[Task] = (),
+    ) -> Posted:
+        """The same event again is the same message."""
+        ...
+
+    async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
+        """Brings a message up to date that shows tool calls."""
         ...
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
@@ -75,8 +88,11 @@ class ThreadWorker:
         if (since := await lease.read(copies_since, key)) is not None:
             await self._thread.delete_copies(lease, session, since)
             await lease.run(looked_for_copies, key)
-        if await lease.read(is_stale, key):
+        left = await lease.read(unfinished, key)
+        if left.stale:
             await self._thread.close_left(lease, session)
+        for plan in left.plans:
+            await self._thread.redraw(lease, session, plan, await lease.read(session_confirmations, key))
         if self._reactions is not None:
             await self._reactions.show(lease, session, await lease.read(session_confirmations, key))
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
@@ -90,8 +106,9 @@ class ThreadWorker:
             seq = await self._thread.tell(lease, session, telling.lines, rows)
             await lease.run(told_up_to, session.key, seq)
         else:
-            ts = await self._thread.say(lease, session, telling.said, rows=rows, retry=telling.retry)
-            await lease.run(spoke, session.key, telling.said.event, ts)
+            told, retry = telling.said, telling.retry
+            posted = await self._thread.say(lease, session, told, rows=rows, retry=retry, tasks=telling.tasks)
+            await lease.run(spoke, session.key, told.event, posted.ts, posted.plan)
 
 
 def _has_no_card(row: Confirmation) -> bool:

@@ -21,6 +21,7 @@ from bot.hosts.host import (
     Capabilities,
     Cut,
     Failed,
+    Heard,
     HostAnswer,
     Look,
     Lost,
@@ -34,6 +35,7 @@ from bot.hosts.reading import ForeignRequest, Reading, Standing
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
+from bot.hosts.tasks import tasks_in
 from bot.hosts.words import (
     ANOTHER,
     GONE,
@@ -103,7 +105,7 @@ class ForeignHost:
 
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
@@ -114,7 +116,7 @@ class ForeignHost:
 
     async def _tell(
         self, session: SessionKey, message: Content, mark: str, since: float | None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         """Words that go to the agent once: what stands in the session already is not said again."""
         before = await self._read(session)
         if not before.exists:
@@ -145,12 +147,12 @@ class ForeignHost:
 
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         with self._stopped_by(session, stop):
             async for said in self._answer_all(session, answers):
                 yield said
 
-    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+    async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
         if Standing.GONE in standing.values():
@@ -170,7 +172,7 @@ class ForeignHost:
             async for said in self._explain(session, before.asking(answer.request_id), answer):
                 yield said
 
-    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+    async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
         """In one message: an app that is not resumable shows its model an error for each answer that is missing. What
         the server passed over in that company is sent again alone, once."""
         async for said in self._give_in_one(session, answers):
@@ -183,7 +185,7 @@ class ForeignHost:
                 async for said in self._give_in_one(session, [answer]):
                     yield said
 
-    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Said | Piece]:
+    async def _give_in_one(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
         before = await self._read(session)
         made = [
             (one, self._signer.part(session, before.asking(one.request_id), _word(one, before), one.credential))
@@ -206,7 +208,7 @@ class ForeignHost:
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         with self._stopped_by(session, stop):
             async for said in self._settle(session, request_id, call_id, word, attempt, again):
                 yield said
@@ -219,7 +221,7 @@ class ForeignHost:
         word: Settlement,
         attempt: int,
         again: HostAnswer | None,
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         before = await self._read(session)
         asking = before.asking(request_id)
         if asking is None:
@@ -254,7 +256,7 @@ class ForeignHost:
 
     async def _give(
         self, session: SessionKey, before: Reading, parts: list[Part], requests: list[str], marks: list[str]
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
         asking = before.asking(requests[0])
         resumable = before.resumable or (await self.server.about()).resumable
@@ -293,7 +295,7 @@ class ForeignHost:
 
     async def _explain(
         self, session: SessionKey, asking: ForeignRequest | None, answer: HostAnswer
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
         if asking is None or answer.confirmed or not answer.reason:
             return
@@ -357,7 +359,7 @@ class ForeignHost:
         invocation: str | None = None,
         signatures: JsonObject | None = None,
         running: Sequence[str] = (),
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         about = await self.server.about()
         extra: JsonObject = {}
         if about.metadata:
@@ -391,7 +393,7 @@ class ForeignHost:
             self._running.pop(session, None)
 
 
-def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
+def _heard(raw: JsonObject) -> Iterable[Heard]:
     try:
         event = event_from(raw)
     except Invalid:
@@ -399,8 +401,10 @@ def _heard(raw: JsonObject) -> Iterable[Said | Piece]:
     if event.partial:
         if event.text:
             yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
-    elif raw.get("id") and (said := said_in(event)) is not None:
+        return
+    if raw.get("id") and (said := said_in(event)) is not None:
         yield said
+    yield from tasks_in(event)
 
 
 def _is_another(asking: ForeignRequest | None, answer: HostAnswer) -> bool:

@@ -10,6 +10,7 @@ from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts.host import (
     Capabilities,
+    Heard,
     HostAnswer,
     HostOutcome,
     HostRequest,
@@ -21,6 +22,7 @@ from bot.hosts.host import (
     UserWords,
 )
 from bot.hosts.pauses import answered, form_of
+from bot.hosts.tasks import tasks_in
 from runtime import Agent, Answer, Conflict, Content, Event, NotFound, Part, Runner
 from runtime.calls.call import ALTERED, Call, CallState, GateKind, HeldRequest
 from runtime.calls.seal import CallGuard
@@ -66,7 +68,7 @@ class EmbeddedHost:
 
     async def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         parts = [Part(text=words.text)] if words.text else []
         parts += [
             Part(inline_data=Blob(mime_type=a.mime_type, data=a.data, display_name=a.name)) for a in words.attachments
@@ -85,7 +87,7 @@ class EmbeddedHost:
 
     async def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         schemas = await self._questions(session) if any(a.ask is Ask.INPUT for a in answers) else {}
         contents = [_answer(a, schemas.get(a.request_id)).as_content() for a in answers]
         message = Content(role="user", parts=[part for content in contents for part in content.parts or ()])
@@ -121,7 +123,7 @@ class EmbeddedHost:
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         try:
             run = await self.runner.settle(
                 user_id=session.user,
@@ -168,13 +170,16 @@ class EmbeddedHost:
         await self.runner.close(patience=_LAST_WORDS)
 
 
-async def _heard(run: Run) -> AsyncIterator[Said | Piece]:
+async def _heard(run: Run) -> AsyncIterator[Heard]:
     async for event in run:
         if event.partial:
             if event.text:
                 yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
-        elif (said := _said(event)) is not None:
+            continue
+        if (said := _said(event)) is not None:
             yield said
+        for task in tasks_in(event):
+            yield task
 
 
 def _said(event: Event) -> Said | None:

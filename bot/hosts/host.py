@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Protocol
 
 from bot.confirmation.effects import Settlement
@@ -165,6 +166,35 @@ class Piece:
     invocation_id: str = ""
 
 
+class TaskState(StrEnum):
+    RUNNING = "running"
+    WAITING = "waiting"  # for people
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A tool call of the run that is under way, as far as it got. `result` is one short line. Like a `Piece` it is for
+    showing only: what became of a call is in `look`."""
+
+    call_id: str
+    tool: str
+    state: TaskState
+    result: str = ""
+    invocation_id: str = ""
+
+    def then(self, later: Task) -> Task:
+        """What is known after a later message. A call that waits does not end in the run that asked."""
+        if self.state is TaskState.WAITING and later.state in (TaskState.DONE, TaskState.FAILED):
+            return self
+        return replace(later, tool=later.tool or self.tool)
+
+
+Heard = Said | Piece | Task
+"""What comes while a run goes on."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Waits:
     """The agent waits for something that this app can't answer. `said` tells people; `kind` names it in logs and
@@ -213,10 +243,10 @@ class Host(Protocol):
     def app(self) -> str: ...
     def say(
         self, session: SessionKey, words: UserWords, *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]: ...
+    ) -> AsyncIterator[Heard]: ...
     def answer(
         self, session: SessionKey, answers: Sequence[HostAnswer], *, stop: asyncio.Event | None = None
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         """Once `stop` is set the run ends, so far as the host can end it. A decision is delivered all the same."""
         ...
 
@@ -229,7 +259,7 @@ class Host(Protocol):
         attempt: int,
         again: HostAnswer | None = None,
         stop: asyncio.Event | None = None,
-    ) -> AsyncIterator[Said | Piece]:
+    ) -> AsyncIterator[Heard]:
         """`again`: the approval for the next attempt, if people answered "run again"."""
         ...
 

@@ -17,7 +17,7 @@ from runtime.store.migrate import MigrationHistory, migrate
 from runtime.store.open import bring_up_to_date
 from runtime.store.sessions import free_all as free_sessions
 
-HISTORY = MigrationHistory("bot", Path(__file__).parent / "migrations", "0016")
+HISTORY = MigrationHistory("bot", Path(__file__).parent / "migrations", "0017")
 
 _SEALED_OTHERWISE = (
     "The ledger was sealed with another secret, or its end was changed: set ADK_CONFIRM_SECRET (or what seals in its "

@@ -1,8 +1,8 @@
 """What still has to be posted in a session's thread: ledger lines and an agent's words. Transaction functions.
 
 The session's run puts words here, and the thread worker posts them. They are posted after the line that was the last
-one when they were put here, and their text is kept until it has been posted. A reply that is shown while the agent
-still writes it has a row of its own.
+one when they were put here, and their text is kept until it has been posted, or until the last of the tool calls that
+it shows has ended. A reply that is shown while the agent still writes it has a row of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from bot.audit.ledger import LedgerLine, LineKind
-from bot.hosts.host import Said, Waits
+from bot.hosts.host import Said, Task, Waits
 from bot.policy.versioned import tagged, untagged
 from bot.store.attempts import attempts, earlier, over
 from bot.store.ledger_lines import lines_to_tell
+from bot.store.plans import Plan, plan_from, stored_plan, task_json, tasks_from
 from bot.store.refused_clicks import TRIES
 from bot.store.repository import lock_session
 from bot.store.slack_lanes import lock_thread, owe_thread, thread_done
@@ -36,7 +37,7 @@ _COPIES = "copies"
 _SLACK_IS_LATE = 20.0
 _LONGEST_FREEZE = 86_400.0
 
-_VERSION = 1
+_VERSION = 2
 _HEAD = Prepared(select(chains.c.seq).where(chains.c.chain == bindparam("chain_")))
 _WORDS = Prepared(
     select(spoken)
@@ -59,11 +60,12 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 @dataclass(frozen=True)
 class Telling:
     """What to post next: lines, as one message, or an agent's words. `retry`: the letter that failed, for "Try
-    again"."""
+    again". `tasks`: the tool calls that the words' message showed while they came."""
 
     lines: Sequence[LedgerLine] = ()
     said: Said | None = None
     retry: str | None = None
+    tasks: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,13 @@ class Left:
     invocation: str
 
 
-def say_later(tx: Tx, key: str, said: Said, retry: str | None = None) -> None:
-    """Does nothing if the event is known."""
+def say_later(tx: Tx, key: str, said: Said, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
+    """Does nothing if the event is known. `tasks`: the tool calls that were shown while it came."""
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
         return
     number = tx.execute(select(func.max(spoken.c.number)).where(spoken.c.session == key)).scalar_one() or 0
-    words = {"session": key, "event": said.event, "ts": "", "body": canonical(_stored(said, retry))}
+    words = {"session": key, "event": said.event, "ts": "", "body": canonical(_stored(said, retry, tasks))}
     tx.execute(insert(spoken).values(**words, after_seq=_head(tx, key), number=number + 1))
     owe_thread(tx, key)
 
@@ -153,9 +155,10 @@ def all_spoken(tx: Tx, key: str) -> set[str]:
     return {row.event for row in _SPOKEN.all(tx, key_=key)}
 
 
-def spoke(tx: Tx, key: str, event: str, ts: str) -> None:
+def spoke(tx: Tx, key: str, event: str, ts: str, plan: Plan | None = None) -> None:
+    """It was posted. `plan`: the tool calls in it, if they can still change."""
     here = update(spoken).where(spoken.c.session == key, spoken.c.event == event)
-    tx.execute(here.values(ts=ts, body=None))
+    tx.execute(here.values(ts=ts, body=None, plan=stored_plan(plan)))
 
 
 def last_told(tx: Tx, key: str) -> int:
@@ -194,19 +197,20 @@ def _head(tx: Tx, key: str) -> int:
     return 0 if head is None else int(head.seq)
 
 
-def _stored(said: Said, retry: str | None) -> JsonObject:
+def _stored(said: Said, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
     part: JsonObject = {
         "author": said.author,
         "text": said.text,
         "invocation": said.invocation_id,
         "failed": said.failed,
         "retry": retry,
+        "tasks": [task_json(task) for task in tasks],
     }
     return tagged(_VERSION, part)
 
 
 def _telling(event: str, stored: object) -> Telling:
-    part = untagged(stored, "message of an agent", _VERSION, {})
+    part = untagged(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
     said = Said(
         event=event,
         author=str(part["author"]),
@@ -214,7 +218,8 @@ def _telling(event: str, stored: object) -> Telling:
         invocation_id=str(part["invocation"] or ""),
         failed=bool(part["failed"]),
     )
-    return Telling(said=said, retry=None if part["retry"] is None else str(part["retry"]))
+    retry = None if part["retry"] is None else str(part["retry"])
+    return Telling(said=said, retry=retry, tasks=tasks_from(part["tasks"]))
 
 
 # A reply that is shown while the agent still writes it
@@ -225,6 +230,28 @@ _LEFT = Prepared(
     .where(spoken.c.session == bindparam("key_"), spoken.c.body.is_(None), _ON_THEIR_WAY)
     .limit(1)
 )
+_UNFINISHED = Prepared(
+    select(spoken.c.event, spoken.c.ts, spoken.c.plan).where(
+        spoken.c.session == bindparam("key_"),
+        spoken.c.body.is_(None),
+        or_(_ON_THEIR_WAY, spoken.c.plan.is_not(None)),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """What stands in a thread and is not final. `stale`: a reply whose run died, or ended without the whole reply."""
+
+    stale: bool
+    plans: tuple[Plan, ...]
+
+
+def unfinished(tx: Tx, key: str) -> Unfinished:
+    rows = _UNFINISHED.all(tx, key_=key)
+    plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
+    live = any(row.plan is None for row in rows)
+    return Unfinished(stale=live and _nothing_to_say(tx, key) and _is_idle(tx, key), plans=plans)
 
 
 def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
@@ -243,11 +270,8 @@ def read_left(tx: Tx, key: str) -> Left | None:
     return None if row is None else Left(row.ts, row.event.partition(":")[2])
 
 
-def is_stale(tx: Tx, key: str) -> bool:
-    """Whether a reply is shown whose run died, or ended without the whole reply."""
-    if read_left(tx, key) is None or not _nothing_to_say(tx, key):
-        return False
-    # Whoever comes after a run that died gives its lease back as well.
+def _is_idle(tx: Tx, key: str) -> bool:
+    """Whoever comes after a run that died gives its lease back as well."""
     idle = select(sessions.c.key).where(sessions.c.key == key, sessions.c.lease_token.is_(None))
     return tx.execute(idle).first() is not None
 

@@ -207,7 +207,7 @@ def _purge_session(tx: Tx, key: str, before: datetime, lines: _Lines, *, dry_run
         return gone
     forgotten = _purge_history(tx, SessionId(row.app, row.user_id, row.id), at, dry_run=dry_run)
     if session is not None:
-        tx.execute(update(spoken).where(spoken.c.session == key, spoken.c.body.is_not(None)).values(body=None))
+        tx.execute(update(spoken).where(spoken.c.session == key, _KEEPS_WORDS).values(body=None, plan=None))
         close_purged(tx, key)
         if forgotten:
             # The agent's own record of it is gone, so what people said there has no bearing on what it asks for next.
@@ -228,6 +228,7 @@ def _letters_go(tx: Tx, where: Sequence[ColumnElement[bool]], *, ended: bool, dr
     return len(letters)
 
 
+_KEEPS_WORDS = or_(spoken.c.body.is_not(None), spoken.c.plan.is_not(None))
 _SETTLED = and_(
     or_(
         confirmations.c.state.in_([State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED]),

@@ -96,6 +96,7 @@ spoken = Table(
     Column("body", Text),  # for what is still to be posted: the words, after which line, and in which order
     Column("after_seq", Integer),
     Column("number", Integer),
+    Column("plan", Text),  # of words that show tool calls which can still change: the calls, and the words
     sqlite_with_rowid=False,
 )
 

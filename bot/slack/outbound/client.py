@@ -134,7 +134,9 @@ class Sender:
 
         return str((await self._or_plain(at, send, message))["ts"])
 
-    async def update(self, at: Workspace, channel: str, ts: str, message: Message) -> None:
+    async def update(self, at: Workspace, channel: str, ts: str, message: Message, *, or_plain: bool = True) -> None:
+        """`or_plain`: blocks that Slack refuses are left out, and the text stays."""
+
         async def send(content: Message, blocks: list[JsonObject]) -> JsonObject:
             return await self.ask(
                 at,
@@ -148,7 +150,10 @@ class Sender:
                 ),
             )
 
-        await self._or_plain(at, send, message)
+        if or_plain:
+            await self._or_plain(at, send, message)
+        else:
+            await self._newest.send(at, message.blocks, partial(send, message))
 
     async def _or_plain(
         self, at: Workspace, send: Callable[[Message, list[JsonObject]], Awaitable[JsonObject]], message: Message

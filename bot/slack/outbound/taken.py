@@ -23,6 +23,7 @@ class Feature(StrEnum):
     STREAM = "streamed replies"
     SESSION = "agent sessions"
     PROMPTS = "suggested prompts"
+    TASKS = "tool calls in replies"
     TABLE = "table blocks"
     CONTAINER = "container blocks"
     ALERT = "alert blocks"
@@ -33,6 +34,7 @@ INSTEAD = {
     Feature.STREAM: "replies are messages that are edited while they grow",
     Feature.SESSION: "threads show the agent's status the older way, without a stop button",
     Feature.PROMPTS: "the direct message shows no prompts",
+    Feature.TASKS: "replies are streamed without the tool calls that lead to them",
     Feature.TABLE: "lists of objects on cards are lines",
     Feature.CONTAINER: "cards of calls that are over show their details unfolded",
     Feature.ALERT: "warnings in forms are plain text",

@@ -1,0 +1,111 @@
+"""The tool calls of a reply as Slack's tasks: chunks while it streams, and a plan block in the message after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from pydantic import JsonValue
+
+from blocks import words
+from blocks.kit import JsonObject
+from blocks.text import prose
+from blocks.view import Face
+
+Status = Literal["pending", "in_progress", "complete", "error"]
+
+MOST_TASKS = 50
+"""Slack takes no more in one plan."""
+
+_TITLE, _NOTE, _ID = 150, 200, 255
+
+_STATUS: dict[Face, Status] = {
+    Face.WAITING: "pending",
+    Face.APPROVED: "pending",
+    Face.RUNNING: "in_progress",
+    Face.DONE: "complete",
+}
+"""Every other face is an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """One tool call. `note` says what came of it; `link` leads to its card."""
+
+    id: str
+    title: str
+    status: Status
+    note: str = ""
+    link: str | None = None
+
+
+def status_of(face: Face, *, happened: bool | None = None) -> Status:
+    """How a call that has a card stands."""
+    if face is Face.SETTLED and happened:
+        return "complete"
+    return _STATUS.get(face, "error")
+
+
+def chunk(task: TaskView, *, first: bool = True) -> JsonObject:
+    """What a stream is told about a task. Slack adds each note to the notes before, so it is sent once."""
+    told: JsonObject = {"type": "task_update", "id": task.id[:_ID], "title": _title(task), "status": task.status}
+    if task.note and first:
+        told["output"] = prose(task.note, _NOTE)
+    if task.link and first:
+        told["sources"] = [_source(task.link)]
+    return told
+
+
+def heading(tasks: Sequence[TaskView]) -> JsonObject:
+    """The line above the tasks of a stream."""
+    return {"type": "plan_update", "title": words.tasks_title(*_counts(tasks))}
+
+
+def plan(tasks: Sequence[TaskView], block_id: str) -> JsonObject:
+    """The tasks in a message that is no stream."""
+    cards: list[JsonValue] = [_card(task) for task in tasks[:MOST_TASKS]]
+    return {"type": "plan", "block_id": block_id, "title": words.tasks_title(*_counts(tasks)), "tasks": cards}
+
+
+def in_words(tasks: Sequence[TaskView]) -> str:
+    """A line for each task, for those who read no blocks, and for workspaces that take none."""
+    return "\n".join(
+        words.TASK_LINE.format(sign=words.TASK_SIGNS[task.status], title=_title(task), note=_dashed(task))
+        for task in tasks[:MOST_TASKS]
+    )
+
+
+def ended(task: TaskView) -> TaskView:
+    """A task of which nothing more will come."""
+    if task.status != "in_progress":
+        return task
+    return replace(task, status="error", note=words.TASK_NO_RESULT)
+
+
+def _counts(tasks: Sequence[TaskView]) -> tuple[int, int, int]:
+    return len(tasks), sum(t.status == "pending" for t in tasks), sum(t.status == "error" for t in tasks)
+
+
+def _card(task: TaskView) -> JsonObject:
+    card: JsonObject = {"task_id": task.id[:_ID], "title": _title(task), "status": task.status}
+    if task.note:
+        section: JsonObject = {
+            "type": "rich_text_section", "elements": [{"type": "text", "text": prose(task.note, _NOTE)}]
+        }  # fmt: skip
+        card["output"] = {"type": "rich_text", "elements": [section]}
+    if task.link:
+        card["sources"] = [_source(task.link)]
+    return card
+
+
+def _source(link: str) -> JsonObject:
+    return {"type": "url", "url": link, "text": words.TASK_CARD}
+
+
+def _title(task: TaskView) -> str:
+    return prose(task.title, _TITLE)
+
+
+def _dashed(task: TaskView) -> str:
+    return f": {prose(task.note, _NOTE)}" if task.note else ""

@@ -1,0 +1,103 @@
+"""A reply that is shown while the agent still works on it: what came of it, what people see of it, and what is due.
+No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from slack_sdk.web.async_chat_stream import AsyncChatStream
+
+from blocks.tasks import MOST_TASKS, TaskView, chunk, heading
+from bot.cards import markdown
+from bot.hosts.host import Task, TaskState
+from runtime.jsontypes import JsonObject
+
+SOON = 0.5
+"""What is said within so many seconds is posted whole: a stream would cost three calls for it."""
+
+RUNS_FOR = 1.0
+"""A tool that ends within so many seconds starts no stream, and is not shown as running."""
+
+GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
+
+
+@dataclass
+class LiveReply:
+    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or on its way there."""
+
+    invocation: str
+    text: str = ""
+    text_since: float = 0.0
+    tasks: dict[str, Task] = field(default_factory=dict)
+    since: dict[str, float] = field(default_factory=dict)
+    shown: int = 0
+    sent: dict[str, TaskView] = field(default_factory=dict)
+    heading: JsonObject | None = None
+    last: float = 0.0
+    ts: str | None = None
+    stream: AsyncChatStream | None = None
+    begun: bool = False
+    over: bool = False
+    at_slack: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def belongs_to(self, invocation: str) -> bool:
+        return same_invocation(self.invocation, invocation)
+
+    def hear(self, words: str, at: float) -> None:
+        self.text_since = self.text_since if self.text else at
+        self.text += words
+
+    def take(self, task: Task, at: float) -> None:
+        self.tasks[task.call_id] = task
+        self.since.setdefault(task.call_id, at)
+
+    def is_due(self, now: float) -> bool:
+        if len(self.text) > markdown.LONGEST:
+            return False
+        if self.begun:
+            return now - self.last >= (EDITED_EVERY if self.stream is None else GROWS_EVERY)
+        return (bool(self.text) and now - self.text_since >= SOON) or self._takes_long(now)
+
+    def fresh(self) -> tuple[str, int]:
+        """The words that people don't see yet, and where they end: a mention that is half there is not seen as one."""
+        end = max(self.text.rfind(" "), self.text.rfind("\n")) + 1
+        return markdown.inert(self.text[self.shown : end]), end
+
+    def shown_tasks(self, now: float) -> list[Task]:
+        """Those that people are to see: of one that began just now, only its end."""
+        return [
+            task
+            for task in self.tasks.values()
+            if task.state is not TaskState.RUNNING
+            or task.call_id in self.sent
+            or now - self.since[task.call_id] >= RUNS_FOR
+        ][:MOST_TASKS]
+
+    def chunks(self, views: Sequence[TaskView]) -> list[JsonObject]:
+        """What the stream has to be told about the tasks."""
+        changed = [view for view in views if self.sent.get(view.id) != view]
+        if not changed:
+            return []
+        title = heading(views)
+        told = [title] if title != self.heading else []
+        return told + [chunk(view, first=not self._noted(view)) for view in changed]
+
+    def told(self, views: Sequence[TaskView]) -> None:
+        """The stream was told."""
+        self.sent |= {view.id: view for view in views}
+        self.heading = heading(views) if views else self.heading
+
+    def _noted(self, view: TaskView) -> bool:
+        before = self.sent.get(view.id)
+        return before is not None and bool(before.note)
+
+    def _takes_long(self, now: float) -> bool:
+        running = (key for key, task in self.tasks.items() if task.state is TaskState.RUNNING)
+        return any(now - self.since[key] >= RUNS_FOR for key in running)
+
+
+def same_invocation(known: str, invocation: str) -> bool:
+    """What began before its invocation was known belongs to the one that follows."""
+    return not known or not invocation or known == invocation

@@ -1,0 +1,124 @@
+"""A reply's message with the tool calls that led to it: drawn when the reply is whole, and when a call changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from blocks import tasks as shown
+from blocks.kit import Message
+from blocks.tasks import TaskView
+from blocks.text import MESSAGE_TEXT, escape, fit
+from bot.cards import markdown
+from bot.cards.streaming import Streaming
+from bot.cards.tasks import is_open, task_views
+from bot.confirmation.model import Confirmation
+from bot.hosts.host import Task
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, RefusedBySlack, SlackTrouble
+from bot.slack.outbound.message_ids import SaidMark
+from bot.store.plans import Plan, plan_shown
+from bot.store.repository import Session
+from runtime.jsontypes import JsonObject
+from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+
+class Plans:
+    def __init__(self, sender: Sender, streaming: Streaming) -> None:
+        self._sender, self._streaming = sender, streaming
+
+    async def views(self, session: Session, tasks: Sequence[Task], rows: Sequence[Confirmation]) -> list[TaskView]:
+        """The calls of a run that has ended, with links to their cards."""
+        links = {}
+        for row in rows if tasks else ():
+            link = await self._link(session, row) if any(t.call_id == row.asked.call_id for t in tasks) else None
+            if link is not None:
+                links[row.id] = link
+        return task_views(tasks, rows, links, over=True)
+
+    def plan(
+        self, event: str, ts: str, words: str, tasks: Sequence[Task], rows: Sequence[Confirmation], shows: str
+    ) -> Plan | None:
+        """What to keep of a message, if one of its calls can still change."""
+        if not any(is_open(task, rows) for task in tasks):
+            return None
+        return Plan(event=event, ts=ts, words=words, tasks=tuple(tasks), shows=shows)
+
+    async def put(
+        self, lease: Lease, session: Session, ts: str, message: Message, views: Sequence[TaskView]
+    ) -> bool | None:
+        """Puts the whole reply, or its first part, into the message that showed its beginning. Whether that shows the
+        calls as tasks; None if the message is gone. A message without blocks is a reply without words."""
+        sender, at = self._sender.under(lease.sure), Workspace(session.team, session.enterprise)
+        try:
+            if views and self._streaming.shows_tasks(session):
+                try:
+                    with_tasks = _with_tasks(message, views)
+                    await sender.update(at, session.channel, ts, with_tasks, or_plain=False)
+                    return True
+                except RefusedBySlack as trouble:
+                    if trouble.code not in OVERSIZE_OR_ODD:
+                        raise
+                    await self._streaming.refuses_tasks(session, trouble)
+            await sender.update(at, session.channel, ts, message if message.blocks else _in_words(message, views))
+        except Gone:
+            return None
+        return False
+
+    async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
+        """Shows what became of the calls since."""
+        views = await self.views(session, plan.tasks, rows)
+        still_open, shows = any(is_open(task, rows) for task in plan.tasks), digest(views)
+        if shows != plan.shows:
+            words = plan.words
+            for row in rows:
+                words = row.redactor.mask_text(words)
+            message = markdown.message(words, mark(session, plan.event)) if words else empty(session, plan.event)
+            still_open = await self.put(lease, session, plan.ts, message, views) is True and still_open
+        if shows != plan.shows or not still_open:
+            await lease.run(plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
+
+    async def _link(self, session: Session, row: Confirmation) -> str | None:
+        """Where the card is that everybody can see."""
+        cards = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
+        for place in cards[:1]:
+            try:
+                at = Workspace(session.team, session.enterprise)
+                return await self._sender.permalink(at, place.channel, place.ts or "")
+            except SlackTrouble as trouble:
+                log.info("a task has no link to its card: %s", trouble)
+        return None
+
+
+def digest(views: Sequence[TaskView]) -> str:
+    return hashlib.sha256(json.dumps([_drawn(view) for view in views]).encode()).hexdigest()[:16]
+
+
+def mark(session: Session, event: str) -> JsonObject:
+    return SaidMark(session.key, event, 0).metadata()
+
+
+def empty(session: Session, event: str) -> Message:
+    """A reply without words."""
+    return Message("", (), mark(session, event))
+
+
+def _drawn(view: TaskView) -> list[str | None]:
+    return [view.id, view.title, view.status, view.note, view.link]
+
+
+def _with_tasks(message: Message, views: Sequence[TaskView]) -> Message:
+    """Screen readers read the text: first the words, then the calls."""
+    text = "\n\n".join(filter(None, [message.text, escape(shown.in_words(views))]))
+    block = shown.plan(views, f"tasks.{digest(views)}")
+    return replace(message, text=fit(text, MESSAGE_TEXT).text, blocks=(block, *message.blocks))
+
+
+def _in_words(message: Message, views: Sequence[TaskView]) -> Message:
+    return markdown.message(shown.in_words(views), message.metadata)

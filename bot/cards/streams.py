@@ -1,0 +1,134 @@
+"""Slack's streams: a message that grows by chunks, until it is stopped. What a workspace refuses is remembered."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from slack_sdk.web.async_chat_stream import AsyncChatStream
+from slack_sdk.web.async_slack_response import AsyncSlackResponse
+
+from bot.cards.live import LiveReply
+from bot.slack.outbound.calls import Workspace
+from bot.slack.outbound.client import Sender
+from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble
+from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM, STOP_STREAM
+from bot.slack.outbound.taken import Feature
+from bot.store.repository import Session
+from runtime.jsontypes import JsonObject
+from runtime.store.lease import Lease
+
+log = logging.getLogger(__name__)
+
+_DONT_WAIT = 0.0
+
+_NO_TASKS = frozenset(
+    {
+        "unknown_method", "missing_scope", "not_allowed", "not_allowed_token_type", "feature_not_enabled",
+        "not_an_agent", "method_deprecated", "invalid_arguments", "invalid_blocks", "invalid_chunks",
+        "streaming_mode_mismatch",
+    }
+)  # fmt: skip
+"""What Slack may say of a stream because tool calls are shown in it."""
+
+_ABOUT_ARGUMENTS = frozenset({"invalid_arguments", "invalid_blocks", "invalid_chunks", "streaming_mode_mismatch"})
+"""The same of a stream that so far has only words: it takes streams, but not this one."""
+
+
+class Streams:
+    """`tasks`: a reply shows the tool calls that lead to it."""
+
+    def __init__(self, sender: Sender, *, tasks: bool) -> None:
+        self._sender, self._tasks = sender, tasks
+
+    def show_tasks(self, session: Session) -> bool:
+        takes = self._sender.taken.takes
+        wanted = self._tasks and takes(_at(session), Feature.TASKS, session.channel)
+        return wanted and takes(_at(session), Feature.STREAM, session.channel)
+
+    async def refuse_tasks(self, session: Session, trouble: SlackTrouble) -> None:
+        if trouble.code in _NO_TASKS:
+            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+
+    async def start(
+        self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
+    ) -> None:
+        """Begins a stream, if Slack takes one: first with the tool calls, then without."""
+        tasks = self.show_tasks(session)
+        try:
+            await self._start(lease, session, live, [*chunks, *_words(fresh)], tasks=tasks)
+            return
+        except (Gone, RefusedBySlack) as trouble:
+            if not tasks or trouble.code not in (_NO_TASKS if chunks else _ABOUT_ARGUMENTS):
+                await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
+                return
+            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+        if not fresh.strip():
+            return
+        try:
+            await self._start(lease, session, live, _words(fresh), tasks=False)
+        except (Gone, RefusedBySlack) as trouble:
+            await self._sender.taken.failed(_at(session), Feature.STREAM, trouble, session.channel)
+
+    async def _start(
+        self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], *, tasks: bool
+    ) -> None:
+        direct = session.channel.startswith("D")
+        client = await self._sender.client(_at(session))
+        stream = await client.chat_stream(
+            channel=session.channel,
+            thread_ts=session.thread_ts,
+            recipient_team_id=None if direct else session.team,
+            recipient_user_id=None if direct else session.starter.user,
+            task_display_mode="plan" if tasks else None,
+            buffer_size=1,
+        )
+        await self._sender.under(lease.sure).ask(
+            _at(session), START_STREAM, lambda _: _grown(stream, chunks), into=session.channel, patience=_DONT_WAIT
+        )
+        live.stream, live.ts = stream, stream.ts
+
+    async def append(
+        self, lease: Lease, session: Session, live: LiveReply, chunks: list[JsonObject], fresh: str
+    ) -> None:
+        sender, stream = self._sender.under(lease.sure), live.stream
+        assert stream is not None
+        told = [*chunks, *_words(fresh)]
+        try:
+            await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, told), patience=_DONT_WAIT)
+        except RefusedBySlack as trouble:
+            if not chunks or trouble.code not in _NO_TASKS:
+                raise
+            await self._sender.taken.failed(_at(session), Feature.TASKS, trouble, session.channel)
+            if fresh.strip():
+                words = _words(fresh)
+                await sender.ask(_at(session), APPEND_STREAM, lambda _: _grown(stream, words), patience=_DONT_WAIT)
+
+    async def stop(self, lease: Lease, session: Session, ts: str, chunks: Sequence[JsonObject] = ()) -> None:
+        """`chunks`: the ends of tool calls that it shows as running. They are left out if Slack refuses them."""
+        sender = self._sender.under(lease.sure)
+        try:
+            await sender.ask(
+                _at(session),
+                STOP_STREAM,
+                lambda client: client.chat_stopStream(channel=session.channel, ts=ts, chunks=chunks or None),
+            )
+        except (Gone, RefusedBySlack) as trouble:
+            if chunks and trouble.code in _NO_TASKS:
+                await self.stop(lease, session, ts)
+            else:
+                log.info("a stream had ended: %s", trouble)
+
+
+def _at(session: Session) -> Workspace:
+    return Workspace(session.team, session.enterprise)
+
+
+async def _grown(stream: AsyncChatStream, chunks: list[JsonObject]) -> AsyncSlackResponse:
+    response = await stream.append(chunks=chunks)
+    assert response is not None  # it buffers nothing
+    return response
+
+
+def _words(fresh: str) -> list[JsonObject]:
+    return [{"type": "markdown_text", "text": fresh}] if fresh.strip() else []

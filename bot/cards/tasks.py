@@ -1,0 +1,87 @@
+"""From a run's tool calls, and the confirmations behind them, to the tasks that a reply shows. Pure, and masked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from blocks import tasks as shown
+from blocks import words
+from blocks.content import headline
+from blocks.readable import words_of
+from blocks.tasks import Status, TaskView
+from blocks.view import ABSENT, CardView, Face
+from bot.cards.card_presenter import card_view
+from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.hosts.host import Task, TaskState
+from bot.hosts.tasks import one_line
+
+_STATUS: dict[TaskState, Status] = {
+    TaskState.RUNNING: "in_progress",
+    TaskState.WAITING: "pending",
+    TaskState.DONE: "complete",
+    TaskState.FAILED: "error",
+}
+
+_FINAL = frozenset({State.DENIED, State.EXPIRED, State.WITHDRAWN, State.ELSEWHERE, State.LAPSED})
+_OPEN = (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
+
+
+def task_views(
+    tasks: Iterable[Task],
+    rows: Sequence[Confirmation],
+    links: Mapping[str, str] | None = None,
+    *,
+    over: bool = False,
+) -> list[TaskView]:
+    """`links`: the cards' addresses, by the confirmations' ids. `over`: the run has ended, so nothing runs any more but
+    what people approved."""
+    known = {row.asked.call_id: row for row in rows}  # of a call that was asked about twice, the last
+    return [
+        _without_card(task, rows, over=over)
+        if (row := known.get(task.call_id)) is None
+        else _with_card(task, row, (links or {}).get(row.id))
+        for task in tasks
+    ]
+
+
+def is_open(task: Task, rows: Sequence[Confirmation]) -> bool:
+    """Whether a task can still change after its run."""
+    row = next((row for row in reversed(rows) if row.asked.call_id == task.call_id), None)
+    if row is None or row.state in _FINAL:
+        return False
+    return row.outcome is None or row.outcome.kind in _OPEN
+
+
+def _with_card(task: Task, row: Confirmation, link: str | None) -> TaskView:
+    view = card_view(row)
+    status = shown.status_of(view.face, happened=view.happened)
+    return TaskView(task.call_id, headline(view), status, _note(view, row), link)
+
+
+def _note(view: CardView, row: Confirmation) -> str:
+    if view.face is Face.DONE and view.result is not ABSENT:
+        return one_line(view.result)
+    if view.face is Face.FAILED and view.error:
+        return one_line(view.error)
+    if view.face is Face.SETTLED:
+        return words.TASK_SETTLED[view.happened]
+    if view.face is Face.WAITING and row.asked.question:
+        return words.TASK_WAITS_FOR_ANSWER
+    if view.face is Face.WAITING and row.asked.sign_in:
+        return words.TASK_WAITS_FOR_SIGN_IN
+    return words.TASKS[view.face]
+
+
+def _without_card(task: Task, rows: Iterable[Confirmation], *, over: bool) -> TaskView:
+    # A policy that hides something came after the run began: the result is short, so a value in it may be cut.
+    note = "" if any(row.policy.redact for row in rows) else task.result
+    tool = task.tool
+    for row in rows:
+        tool = row.redactor.mask_text(tool)
+    status = _STATUS[task.state]
+    if task.state is TaskState.WAITING:
+        note = words.TASKS[Face.WAITING]
+    if over and task.state is TaskState.WAITING:  # nobody was asked about it
+        status, note = "error", words.TASKS[Face.REFUSED]
+    view = TaskView(task.call_id, words_of(tool), status, note)
+    return shown.ended(view) if over else view

@@ -1,0 +1,73 @@
+"""Which tool calls an event begins, holds or ends, for people who watch a run. Pure.
+
+Every ADK writes the same parts: a call of the model, the request that holds a call, and the response to a call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from blocks.text import seen
+from bot.hosts.host import Task, TaskState
+from bot.hosts.pauses import OF_THE_FRAMEWORK
+from bot.hosts.reading import WAITS
+from runtime.confirming import requests_in
+from runtime.errors import Invalid
+from runtime.jsontypes import Json, JsonObject
+from runtime.wire import TRANSFER_TO_AGENT, USER, Event
+
+LONGEST_RESULT = 200
+
+_NO_TASKS = (TRANSFER_TO_AGENT, "set_model_response")
+"""Tools that ADK itself gives to a model."""
+
+_SAID = ("error", "message", "status", "result", "output")
+"""The keys of a result whose text says best what came of a call, the best first."""
+
+
+def tasks_in(event: Event) -> Iterator[Task]:
+    """The calls that this event says something about. Later events may say more about the same call."""
+    if event.partial or event.author == USER:
+        return
+    for call in event.calls():
+        if call.id and _is_a_task(call.name or ""):
+            yield _task(event, call.id, call.name or "", TaskState.RUNNING)
+    for response in event.content.responses() if event.content else ():
+        if response.id and _is_a_task(response.name or ""):
+            yield _ended(event, response.id, response.name or "", response.response or {})
+    try:
+        for request in requests_in(event):
+            if request.call.id and _is_a_task(request.call.name or ""):
+                yield _task(event, request.call.id, request.call.name or "", TaskState.WAITING)
+    except Invalid:
+        return  # the session says what is wrong with it
+
+
+def one_line(result: Json) -> str:
+    """A result as one short line. A text in it that says what happened is enough; else it is all of it."""
+    if isinstance(result, dict):
+        found = next((result[key] for key in _SAID if isinstance(result.get(key), str) and result[key]), None)
+        result = result if found is None else found
+    if isinstance(result, str):
+        text = " ".join(result[: 4 * LONGEST_RESULT].split())
+    else:
+        text = json.dumps(result, ensure_ascii=False)
+    return seen(text, LONGEST_RESULT).text
+
+
+def _is_a_task(tool: str) -> bool:
+    return bool(tool) and not tool.startswith(OF_THE_FRAMEWORK) and tool not in _NO_TASKS
+
+
+def _ended(event: Event, call_id: str, tool: str, result: JsonObject) -> Task:
+    error = result.get("error")
+    asked = call_id in event.actions.requested_tool_confirmations
+    if asked or WAITS in str(error):
+        return _task(event, call_id, tool, TaskState.WAITING)
+    state = TaskState.DONE if error is None else TaskState.FAILED
+    return _task(event, call_id, tool, state, one_line(result) if result else "")
+
+
+def _task(event: Event, call_id: str, tool: str, state: TaskState, result: str = "") -> Task:
+    return Task(call_id=call_id, tool=tool, state=state, result=result, invocation_id=event.invocation_id)

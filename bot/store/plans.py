@@ -1,0 +1,62 @@
+"""Messages that show an agent's tool calls, kept until none of the calls can change any more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from sqlalchemy import update
+
+from bot.hosts.host import Task, TaskState
+from bot.policy.versioned import tagged, untagged
+from bot.store.tables import spoken
+from runtime.jsontypes import Json, JsonObject, canonical
+from runtime.store.database import Tx
+
+_PLAN_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A message with tool calls that can still change: its words, its calls, and a digest of what it shows of them."""
+
+    event: str
+    ts: str
+    words: str
+    tasks: tuple[Task, ...]
+    shows: str
+
+
+def plan_shown(tx: Tx, key: str, plan: Plan, *, still_open: bool) -> None:
+    """Its message was drawn again. What can't change any more is not kept."""
+    here = update(spoken).where(spoken.c.session == key, spoken.c.event == plan.event, spoken.c.plan.is_not(None))
+    tx.execute(here.values(plan=stored_plan(plan) if still_open else None))
+
+
+def task_json(task: Task) -> JsonObject:
+    return {"call": task.call_id, "tool": task.tool, "state": str(task.state), "result": task.result}
+
+
+def tasks_from(stored: Json) -> tuple[Task, ...]:
+    listed = [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+    return tuple(
+        Task(
+            call_id=str(one["call"]),
+            tool=str(one["tool"]),
+            state=TaskState(str(one["state"])),
+            result=str(one["result"]),
+        )
+        for one in listed
+    )
+
+
+def stored_plan(plan: Plan | None) -> str | None:
+    if plan is None:
+        return None
+    part: JsonObject = {"words": plan.words, "shows": plan.shows, "tasks": [task_json(task) for task in plan.tasks]}
+    return canonical(tagged(_PLAN_VERSION, part))
+
+
+def plan_from(event: str, ts: str, stored: str) -> Plan:
+    part = untagged(json.loads(stored), "tool calls in a message", _PLAN_VERSION, {})
+    return Plan(event=event, ts=ts, words=str(part["words"]), shows=str(part["shows"]), tasks=tasks_from(part["tasks"]))
