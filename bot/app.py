@@ -166,7 +166,8 @@ async def _made(
     sign_ins = SignIns(replicas.name, monotonic)
     door = SignInPage(database, directory, rules, sign_ins, addresses)
     cards = Cards(sender, directory, addresses)
-    thread = Thread(sender, directory.names, Streaming(sender, monotonic, agent_sessions))
+    streaming = Streaming(sender, monotonic, agent_sessions, tasks=settings.slack.tasks == "plan")
+    thread = Thread(sender, directory.names, streaming)
     reactions = Reactions(sender) if settings.slack.reactions else None
     home_query = HomeQuery(database, sender, directory, rules)
     homes, lists, clicks = HomeTabs(database), ApprovalsList(database, sender, home_query), Backpressure()

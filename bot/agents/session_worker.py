@@ -268,6 +268,10 @@ class _Stretch:
         come before the call, or before its result."""
         looks = letter.confirmation is not None
         async for heard in exchange:
+            if isinstance(heard, Task):
+                if held is None:
+                    showing.task(replace(heard, result=self._sign_ins.hide(heard.result)))
+                continue
             if looks:  # what became of the call stands in the thread before the words about it
                 await self._glance(session, letter)
             looks = letter.confirmation is not None and isinstance(heard, Said)
@@ -275,8 +279,6 @@ class _Stretch:
                 held += [heard] if isinstance(heard, Said) else []
             elif isinstance(heard, Piece):
                 showing.piece(replace(heard, text=self._sign_ins.hide(heard.text)))
-            elif isinstance(heard, Task):
-                showing.task(replace(heard, result=self._sign_ins.hide(heard.result)))
             else:
                 await self._say(session, heard, letter, showing.whole())
 

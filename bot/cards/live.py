@@ -25,13 +25,15 @@ GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
 @dataclass
 class LiveReply:
-    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or on its way there."""
+    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or on its way there.
+    `elsewhere`: the calls that an earlier message shows, and for which alone no stream begins."""
 
     invocation: str
     text: str = ""
     text_since: float = 0.0
     tasks: dict[str, Task] = field(default_factory=dict)
     since: dict[str, float] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
     shown: int = 0
     sent: dict[str, TaskView] = field(default_factory=dict)
     heading: JsonObject | None = None
@@ -94,8 +96,8 @@ class LiveReply:
         return before is not None and bool(before.note)
 
     def _takes_long(self, now: float) -> bool:
-        running = (key for key, task in self.tasks.items() if task.state is TaskState.RUNNING)
-        return any(now - self.since[key] >= RUNS_FOR for key in running)
+        running = {key for key, task in self.tasks.items() if task.state is TaskState.RUNNING}
+        return any(now - self.since[key] >= RUNS_FOR for key in running - self.elsewhere)
 
 
 def same_invocation(known: str, invocation: str) -> bool:

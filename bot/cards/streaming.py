@@ -28,7 +28,7 @@ from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.methods import SET_THREAD_STATUS
 from bot.slack.outbound.taken import Feature
-from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind
+from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind, unfinished
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, cards_owed
 from runtime.jsontypes import Json, JsonObject
@@ -189,8 +189,10 @@ class Streaming:
                 live.over = True
 
     async def _may_begin(self, lease: Lease, session: Session, live: LiveReply) -> bool:
-        if await lease.read(read_left, session.key) is not None:
-            return False  # another reply is shown, and is not finished yet
+        left = await lease.read(unfinished, session.key)
+        live.elsewhere = {task.call_id for plan in left.plans for task in plan.tasks}
+        if left.live or not live.is_due(self._clock()):
+            return False  # another reply is shown, and is not finished yet; or all of this is in a message already
         if any(row.policy.redact for row in await lease.read(session_confirmations, session.key)):
             live.over = True
         elif await lease.read(thread_is_behind, session.key):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     BaseModel,
@@ -124,6 +124,7 @@ class Slack(_Table):
     listen: StrictStr = "127.0.0.1:3000"
     reactions: StrictBool = False
     prompts: tuple[StrictStr, ...] = ()
+    tasks: Literal["plan", "off"] = "plan"  # whether a reply shows the tool calls that lead to it
     public_url: StrictStr | None = None  # where people's browsers reach this app, for sign-ins
 
     @field_validator("public_url")

@@ -241,8 +241,10 @@ _UNFINISHED = Prepared(
 
 @dataclass(frozen=True)
 class Unfinished:
-    """What stands in a thread and is not final. `stale`: a reply whose run died, or ended without the whole reply."""
+    """What stands in a thread and is not final. `live`: a reply that is still written; `stale`: one whose run died, or
+    ended without the whole reply."""
 
+    live: bool
     stale: bool
     plans: tuple[Plan, ...]
 
@@ -251,7 +253,7 @@ def unfinished(tx: Tx, key: str) -> Unfinished:
     rows = _UNFINISHED.all(tx, key_=key)
     plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
     live = any(row.plan is None for row in rows)
-    return Unfinished(stale=live and _nothing_to_say(tx, key) and _is_idle(tx, key), plans=plans)
+    return Unfinished(live=live, stale=live and _nothing_to_say(tx, key) and _is_idle(tx, key), plans=plans)
 
 
 def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:

@@ -99,13 +99,20 @@ def _foldable(block: JsonObject, place: str) -> Complaints:
 
 
 _task = Shape(
-    {"task_id": string(255), "title": string(255)},
+    {"task_id": string(255), "title": string(256)},
     {
-        "block_id": _BLOCK_ID, "details": _rich_block, "output": _rich_block,
+        "block_id": _BLOCK_ID, "type": choice("task_card"), "details": _rich_block, "output": _rich_block,
         "status": choice("pending", "in_progress", "complete", "error"),
         "sources": array(kinds({"url": Shape({"url": string(3000), "text": string(255)})}), 50),
     },
 )  # fmt: skip
+
+
+def _unique_tasks(block: JsonObject, place: str) -> Complaints:
+    for name in _repeated(as_text(task.get("task_id")) for task in objects(block.get("tasks"))):
+        yield complaint(f"task_id already exists: {name}", f"{place}/tasks")
+
+
 _card = _block(
     also=_has("hero_image", "title", "actions", "body"),
     hero_image=IMAGE, icon=IMAGE, slack_icon=anything, title=text(150, *ANY_TEXT), subtitle=text(150, *ANY_TEXT),
@@ -153,7 +160,7 @@ BLOCKS: dict[str, Shape] = {
         author_name=string(50), description=text(200), provider_icon_url=string(3000), provider_name=string(255),
         title_url=string(3000),
     ),
-    "plan": _block({"title": string(255)}, tasks=array(kinds({"task_card": _task}), 100)),
+    "plan": _block({"title": string(256)}, _unique_tasks, tasks=array(_task, 50)),
     "task_card": _task,
     "card": _card,
     "carousel": _block({"elements": array(kinds({"card": _card}), 10)}),
@@ -188,6 +195,8 @@ def complaints(blocks: Json, surface: Surface, place: str = "/blocks", refused: 
         yield complaint("only one table is allowed in a message", place)
     if sum(map(_written, tables)) > LONGEST_TABLE:
         yield complaint(f"a table must have less than {LONGEST_TABLE + 1} characters", place)
+    if surface == "message" and {"plan", "task_card"} <= {as_text(block.get("type")) for block in found}:
+        yield complaint("plan and task_card blocks can't be in one message", place)
     elements = [element for block in found for element in interactive(block)]
     if surface != "modal" and any(element.get("type") == "file_input" for element in elements):
         yield complaint("unsupported type: file_input", place)

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from bot.sandbox.blockkit.limits import LONGEST_MARKDOWN, check_blocks, check_metadata
+import copy
+
+from bot.sandbox.blockkit.limits import check_blocks, check_metadata
 from bot.sandbox.methods.agents import session_status
 from bot.sandbox.methods.call import Call, Method, Methods
 from bot.sandbox.methods.chat import thread_of
-from bot.sandbox.reading import as_text, objects
 from bot.sandbox.refusals import ApiRefusal
 from bot.sandbox.workspace.messages import Content
 from bot.sandbox.workspace.records import Channel, Message
+from bot.sandbox.workspace.streamed import Display, Streamed
 from runtime.jsontypes import JsonObject
 
-_CHUNKS = ("markdown_text", "task_update", "plan_update", "blocks")
+
+def _grown(call: Call, streamed: Streamed, *, live: bool = True) -> Content:
+    """The message's content with the arguments added to what came so far."""
+    after = copy.deepcopy(streamed)
+    after.grow(call.args.text("markdown_text") if "markdown_text" in call.args else None, call.args.json("chunks"))
+    if not live:
+        after.end()
+    return Content(text=after.text, blocks=after.blocks(), streamed=after, streaming_since=call.now)
 
 
-def _growth(call: Call, before: str = "") -> Content:
-    """The message's content with the arguments added after the text so far."""
-    chunks = call.args.json("chunks")
-    kinds = [as_text(chunk.get("type")) for chunk in objects(chunks)]
-    is_list = chunks is None or (isinstance(chunks, list) and len(kinds) == len(chunks))
-    if not is_list or any(kind not in _CHUNKS for kind in kinds):
-        raise ApiRefusal("invalid_chunks")
-    added = call.args.text("markdown_text")
-    added += "".join(as_text(each.get("text")) for each in objects(chunks) if each.get("type") == "markdown_text")
-    if len(added) > LONGEST_MARKDOWN:
-        raise ApiRefusal("msg_too_long")
-    if "blocks" in kinds:
-        check_blocks([block for each in objects(chunks) for block in objects(each.get("blocks"))])
-    text = before + added
-    blocks: list[JsonObject] = [{"type": "markdown", "text": text}] if text else []
-    return Content(text=text, blocks=blocks, streaming_since=call.now)
+def _display(call: Call) -> Display:
+    match call.args.text("task_display_mode"):
+        case "plan":
+            return "plan"
+        case "" | "timeline":
+            return "timeline"
+    raise ApiRefusal("invalid_arguments", messages=["[ERROR] not allowed [json-pointer:/task_display_mode]"])
 
 
 def start(call: Call) -> JsonObject:
@@ -43,7 +43,7 @@ def start(call: Call) -> JsonObject:
             if not call.args.text(name):
                 raise ApiRefusal(f"missing_{name}")
         call.user(call.args.text("recipient_user_id"))
-    held = _growth(call)
+    held = _grown(call, Streamed(_display(call)))
     message = call.workspace.messages.post(channel, call.bot, thread_ts=thread_ts, by=call.install, **held)
     channel.statuses.pop(thread_ts, None)
     return {"ok": True, "channel": channel.id, "ts": message.ts}
@@ -65,14 +65,14 @@ def append(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     if "markdown_text" not in call.args and "chunks" not in call.args:
         raise ApiRefusal("no_text")
-    call.workspace.messages.grow(channel, message, **_growth(call, message.text))
+    call.workspace.messages.grow(channel, message, **_grown(call, message.streamed or Streamed()))
     return {"ok": True, "channel": channel.id, "ts": message.ts}
 
 
 def stop(call: Call) -> JsonObject:
     channel, message = _streaming(call)
     below = check_blocks(call.args.json("blocks", "invalid_blocks_format")) if "blocks" in call.args else []
-    final = _growth(call, message.text)
+    final = _grown(call, message.streamed or Streamed(), live=False)
     final["blocks"] = [*final["blocks"], *below]
     if "metadata" in call.args:
         final["metadata"] = check_metadata(call.args.json("metadata", "invalid_metadata_format"))

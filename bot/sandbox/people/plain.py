@@ -73,8 +73,14 @@ class Reader:
 
     def _block(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
         kind = as_text(block.get("type"))
-        if kind in ("markdown", "plan", "task_card"):
-            yield as_text(block.get("text") or block.get("title"))
+        if kind == "markdown":
+            yield as_text(block.get("text"))
+        elif kind == "plan":
+            yield as_text(block.get("title"))
+            for task in objects(block.get("tasks")):
+                yield from self._task(task)
+        elif kind == "task_card":
+            yield from self._task(block)
         elif kind == "rich_text":
             yield "\n".join(self._rich(each) for each in objects(block.get("elements")))
         elif kind == "input":
@@ -89,6 +95,15 @@ class Reader:
             yield f"[image: {as_text(block.get('alt_text'))}]"
         else:
             yield from self._titled(block, shown)
+
+    def _task(self, task: JsonObject) -> Iterator[str]:
+        """`[in_progress] Deploy checkout`, then what it tells."""
+        yield f"[{as_text(task.get('status'))}] {as_text(task.get('title'))}"
+        for name in ("details", "output"):
+            if told := as_object(task.get(name)):
+                yield "\n".join(self._rich(each) for each in objects(told.get("elements")))
+        for source in objects(task.get("sources")):
+            yield f"{as_text(source.get('text'))} ({as_text(source.get('url'))})"
 
     def _titled(self, block: JsonObject, shown: Callable[[JsonObject, JsonObject], str] | None) -> Iterator[str]:
         for name in ("title", "subtitle", "text", "body"):

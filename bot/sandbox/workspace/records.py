@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeVar
 from zoneinfo import ZoneInfo
 
+from bot.sandbox.workspace.streamed import Streamed
 from runtime.jsontypes import Json, JsonObject
 
 J = TypeVar("J")
@@ -165,6 +166,7 @@ class Message:
     files: list[JsonObject] = field(default_factory=list)
     only_for: str = ""
     streaming_since: float | None = None
+    streamed: Streamed | None = None  # what a stream brought
     reactions: dict[str, set[str]] = field(default_factory=dict)
 
     @property

@@ -131,7 +131,7 @@ def said(text: str, event: str = "e1", **more: object) -> Said:
 
 
 async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -> None:
-    ts = await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))
+    ts = (await out.writer.say(out.lease, out.session, said("**Done.** See `deploy.log`:\n\n```\nok <b>\n```"))).ts
     (message,) = [one for one in out.asker.messages(out.deploys) if one.ts == ts]
     assert message.thread == out.thread.ts
     assert message.message.blocks[0]["text"] == "**Done.** See `deploy.log`:\n\n```\nok <b>\n```"
@@ -152,12 +152,13 @@ async def test_words_are_said_once_whatever_happens_to_the_answer(out: Outgoing,
     first = ""
     for _ in range(4):
         try:
-            first = await out.writer.say(out.lease, out.session, said("Hello."))
+            first = (await out.writer.say(out.lease, out.session, said("Hello."))).ts
             break
         except SlackTrouble as trouble:
             out.slack.clock.advance(trouble.after if isinstance(trouble, Later) else 1)
     assert out.told() == ["Hello."]
-    assert await out.writer.say(out.lease, out.session, said("Hello.")) == first  # and after a crash, the same again
+    again = await out.writer.say(out.lease, out.session, said("Hello."))
+    assert again.ts == first  # and after a crash, the same again
     assert out.told() == ["Hello."]
 
 
@@ -181,5 +182,5 @@ async def test_an_agent_that_failed_is_told_in_a_sentence_with_a_way_to_try_agai
 
 
 async def test_no_words_are_no_message(out: Outgoing) -> None:
-    assert await out.writer.say(out.lease, out.session, said(" \n")) == ""
+    assert (await out.writer.say(out.lease, out.session, said(" \n"))).ts == ""
     assert out.told() == []

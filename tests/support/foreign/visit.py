@@ -7,7 +7,7 @@ from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
-from bot.hosts.host import Host, HostAnswer, HostOutcome, HostRequest, Piece, Said, UserWords
+from bot.hosts.host import Heard, Host, HostAnswer, HostOutcome, HostRequest, Said, Task, TaskState, UserWords
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -20,10 +20,11 @@ class Visit:
         self.host = host
         self.session = session or SessionKey(host.app, "slack-T1-U0ANN", f"slack-T1-C1-{next(_numbers)}.1")
         self.marks = count(1)
+        self.tasks: list[Task] = []
 
     async def say(self, text: str, *, mark: str | None = None, since: float | None = None) -> list[str]:
         words = UserWords(mark=mark or f"words-{next(self.marks)}", text=text, since=since)
-        return await texts(self.host.say(self.session, words))
+        return await self._texts(self.host.say(self.session, words))
 
     async def requests(self) -> list[HostRequest]:
         return list((await self.host.look(self.session)).requests)
@@ -36,11 +37,11 @@ class Visit:
 
     async def approve(self, *requests: HostRequest, payload: Json = None, since: float | None = None) -> list[str]:
         given = [self.answer(request, True, payload=payload, since=since) for request in requests]
-        return await texts(self.host.answer(self.session, given))
+        return await self._texts(self.host.answer(self.session, given))
 
     async def deny(self, *requests: HostRequest, reason: str | None = None) -> list[str]:
         given = [self.answer(request, False, reason=reason) for request in requests]
-        return await texts(self.host.answer(self.session, given))
+        return await self._texts(self.host.answer(self.session, given))
 
     def answer(
         self,
@@ -73,12 +74,14 @@ class Visit:
             return turn_of(request.ask, request.siblings, request.invocation_id) if together else request.request_id
 
         for _, group in groupby(answers, turn):
-            said += await texts(self.host.answer(self.session, [answer for _, answer in group]))
+            said += await self._texts(self.host.answer(self.session, [answer for _, answer in group]))
         return said
 
     async def settle(self, request: HostRequest, word: Settlement, attempt: int = 1) -> list[str]:
         again = self.answer(request, True) if word is VoteKind.RUN_AGAIN else None
-        return await texts(self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again))
+        return await self._texts(
+            self.host.settle(self.session, request.request_id, request.call_id, word, attempt, again)
+        )
 
     async def outcome(self, request: HostRequest) -> HostOutcome:
         (found,) = [o for o in (await self.host.look(self.session)).outcomes if o.request_id == request.request_id]
@@ -87,7 +90,21 @@ class Visit:
     async def became(self, request: HostRequest) -> OutcomeKind | None:
         return (await self.outcome(request)).became
 
+    def seen(self, tool: str) -> list[TaskState]:
+        """What the runs so far told of this tool's calls, each state once where it is told again."""
+        states = [task.state for task in self.tasks if task.tool == tool]
+        return [state for at, state in enumerate(states) if at == 0 or states[at - 1] is not state]
 
-async def texts(exchange: AsyncIterator[Said | Piece]) -> list[str]:
+    async def _texts(self, exchange: AsyncIterator[Heard]) -> list[str]:
+        return await texts(exchange, self.tasks)
+
+
+async def texts(exchange: AsyncIterator[Heard], tasks: list[Task] | None = None) -> list[str]:
     """What was said, whole."""
-    return [heard.text async for heard in exchange if isinstance(heard, Said)]
+    said = []
+    async for heard in exchange:
+        if isinstance(heard, Said):
+            said.append(heard.text)
+        elif isinstance(heard, Task) and tasks is not None:
+            tasks.append(heard)
+    return said

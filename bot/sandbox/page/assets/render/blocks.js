@@ -7,8 +7,24 @@ import { field } from "./fields.js";
 import { markdown } from "./markdown.js";
 import { labelText, mrkdwn, textObject } from "./mrkdwn.js";
 import { richText } from "./rich.js";
+import { plan, task } from "./tasks.js";
 
-const KINDS = { header, section, context, actions, divider, rich_text, markdown: prose, input, image, table, container, alert };
+const KINDS = {
+  header,
+  section,
+  context,
+  actions,
+  divider,
+  rich_text,
+  markdown: prose,
+  input,
+  image,
+  table,
+  container,
+  alert,
+  plan,
+  task_card: task,
+};
 
 export function blocks(surface, told) {
   return told.map((block) => h("div", { class: `block block-${block.type}` }, one(surface, block)));
