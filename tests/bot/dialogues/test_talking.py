@@ -75,6 +75,7 @@ async def test_while_a_card_waits_people_talk_about_it_among_themselves(open_off
     async with open_office(ONE, target=LAB) as at:
         card = await at.ask(PAY)
         await at.oscar.says("is that too much?", at.deploys, thread=card)
+        await at.slack.settled()  # Slack delivers two messages at once, in any order
         await at.ann.says("I hope not", at.deploys, thread=card)
         await at.ann.says("@adk-confirm is it?", at.deploys, thread=card)
         await at.ann.finds("You said: is it?", at.deploys, thread=card)
