@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
+from blocks import words
 from blocks.rich import Box, Channel, Group, Line, Link, Piece, Prose, Quote, Say, Span, Supplied, User, When
 from blocks.step_views import StepView
 from blocks.text import visible
@@ -16,6 +17,7 @@ from blocks.thread import in_history
 from blocks.values import quick
 from bot.audit.ledger import LedgerLine as LedgerLine
 from bot.audit.ledger import LineKind
+from bot.cards.card_presenter import face
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.model import Confirmation
 from bot.operations.names import NO_NAMES, KnownNames
@@ -36,28 +38,32 @@ def story_text(story: Story, names: KnownNames = NO_NAMES, *, full: bool = False
         yield from _heading(row, names)
     yield ""
     if not story.lines:
-        yield "The ledger has no line about it yet."
+        yield "The ledger has no lines about it yet."
     for line in story.lines:
         yield from _read(line, story.rows.get(line.confirmation or ""), names, full=full)
 
 
 def listed(row: Confirmation, names: KnownNames = NO_NAMES) -> str:
     """One line for a list."""
-    outcome = f", {row.outcome.kind}" if row.outcome else ""
     tool = row.redactor.mask_text(row.asked.tool)
     asker, where = names.of(row.asked.asked_by.user), names.of(row.asked.channel or "")
     asked = f"asked for by {asker}" + (f" in {where}" if where else "")
-    state = f"{row.id}  {spelled(row.asked_at)}  {tool}: {row.state}{outcome}"
+    state = f"{row.id}  {spelled(row.asked_at)}  {tool}: {_state(row)}"
     return visible(f"{state}; {asked}; session {row.asked.session.id}")
+
+
+def _state(row: Confirmation) -> str:
+    """The decision and the outcome: `approved, done`."""
+    outcome = None if row.outcome is None else row.outcome.kind
+    return ", ".join(dict.fromkeys(words.STATES[face(row.state, kind)] for kind in (None, outcome)))
 
 
 def _heading(row: Confirmation, names: KnownNames) -> Iterator[str]:
     """The confirmation's state now."""
-    outcome = f", {row.outcome.kind}" if row.outcome else ""
     revised = row.revision.number > 1 and not row.asked.wants_payload
     edited = f"; edited version {row.revision.number}" if revised else ""
     tool = visible(row.redactor.mask_text(row.asked.tool))
-    yield f"{tool}: {row.state}{outcome}{edited}; confirmation {row.id}"
+    yield f"{tool}: {_state(row)}{edited}; confirmation {row.id}"
     where = f" in {names.of(row.asked.channel)}" if row.asked.channel else ""
     asker = f"asked for by {names.of(row.asked.asked_by.user)}{where}; session {row.asked.session.id}"
     yield visible(f"{INDENT}{asker}")
