@@ -76,6 +76,25 @@ async def test_the_same_click_again_is_the_same_click(open_office: Opens) -> Non
         assert len(at.ran()) == 1
 
 
+async def test_a_refused_click_that_arrives_again_is_no_further_try(open_office: Opens) -> None:
+    """At the third try the thread tells of somebody who may not decide."""
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        made = await at.oscar.clicks(card, "Approve")
+        await at.oscar.finds("the policy names others", at.deploys, thread=card)
+        await at.rests()
+        told = at.oscar.sees(at.deploys, thread=card)
+        for _ in range(4):
+            await at.slack.repeats(made)
+        await at.rests()
+        assert "oscar" not in at.ann.sees(at.deploys, thread=card)
+        assert at.oscar.sees(at.deploys, thread=card) == told
+
+        for _ in range(2):
+            await at.oscar.clicks(card, "Approve")
+        await at.ann.finds("oscar", at.deploys, thread=card)
+
+
 async def test_a_click_on_an_older_revision_is_not_counted(open_office: Opens) -> None:
     async with open_office(TWO) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
