@@ -16,6 +16,7 @@ from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.cards.forms import with_target
 from bot.home.query import Reader
+from bot.inbound.fair_turns import FairTurns
 from bot.inbound.payloads import Body, at_of, beside, person_of
 from bot.slack.answers import text
 from bot.slack.outbound.client import Sender
@@ -52,7 +53,7 @@ class Addressee:
 
 class Errands:
     def __init__(self, sender: Sender) -> None:
-        self._sender = sender
+        self._sender, self._turns = sender, FairTurns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
 
@@ -89,12 +90,15 @@ class Errands:
             self.tell(why_not(what, failed), told)
 
     async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
-        composed = await compose()
+        person = person_of(body)
+        turn = self._sender.turn_for_view(at_of(body), person.user)
+        async with self._turns.form(person):
+            composed = await compose()
         if isinstance(composed, Message):
             self.begin("a notice", self._told(composed, Addressee.of(body)))
             return
-        view = with_target(composed, beside(body, person_of(body)))
-        await self._sender.open_view(at_of(body), body["trigger_id"], view)
+        view = with_target(composed, beside(body, person))
+        await self._sender.open_view(turn, body["trigger_id"], view)
 
     async def _told(self, message: Message, to: Addressee) -> None:
         thread_ts, both = text(to.target.get("thread_ts")), to.target.get("in_channel")

@@ -232,7 +232,8 @@ class ClicksAndForms:
             await self._signed_in(body, ack, row, ref, target)
             return
         try:
-            submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
+            async with self._turns.form(person_of(body)):
+                submitted = await asyncio.to_thread(_read, callback, ref, row, values, self._rules.now.policies)
         except UnreadableSchema as error:
             await ack(response_action="update", view=verdict.notice_modal(str(error)))
             return

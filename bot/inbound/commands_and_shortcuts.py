@@ -72,7 +72,8 @@ class Commands:
             looking = verdict.notice_modal(NO_CARD, words.TITLE_HISTORY)
         else:
             looking = verdict.looking(LOOKING, words.TITLE_HISTORY)
-        opened = await self._sender.open_view(at, body["trigger_id"], looking)
+        turn = self._sender.turn_for_view(at, person_of(body).user)
+        opened = await self._sender.open_view(turn, body["trigger_id"], looking)
         if confirmation is not None:
             view = await self._history_for(person_of(body), confirmation)
             with suppress(Gone):  # the person closed it meanwhile

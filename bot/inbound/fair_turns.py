@@ -25,6 +25,12 @@ class FairTurns:
             yield
 
     @asynccontextmanager
+    async def form(self, person: Hashable) -> AsyncIterator[None]:
+        """Held while a form of somebody is made or read: one after the other."""
+        async with self._turn(("form", person), 1):
+            yield
+
+    @asynccontextmanager
     async def _turn(self, key: Hashable, most: int) -> AsyncIterator[None]:
         gate = self._gates.setdefault(key, _Gate(most))
         gate.users += 1

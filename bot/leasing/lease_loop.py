@@ -10,11 +10,12 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Table, and_, func, select, update
+from sqlalchemy import Column, ColumnElement, Row, Table, and_, func, literal, select, update
 
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.put_off import PutAside, PutOff
@@ -258,15 +259,15 @@ def claim_due(
     table, now = kind.table, tx.now()
     others = kind.key.not_in([*at_work])
     is_due = and_(table.c.due_at <= now, free(table, now), others)
-    turns = _turns(tx, kind, is_due, room, at_work)
-    due = select(kind.key, table.c.due_at).where(is_due).order_by(table.c.due_at).limit(room)
-    if turns is not None:
-        due = due.where(kind.key.in_([*turns]))
+    whose = literal(None).label("turn") if kind.turn is None else kind.turn.label("turn")
+    due = select(kind.key.label("key"), table.c.due_at, whose).where(is_due).order_by(table.c.due_at).limit(room)
     found = tx.execute(for_update(due, skip_locked=True)).all()
+    if kind.turn is not None and (len(found) == room or _too_many([*map(_turn_of, found)], kind, at_work)):
+        due = due.where(kind.key.in_(_turns(tx, kind, is_due, room, at_work)))
+        found = tx.execute(for_update(due, skip_locked=True)).all()
     if found:
-        token = claim_locked(tx, table, kind.key, [key for key, _ in found], term=term)
-        whose = {} if turns is None else turns
-        return [(str(key), ClaimedRow(token, due_at, whose.get(str(key), ""))) for key, due_at in found], 0.0
+        token = claim_locked(tx, table, kind.key, [row.key for row in found], term=term)
+        return [(str(row.key), ClaimedRow(token, row.due_at, _turn_of(row))) for row in found], 0.0
     next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
     next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
     times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
@@ -276,22 +277,27 @@ def claim_due(
     return [], max(min(times) - now, SKIPPED)
 
 
-def _turns(
-    tx: Tx, kind: RowKind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]
-) -> dict[str, str] | None:
-    """The rows whose turn it is, each with its turn: the first row of each before the second of any. None: all may
-    go."""
-    if kind.turn is None:
-        return None
-    due = select(kind.key, kind.turn).where(is_due).order_by(kind.table.c.due_at).limit(_LOOKED_AT)
+def _turn_of(row: Row[*tuple[Any, ...]]) -> str:
+    return row.turn or f" {row.key}"  # it belongs to nobody in particular
+
+
+def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
+    """Whether somebody would have more than their share."""
+    return any(count > kind.most_each for count in Counter([*at_work.values(), *turns]).values())
+
+
+def _turns(tx: Tx, kind: RowKind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]) -> list[str]:
+    """The rows whose turn it is: the first row of each before the second of any."""
+    assert kind.turn is not None
+    due = select(kind.key.label("key"), kind.turn.label("turn")).where(is_due).order_by(kind.table.c.due_at)
     count = Counter(at_work.values())
-    ranked: list[tuple[int, int, str, str]] = []
-    for place, (key, whose) in enumerate(tx.execute(due).all()):
-        turn = whose or f" {key}"  # it belongs to nobody in particular
+    ranked: list[tuple[int, int, str]] = []
+    for place, row in enumerate(tx.execute(due.limit(_LOOKED_AT)).all()):
+        turn = _turn_of(row)
         if count[turn] < kind.most_each:
-            ranked.append((count[turn], place, str(key), turn))
+            ranked.append((count[turn], place, row.key))
         count[turn] += 1
-    return {key: turn for _, _, key, turn in sorted(ranked)[:room]}
+    return [key for _, _, key in sorted(ranked)[:room]]
 
 
 def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:

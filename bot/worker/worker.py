@@ -119,6 +119,7 @@ class Worker:
             RowKind(
                 *(sessions, sessions.c.key, SESSIONS, session_worker.attend),
                 about=lambda key: about(session=session_in(key)),
+                turn=sessions.c.starter,
                 urgent=True,
             ),
             RowKind(

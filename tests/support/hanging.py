@@ -55,9 +55,11 @@ async def freezes() -> str:
 
 
 class Rambling(ScriptedModel):
-    """Told to ramble, it begins to speak, and does not come to an end."""
+    """Told to ramble, it begins to speak, and does not come to an end. Told to brood, it says nothing."""
 
     async def generate(self, request: ModelRequest) -> AsyncIterator[ModelResponse]:
+        while request.contents and request.contents[-1].text.startswith("brood") and _stuck():
+            await asyncio.sleep(_LOOK_AGAIN)
         if request.contents and request.contents[-1].text.startswith("ramble"):
             while _stuck():
                 yield ModelResponse(content=Content(role="model", parts=[Part(text="and then ")]), partial=True)

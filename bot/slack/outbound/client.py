@@ -52,6 +52,17 @@ WHISPERS = 20
 """How many ephemeral messages one person gets in a minute. Nobody reads more, and others need Slack's limit too."""
 
 
+VIEWS = 30
+"""How many windows one person opens in a minute, for the same reason."""
+
+
+@dataclass(frozen=True)
+class ViewTurn:
+    """Somebody may open a window now (`Sender.turn_for_view`)."""
+
+    at: Workspace
+
+
 @dataclass(frozen=True)
 class Opened:
     """A view as it stands at Slack; an update with its `hash` fails if it has changed since."""
@@ -64,7 +75,7 @@ class Sender:
     def __init__(self, calls: Calls, *, taken: Taken | None = None) -> None:
         self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
-        self._whispers = Rates(clock)
+        self._whispers, self._views = Rates(clock), Rates(clock)
         self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
         self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
         self.history = SentMessages(self.ask)
@@ -262,19 +273,28 @@ class Sender:
 
     # Views and files
 
-    async def open_view(self, at: Workspace, trigger_id: str, view: JsonObject) -> Opened:
-        """A trigger lives for three seconds, so this waits for no turn."""
+    def turn_for_view(self, at: Workspace, user: str) -> ViewTurn:
+        """Ask for it before the view is made. Slack's limit is for all people together, so nobody has more than a share
+        of it: beyond that it raises `Later`."""
+        theirs = ((at.team, user), VIEWS, MINUTE)
+        if (wait := self._views.wait(*theirs)) > 0:
+            raise Later(OPEN_VIEW.name, wait)
+        self._views.take(*theirs)
+        return ViewTurn(at)
+
+    async def open_view(self, turn: ViewTurn, trigger_id: str, view: JsonObject) -> Opened:
+        """A trigger lives for three seconds, so this does not wait."""
 
         async def open_(blocks: list[JsonObject]) -> JsonObject:
             whole = {**view, "blocks": blocks}
             return await self.ask(
-                at,
+                turn.at,
                 OPEN_VIEW,
                 lambda client: client.views_open(trigger_id=trigger_id, view=whole),
                 patience=_FOR_A_TRIGGER,
             )
 
-        return _opened(await self._newest.send(at, objects(view["blocks"]), open_))
+        return _opened(await self._newest.send(turn.at, objects(view["blocks"]), open_))
 
     async def update_view(
         self, at: Workspace, view_id: str, view: JsonObject, hash: str | None = None  # noqa: A002 - Slack's word

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Edit, VoteKind
+from bot.leasing.lease_loop import RowKind
 from bot.sandbox.methods.call import Made
 from bot.sandbox.people.seen import Seen
-from bot.slack.outbound.client import WHISPERS
+from bot.slack.outbound.client import VIEWS, WHISPERS
+from bot.slack.outbound.methods import OPEN_VIEW
 from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
@@ -21,8 +24,8 @@ from tests.support.scraping import scrape
 pytestmark = pytest.mark.every_case
 
 CLICKS = 400
-UNDER_WAY = 20
-"""Once so many are answered, the others are in each other's way."""
+UNDER_WAY = 100
+"""Once so many are answered, the others have been received, and are in each other's way."""
 
 
 def told(at: Office, who: str) -> list[Made]:
@@ -114,6 +117,33 @@ async def test_somebody_who_clicks_on_and_on_is_told_no_more_than_their_share(op
         await at.later(minutes=2)
         await at.rests()
         assert len(told(at, at.oscar.id)) == first + 1, "what came since is told once"
+
+
+async def test_somebody_who_opens_forms_on_and_on_leaves_room_for_those_of_others(open_office: Opens) -> None:
+    """Slack's hundred a minute are for all people of a workspace."""
+    async with open_office() as at:
+        card = await at.ask("reimburse 1500 for the team dinner")
+        button = at.bob.now(card)
+        for _ in range(OPEN_VIEW.per_minute // 10):
+            await asyncio.gather(*(at.bob.clicks(button, "Edit…") for _ in range(11)))
+        await at.bob.finds("too much was asked of it", at.deploys, thread=card)
+        await at.rests()
+        assert len(at.slack.calls_of("views.open")) <= VIEWS
+        await at.cyd.clicks(at.cyd.now(card), "Deny…")
+        await (await at.cyd.gets_modal("Deny")).submits({})
+        await at.ann.finds("Denied by cyd", at.deploys, thread=card)
+
+
+async def test_somebody_who_keeps_the_agent_busy_in_many_threads_keeps_nobody_else_from_it(
+    open_office: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    monkeypatch.setenv("LAB_GATE", str(gate))
+    async with open_office(target="tests.support.hanging:agent") as at:
+        await asyncio.gather(*(at.oscar.says("@adk-confirm brood", at.deploys) for _ in range(RowKind.at_once + 1)))
+        said = await at.ann.says("@adk-confirm hello", at.deploys)
+        await at.ann.finds("You said: hello", at.deploys, thread=said)
+        gate.touch()
 
 
 def test_a_button_pressed_again_before_it_is_counted_is_the_same_word() -> None:

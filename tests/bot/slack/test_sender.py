@@ -259,7 +259,7 @@ async def test_a_limit_that_one_channel_runs_into_holds_up_no_other(out: Outgoin
 async def test_a_trigger_is_not_waited_with(out: Outgoing) -> None:
     out.slack.faults.limits("views.open", retry_after=2)
     with pytest.raises(Later):
-        await out.sender.open_view(AT, "any", opening())
+        await out.sender.open_view(out.sender.turn_for_view(AT, out.ann.id), "any", opening())
     assert out.waits == []
 
 
@@ -281,11 +281,12 @@ def _home(words: str) -> JsonObject:
 
 async def test_a_view_is_opened_on_a_click_and_changed_after(out: Outgoing) -> None:
     trigger = out.slack.workspace.tickets.trigger(out.ann.user.team_id, out.ann.id)
-    opened = await out.sender.open_view(AT, trigger, opening())
+    turn = out.sender.turn_for_view(AT, out.ann.id)
+    opened = await out.sender.open_view(turn, trigger, opening())
     await out.sender.update_view(AT, opened.id, notice_modal("All done."), opened.hash)
     assert "All done." in await out.ann.gets_modal("Not possible")
     with pytest.raises(Gone, match=r"took too long|has opened a window already|can't open"):
-        await out.sender.open_view(AT, trigger, opening())
+        await out.sender.open_view(turn, trigger, opening())
 
 
 async def test_links_and_direct_messages_are_asked_for_once(out: Outgoing) -> None:
