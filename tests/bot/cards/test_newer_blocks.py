@@ -177,5 +177,7 @@ async def test_a_refused_form_that_can_not_be_opened_again_is_remembered(out: Ou
     """Whoever presses the button again gets today's form at once."""
     out.slack.workspace.refused_blocks = {"alert"}
     with pytest.raises(Gone):
-        await out.sender.open_view(AT, "1.2.no-such-trigger", notice_modal("Too late."))
+        await out.sender.open_view(
+            out.sender.turn_for_view(AT, out.ann.id), "1.2.no-such-trigger", notice_modal("Too late.")
+        )
     assert taken(out.sender) == {Newer.TABLE, Newer.CONTAINER}
