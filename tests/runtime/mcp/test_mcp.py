@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from runtime.context import ToolContext
 from runtime.jsontypes import Json, JsonObject
-from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
 from runtime.mcp.toolset import Connection, HttpConnection, McpToolset, McpUnavailable, StdioConnection, ToolFailed
 from runtime.signature import BadArguments
 from runtime.tool import BadTool, ConfirmationPolicy, Tool, ToolOutcomeUnknown, Toolset
@@ -25,7 +25,10 @@ from tests.support.mcp_servers import Watched, is_running
 ALL = {"list_files", "delete_file", "fail", "say", "picture", "linger"}
 
 
-@pytest.fixture
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     watch = Watched(tmp_path / "watch")
     await watch.start()
@@ -33,18 +36,35 @@ async def watched(tmp_path: Path) -> AsyncIterator[Watched]:
     await watch.stop()
 
 
-@pytest.fixture(params=["stdio", pytest.param("http", marks=pytest.mark.slow)])
-async def connection(
-    request: pytest.FixtureRequest, watched: Watched, unused_tcp_port: int
-) -> AsyncIterator[Connection]:
-    if request.param == "stdio":
-        yield watched.stdio()
-        return
-    async with watched.http(unused_tcp_port) as (http, _):
-        yield http
+Server = tuple[Connection, Watched]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def started(
+    tmp_path_factory: pytest.TempPathFactory, unused_tcp_port_factory: Callable[[], int]
+) -> AsyncIterator[Server]:
+    watch = Watched(tmp_path_factory.mktemp("mcp") / "watch")
+    await watch.start()
+    async with watch.http(unused_tcp_port_factory()) as (http, _):
+        yield http, watch
+    await watch.stop()
 
 
 @pytest.fixture
+def shared(started: Server) -> Server:
+    """One server for all tests that do not kill it: to start one takes a second of CPU."""
+    _, watch = started
+    watch.said[:] = [line for line in watch.said if line.startswith("pid ")]
+    return started
+
+
+@pytest.fixture(params=["http", pytest.param("stdio", marks=pytest.mark.slow)])
+def server(request: pytest.FixtureRequest, shared: Server, watched: Watched) -> Server:
+    """Over either transport."""
+    return shared if request.param == "http" else (watched.stdio(), watched)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def made() -> AsyncIterator[Callable[..., McpToolset]]:
     """Makes toolsets, and closes them in the end."""
     toolsets: list[McpToolset] = []
@@ -59,13 +79,6 @@ async def made() -> AsyncIterator[Callable[..., McpToolset]]:
 
 
 Make = Callable[..., McpToolset]
-
-
-def nested(name: str, depth: int) -> JsonObject:
-    value: JsonObject = {}
-    for _ in range(depth):
-        value = {name: value}
-    return value
 
 
 def context() -> ToolContext:
@@ -101,7 +114,8 @@ async def refused(toolset: McpToolset, name: str, args: JsonObject, *, amended: 
 # What a server offers, and what people are asked about
 
 
-async def test_a_servers_tools_are_tools(made: Make, connection: Connection, watched: Watched) -> None:
+async def test_a_servers_tools_are_tools(made: Make, server: Server) -> None:
+    connection, watched = server
     toolset = made(connection)
     assert isinstance(toolset, Toolset)
     offered = await toolset.tools()
@@ -114,23 +128,25 @@ async def test_a_servers_tools_are_tools(made: Make, connection: Connection, wat
     assert watched.ran() == ["delete_file /tmp/x 1"]
 
 
-async def test_they_are_listed_once_and_the_same_for_all(made: Make, connection: Connection) -> None:
+async def test_they_are_listed_once_and_the_same_for_all(made: Make, server: Server) -> None:
+    connection, _ = server
     toolset = made(connection)
     first, second = await asyncio.gather(toolset.tools(), toolset.tools())
     assert first is second
 
 
-async def test_people_are_asked_as_the_policy_says(made: Make, watched: Watched, unused_tcp_port: int) -> None:
-    async with watched.http(unused_tcp_port) as (connection, _):
-        assert await gated(made(connection)) == set()
-        assert await gated(made(connection, confirmation=ConfirmationPolicy.none())) == set()
-        assert await gated(made(connection, confirmation=ConfirmationPolicy.all())) == ALL
-        named = ConfirmationPolicy.named({"delete_file", "fail"})
-        assert await gated(made(connection, confirmation=named)) == {"delete_file", "fail"}
+async def test_people_are_asked_as_the_policy_says(made: Make, shared: Server) -> None:
+    connection, _ = shared
+    assert await gated(made(connection)) == set()
+    assert await gated(made(connection, confirmation=ConfirmationPolicy.none())) == set()
+    assert await gated(made(connection, confirmation=ConfirmationPolicy.all())) == ALL
+    named = ConfirmationPolicy.named({"delete_file", "fail"})
+    assert await gated(made(connection, confirmation=named)) == {"delete_file", "fail"}
 
 
-async def test_the_policy_is_settled_before_the_first_listing(made: Make, watched: Watched) -> None:
-    toolset = made(watched.stdio())
+async def test_the_policy_is_settled_before_the_first_listing(made: Make, shared: Server) -> None:
+    connection, _ = shared
+    toolset = made(connection)
     assert toolset.with_confirmation_policy(ConfirmationPolicy.all()) is toolset
     toolset.confirmation = ConfirmationPolicy.named({"say"})
     assert await gated(toolset) == {"say"}
@@ -159,27 +175,30 @@ async def test_a_name_that_no_tool_has_is_warned_of(
     ]
 
 
-async def test_a_prefix_keeps_two_servers_apart_and_policies_know_both_names(made: Make, watched: Watched) -> None:
+async def test_a_prefix_keeps_two_servers_apart_and_policies_know_both_names(made: Make, shared: Server) -> None:
+    connection, _ = shared
     policy = ConfirmationPolicy.named({"delete_file", "disk_fail"})
-    toolset = made(watched.stdio(), confirmation=policy, tool_name_prefix="disk_")
+    toolset = made(connection, confirmation=policy, tool_name_prefix="disk_")
     assert {one.name for one in await toolset.tools()} == {f"disk_{name}" for name in ALL}
     assert await gated(toolset) == {"disk_delete_file", "disk_fail"}
     assert await run(toolset, "disk_say", text="hi") == "hi"
 
 
-async def test_a_filter_leaves_tools_out(made: Make, watched: Watched) -> None:
-    assert [one.name for one in await made(watched.stdio(), tool_filter={"say"}).tools()] == ["say"]
-    by_function = made(watched.stdio(), tool_filter=lambda name: name.startswith("l"))
+async def test_a_filter_leaves_tools_out(made: Make, shared: Server) -> None:
+    connection, _ = shared
+    assert [one.name for one in await made(connection, tool_filter={"say"}).tools()] == ["say"]
+    by_function = made(connection, tool_filter=lambda name: name.startswith("l"))
     assert {one.name for one in await by_function.tools()} == {"list_files", "linger"}
     with pytest.raises(BadTool, match=r"tool_filter takes a collection of names: \['say'\], not 'say'"):
-        McpToolset(watched.stdio(), tool_filter="say")
+        McpToolset(connection, tool_filter="say")
 
 
 # Arguments
 
 
-async def test_arguments_are_checked_against_the_servers_schema(made: Make, watched: Watched) -> None:
-    toolset = made(watched.stdio())
+async def test_arguments_are_checked_against_the_servers_schema(made: Make, shared: Server) -> None:
+    connection, _ = shared
+    toolset = made(connection)
     delete = await tool(toolset, "delete_file")
     delete.check({"path": "/tmp/x", "times": 2})
     delete.check({"path": "/tmp/x", "extra": 1})  # as JSON Schema has it
@@ -193,85 +212,11 @@ async def test_arguments_are_checked_against_the_servers_schema(made: Make, watc
     }
 
 
-def test_a_problem_deep_inside_is_named_by_its_place() -> None:
-    item: JsonObject = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
-    schema: JsonObject = {"type": "object", "properties": {"rows": {"type": "array", "items": item}}}
-    assert schema_problems(schema, {"rows": [{"n": 1}, {"n": "x"}, {}]}) == {
-        "rows.1.n": "'x' is not of type 'number'",
-        "rows.2.n": "is missing",
-    }
-
-
-def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
-    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}
-    [problem] = schema_problems(schema, {"a": 1}).values()
-    assert problem.startswith("cannot be checked, since the schema refers to something that is not there")
-
-
-REDOS: JsonObject = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
-BRANCHING: JsonObject = {
-    "type": "object",
-    "anyOf": [{"properties": {"x": {"$ref": "#"}}, "required": [f"y{number}"]} for number in range(8)],
-}
-
-
-@pytest.mark.parametrize(
-    ("schema", "args"),
-    [
-        (REDOS, {"a": "a" * 60 + "b"}),
-        ({"type": "object", "patternProperties": {"^(a+)+$": False}}, {"a" * 60 + "b": 1}),
-        ({"$ref": "#"}, {"a": 1}),
-        ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"a": 1}),
-        ({"$ref": "#", "unevaluatedProperties": False}, {"a": 1}),
-        (BRANCHING, nested("x", 30)),
-        ({"properties": {"l": {"uniqueItems": True}}}, {"l": [{"n": number} for number in range(20_000)]}),
-    ],
-)
-def test_a_schema_that_takes_for_ever_is_refused(schema: JsonObject, args: JsonObject) -> None:
-    [problem] = schema_problems(schema, args).values()
-    assert problem.startswith("cannot be checked against the schema that the server gives: it takes more than 0.1 s")
-    assert schema_problems({"type": "object"}, args) == {}
-
-
-def test_a_schema_that_breaks_its_reader_is_refused() -> None:
-    [problem] = schema_problems({"properties": {"a": {"pattern": "("}}}, {"a": "x"}).values()
-    assert problem.startswith("cannot be checked against the schema that the server gives: ")
-
-
-def test_what_patterns_can_say_stays_as_it_was() -> None:
-    """Lookaround and backreferences too: no other engine reads them."""
-    schema: JsonObject = {"properties": {"a": {"pattern": r"^(?!x)(.)\1$"}}}
-    assert schema_problems(schema, {"a": "bb"}) == {}
-    assert list(schema_problems(schema, {"a": "xx"})) == ["a"]
-
-
-def test_schemas_are_read_within_limits_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A tool whose schema takes too long is left out; a server that offers many of them is not waited for."""
-    slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(20_000)}}
-    deep: JsonObject = {"properties": {"note": nested("not", 100)}}
-    schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, deep, slow, slow, slow, {"type": "object"}]
-
-    async def call(name: str, args: JsonObject) -> JsonObject:
-        raise AssertionError(name)
-
-    tools = [
-        McpTool({"name": f"t{number}", "inputSchema": schema}, prefix="", held=True, call=call)
-        for number, schema in enumerate(schemas)
-    ]
-    wrong = wrong_schemas(tools)
-    costly = "is not read: it takes more than 1 s or 10 MB to check"
-    assert wrong == {
-        "t1": "is not valid",
-        "t2": "is nested deeper than 64 levels",
-        **dict.fromkeys(("t3", "t4", "t5"), costly),
-        "t6": "comes after others that take too long to check",
-    }
-
-
 # Results
 
 
-async def test_results_are_what_the_tool_made_of_them(made: Make, connection: Connection) -> None:
+async def test_results_are_what_the_tool_made_of_them(made: Make, server: Server) -> None:
+    connection, _ = server
     toolset = made(connection)
     assert await run(toolset, "list_files") == {"result": ["a.txt", "b.txt"]}
     assert await run(toolset, "say", text="one\ntwo") == "one\ntwo"
@@ -284,7 +229,8 @@ async def test_results_are_what_the_tool_made_of_them(made: Make, connection: Co
     assert (image["type"], image["mimeType"], image["data"]) == ("image", "image/png", "aGk=")
 
 
-async def test_a_tool_that_fails_says_why(made: Make, connection: Connection, watched: Watched) -> None:
+async def test_a_tool_that_fails_says_why(made: Make, server: Server) -> None:
+    connection, watched = server
     toolset = made(connection)
     with pytest.raises(ToolFailed, match="the disk is full"):
         await run(toolset, "fail", why="the disk is full")
@@ -292,7 +238,8 @@ async def test_a_tool_that_fails_says_why(made: Make, connection: Connection, wa
     assert watched.ran() == ["fail"]
 
 
-async def test_calls_run_at_the_same_time(made: Make, connection: Connection, watched: Watched) -> None:
+async def test_calls_run_at_the_same_time(made: Make, server: Server) -> None:
+    connection, watched = server
     toolset = made(connection)
     await toolset.tools()
     both = [asyncio.create_task(run(toolset, "linger", word=word)) for word in ("a", "b")]
@@ -383,7 +330,8 @@ async def test_the_same_over_http(made: Make, watched: Watched, unused_tcp_port:
     assert watched.ran() == ["linger x"]
 
 
-async def test_a_call_that_never_ends_has_an_unknown_outcome(made: Make, connection: Connection) -> None:
+async def test_a_call_that_never_ends_has_an_unknown_outcome(made: Make, server: Server) -> None:
+    connection, _ = server
     toolset = made(replace(connection, timeout=0.5))
     with pytest.raises(ToolOutcomeUnknown, match=r"linger did not answer within 0\.5 s"):
         await run(toolset, "linger", word="x")
@@ -437,7 +385,7 @@ async def test_whoever_gives_up_while_it_starts_leaves_no_process(watched: Watch
     assert not is_running(pid)
 
 
-def test_the_mcp_package_is_loaded_with_the_first_use_only() -> None:
+async def test_the_mcp_package_is_loaded_with_the_first_use_only() -> None:
     names = "('mcp', 'jsonschema', 'anyio')"
     program = f"import sys, runtime.mcp.toolset; print([name for name in {names} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -1,0 +1,90 @@
+"""What an MCP server says of its tools' arguments is checked, and within limits."""
+
+from __future__ import annotations
+
+import pytest
+
+from runtime.jsontypes import JsonObject
+from runtime.mcp.tool import McpTool, schema_problems, wrong_schemas
+
+
+def nested(name: str, depth: int) -> JsonObject:
+    value: JsonObject = {}
+    for _ in range(depth):
+        value = {name: value}
+    return value
+
+
+def test_a_problem_deep_inside_is_named_by_its_place() -> None:
+    item: JsonObject = {"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}
+    schema: JsonObject = {"type": "object", "properties": {"rows": {"type": "array", "items": item}}}
+    assert schema_problems(schema, {"rows": [{"n": 1}, {"n": "x"}, {}]}) == {
+        "rows.1.n": "'x' is not of type 'number'",
+        "rows.2.n": "is missing",
+    }
+
+
+def test_a_schema_that_refers_elsewhere_is_never_fetched() -> None:
+    schema: JsonObject = {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema.json"}}}
+    [problem] = schema_problems(schema, {"a": 1}).values()
+    assert problem.startswith("cannot be checked, since the schema refers to something that is not there")
+
+
+REDOS: JsonObject = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
+BRANCHING: JsonObject = {
+    "type": "object",
+    "anyOf": [{"properties": {"x": {"$ref": "#"}}, "required": [f"y{number}"]} for number in range(8)],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "args"),
+    [
+        (REDOS, {"a": "a" * 60 + "b"}),
+        ({"type": "object", "patternProperties": {"^(a+)+$": False}}, {"a" * 60 + "b": 1}),
+        ({"$ref": "#"}, {"a": 1}),
+        ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, {"a": 1}),
+        ({"$ref": "#", "unevaluatedProperties": False}, {"a": 1}),
+        (BRANCHING, nested("x", 30)),
+        ({"properties": {"l": {"uniqueItems": True}}}, {"l": [{"n": number} for number in range(20_000)]}),
+    ],
+)
+def test_a_schema_that_takes_for_ever_is_refused(schema: JsonObject, args: JsonObject) -> None:
+    [problem] = schema_problems(schema, args).values()
+    assert problem.startswith("cannot be checked against the schema that the server gives: it takes more than 0.1 s")
+    assert schema_problems({"type": "object"}, args) == {}
+
+
+def test_a_schema_that_breaks_its_reader_is_refused() -> None:
+    [problem] = schema_problems({"properties": {"a": {"pattern": "("}}}, {"a": "x"}).values()
+    assert problem.startswith("cannot be checked against the schema that the server gives: ")
+
+
+def test_what_patterns_can_say_stays_as_it_was() -> None:
+    """Lookaround and backreferences too: no other engine reads them."""
+    schema: JsonObject = {"properties": {"a": {"pattern": r"^(?!x)(.)\1$"}}}
+    assert schema_problems(schema, {"a": "bb"}) == {}
+    assert list(schema_problems(schema, {"a": "xx"})) == ["a"]
+
+
+def test_schemas_are_read_within_limits_too() -> None:
+    """A tool whose schema takes too long is left out; a server that offers many of them is not waited for."""
+    slow: JsonObject = {"properties": {f"p{n}": {"allOf": [{"type": "string"}] * 20} for n in range(20_000)}}
+    deep: JsonObject = {"properties": {"note": nested("not", 100)}}
+    schemas: list[JsonObject] = [{"type": "object"}, {"type": "nonsense"}, deep, slow, slow, slow, {"type": "object"}]
+
+    async def call(name: str, args: JsonObject) -> JsonObject:
+        raise AssertionError(name)
+
+    tools = [
+        McpTool({"name": f"t{number}", "inputSchema": schema}, prefix="", held=True, call=call)
+        for number, schema in enumerate(schemas)
+    ]
+    wrong = wrong_schemas(tools)
+    costly = "is not read: it takes more than 1 s or 10 MB to check"
+    assert wrong == {
+        "t1": "is not valid",
+        "t2": "is nested deeper than 64 levels",
+        **dict.fromkeys(("t3", "t4", "t5"), costly),
+        "t6": "comes after others that take too long to check",
+    }
