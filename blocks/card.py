@@ -57,7 +57,7 @@ def card(view: CardView) -> Message:
 
 
 def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
-    """What would run, or what did. A message can have one table. An answer is never folded away."""
+    """What would run, or what ran. A message can have one table. An answer is never folded."""
     answer = view.wants_payload and view.answered
     if view.face not in _DECIDES and not answer and sum(map(_lines, arguments)) >= _WORTH_FOLDING:
         return folded(arguments, words.DETAILS, block_id)
@@ -77,12 +77,12 @@ def _cut_note(view: CardView, what: DrawnCall, cut: bool) -> list[str]:
 
 
 def approve_opens(view: CardView, *, blind: bool) -> bool:
-    """Whether Approve opens a view: the whole to be seen, a payload to be filled in, or a grant to be offered."""
+    """Whether Approve opens a view: to see the whole call, to fill in a payload, or to offer a grant."""
     return blind or view.wants_payload or view.grant_offer is not None
 
 
 def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
-    """Only what can be used now. Slack shows them to everybody; who may press them is decided when they do."""
+    """Only what can be used now. Slack shows buttons to everybody; who may press them is decided when they do."""
     row: list[InteractiveElement] = [*deciding(view, blind=blind)]
     if view.grant:
         row.append(revoke_button(view.grant.id, view.grant.tool))
@@ -90,7 +90,7 @@ def buttons(view: CardView, *, blind: bool) -> list[InteractiveElement]:
 
 
 def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
-    """What stands behind "⋯"."""
+    """The entries of the "⋯" menu."""
     ref = Ref(view.id, view.revision)
     options = [(words.SEE_EVERYTHING, more_value(Action.SEE, ref))]
     options += [(words.WITHDRAW_OPENS, more_value(Action.WITHDRAW_OPEN, ref))] if withdraw else []
@@ -98,7 +98,7 @@ def more(view: CardView, *, withdraw: bool = False) -> OverflowMenuElement:
 
 
 def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
-    """The buttons of whoever may decide. Those that open a form say so with "…"."""
+    """The buttons for approvers. Those that open a form end with "…"."""
     value = Ref(view.id, view.revision).encode()
     row: list[ButtonElement] = []
     if view.face is Face.WAITING and view.sign_in:
@@ -116,7 +116,7 @@ def deciding(view: CardView, *, blind: bool) -> list[ButtonElement]:
 
 
 def _sign_in(view: CardView, value: str) -> ButtonElement:
-    """A link, where one is enough; else a form that has it."""
+    """A link, if one is enough; else a form that has it."""
     if view.sign_in_url is not None and len(view.sign_in_url) <= LINK:
         return link_button(words.SIGN_IN, view.sign_in_url, style="primary")
     return button(Action.APPROVE_OPEN, words.SIGN_IN_OPENS, value, about=view.agent, style="primary")

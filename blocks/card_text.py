@@ -37,7 +37,7 @@ def title(view: CardView) -> tuple[Span, ...]:
 
 
 def heading(view: CardView) -> str:
-    """The title for a header block, which takes plain text and interprets none of it."""
+    """The title for a header block, which takes plain text."""
     what, agent = plain(headline(view), LONGEST_TITLE), plain(view.agent, LONGEST_TITLE)
     template = _title(view)
     if "{what}" not in template:
@@ -66,7 +66,7 @@ def _title(view: CardView) -> str:
 
 
 def confirm_withdraw(view: CardView) -> tuple[str, str]:
-    """The question before something is withdrawn, and what follows."""
+    """The question before a withdrawal, and what follows from it."""
     if view.sign_in:
         return words.CONFIRM_WITHDRAW_SIGN_IN
     return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
@@ -92,7 +92,7 @@ def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
 
 
 def _left_behind(view: CardView) -> tuple[str, bool] | None:
-    """The text that an agent, a tool or a person left behind, and whether it is code."""
+    """The text that an agent, a tool or a person left, and whether it is code."""
     match view.face:
         case Face.FAILED if view.error:
             return view.error, True
@@ -192,13 +192,13 @@ def _checks(view: CardView, room: Room) -> tuple[list[Piece], bool]:
 
 
 def standing(view: CardView, most: int = _PEOPLE) -> list[Line]:
-    """Who approved, how many approvals are missing from whom (so many of them by name), until when: while it is
-    open."""
+    """While it is open: who approved, how many approvals are missing from whom (so many of them by name), and until
+    when."""
     return [Line(row)] if (row := _voting(view, most)) else []
 
 
 def notices(view: CardView) -> list[Line]:
-    """What somebody should know whatever the state: a grant that goes on, and what is wrong."""
+    """What people should know in any state: a grant that continues, and what is wrong."""
     lines = [granted(view.grant)] if view.grant else []
     return [*lines, *map(_notice, view.notices)]
 
@@ -235,7 +235,7 @@ def _users(view: CardView, verdict: VoteSide) -> list[str]:
 
 
 def _who(view: CardView, template: str, most: int, **spans: tuple[Span, ...]) -> tuple[Span, ...]:
-    """Those who can still say something: somebody named by name who has approved already is not asked again."""
+    """Those who can still decide. Somebody who is named and has approved already is left out."""
     voted = {vote.user for vote in view.votes}
     left = replace(view.approvers, users=tuple(user for user in view.approvers.users if user not in voted))
     named = approvers(left, most) or approvers(view.approvers, most)
@@ -306,7 +306,7 @@ def granted(grant: GrantView) -> Line:
 
 
 def calls_like(tool: str, on: Sequence[Argument]) -> tuple[Span, ...]:
-    """`Calls of deploy with service checkout`: what a grant covers. The call that it came with shows it in full."""
+    """`Calls of deploy with service checkout`: what a grant covers. The card of its own call shows it in full."""
     named = code(tool)
     bound: list[Sequence[Span]] = [(name(a.name), Say(" "), _valued(a)) for a in on[:_BOUND]]
     if on[_BOUND:]:

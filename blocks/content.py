@@ -38,7 +38,7 @@ class Room:
 
     @property
     def enough(self) -> int:
-        """How much of a value is worth writing out: more than fits, and no more than any view could show."""
+        """How much of a value to write: more than fits, and no more than any view could show."""
         return min(2 * max(self.value, self.result), _ANY_VIEW)
 
 
@@ -52,7 +52,7 @@ WHOLE = Room(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLES
 
 @dataclass(slots=True)
 class _Drawing:
-    """The pieces so far, the units that they took, and what had to go."""
+    """The pieces so far, their units, and whether something was left out."""
 
     room: Room
     pieces: list[Piece] = field(default_factory=list)
@@ -64,7 +64,7 @@ class _Drawing:
         self.pieces.extend(pieces)
 
     def fitted(self, text: str, limit: int, lines: int | None = None, *, runs: bool = True) -> str:
-        """The text as far as it fits; `runs` says that it is part of what would run."""
+        """The text, cut if it does not fit. `runs`: it is part of what would run."""
         done = seen(text, limit, lines, keep="\n\t" if lines else "")
         if not done.whole:
             self.left_out(runs=runs)
@@ -171,7 +171,7 @@ def _named(view: CardView) -> str:
 
 
 def _say_tool(view: CardView, drawing: _Drawing) -> None:
-    """The tool's name stands in the line of who asked; one that is too long for it, in a box of its own."""
+    """The tool's name is in the line about who asked. If it is too long for that, it gets a box of its own."""
     if not seen(view.tool, TOOL_IN_TITLE).whole:
         drawing.add(Box(drawing.fitted(view.tool, max(drawing.room.hint, 400))))
 
@@ -190,7 +190,7 @@ def asked(view: CardView) -> Line:
 
 
 def _says_nothing(hint: str, tool: str) -> bool:
-    """A hint that nobody wrote, or that says no more than "Approve this …?": the headline says it better."""
+    """A hint that nobody wrote, or that says no more than "Approve this …?". The headline is better."""
     adk = f"Please approve or reject the tool call {tool}()"
     if hint == f"{adk}." or hint.startswith(f"{adk} by responding with a FunctionResponse"):
         return True
@@ -236,7 +236,7 @@ _NAME_ON_A_LINE = 120
 
 
 def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span, ...]:
-    """The spans that a line begins with: none for a name that has to stand in a box above it."""
+    """The spans that begin a line. None for a name that has to be in a box above it."""
     name = (name if drawing.room.exact else readable_name(name)) or '""'
     if drawing.room.name > _NAME_ON_A_LINE and not seen(name, _NAME_ON_A_LINE).whole:
         drawing.add(Line((Say(words.NAME),)), Box(drawing.fitted(name, drawing.room.name)))
@@ -247,7 +247,7 @@ def _say_name(name: str, drawing: _Drawing, *, runs: bool = True) -> tuple[Span,
 def _say_value(
     argument: Argument, value: JsonValue | Absent, change: FieldDiff | None, drawing: _Drawing, *, runs: bool = True
 ) -> None:
-    """`name value`, or `name old → new`; on lines of its own what does not go on one."""
+    """`name value`, or `name old → new`; what does not fit on a line gets lines of its own."""
     begin = _say_name(argument.name, drawing, runs=runs)
     if (
         not drawing.room.exact
@@ -267,7 +267,7 @@ def _say_readable(
     *,
     runs: bool,
 ) -> bool:
-    """False, with nothing drawn, for a value that wants a box."""
+    """False, with nothing drawn, for a value that needs a box."""
     room, formats = drawing.room, dict(argument.formats)
     limit = min(room.value, max(drawing.left, _LEAST))
 
@@ -326,7 +326,7 @@ _CHANGES = 10
 
 
 def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
-    """Differences deeper inside an argument: the value above is what runs, these say what is new about it."""
+    """Differences inside an argument. The value above is what runs; these say what is new in it."""
     if not changes:
         return
     drawing.add(Line((Say(words.CHANGED),)))
@@ -339,14 +339,14 @@ def _say_changes(changes: Sequence[FieldDiff], drawing: _Drawing) -> None:
 
 
 def differences(changes: Sequence[FieldDiff]) -> tuple[Piece, ...]:
-    """A diff by itself, for the thread."""
+    """A diff without a card, for the thread."""
     drawing = _Drawing(LIST)
     _say_changes(changes, drawing)
     return tuple(drawing.pieces[1:])
 
 
 def values(arguments: Sequence[Argument], room: Room) -> tuple[Piece, ...]:
-    """Arguments by themselves, for the thread."""
+    """Arguments without a card, for the thread."""
     drawing = _Drawing(room)
     _say_values(arguments, {}, drawing)
     return tuple(drawing.pieces)

@@ -33,7 +33,7 @@ _MOST_SECONDS = 10**10
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """`beside` stands on the line of the name, `below` on lines of its own. Not `whole` if something was left out."""
+    """`beside` is on the line of the name, `below` on lines of its own. Not `whole` if something was left out."""
 
     beside: tuple[Span, ...] = ()
     below: tuple[Line, ...] = ()
@@ -66,7 +66,7 @@ def readable(value: JsonValue, name: str, formats: Mapping[str, str], limit: int
 
 
 def scalar(value: JsonValue, kind: str | None, name: str) -> Span:
-    """What goes into a sentence: one span, whatever the value."""
+    """A value inside a sentence: always one span."""
     if kind is not None and (span := _formatted(value, kind)) is not None:
         return span
     match value:
@@ -102,7 +102,7 @@ def _grouped(digits: str) -> str:
 
 
 def _formatted(value: JsonValue, kind: str) -> Span | None:
-    """None where the value is not of the kind that the policy takes it for."""
+    """None if the value is not of the kind that the policy expects."""
     if kind == "link":
         return _link(value) if isinstance(value, str) else None
     text = value if isinstance(value, str) else repr(value)
@@ -162,7 +162,7 @@ def _moment(value: str) -> Span | None:
 
 
 def _link(value: str) -> Span | None:
-    """The host stands first, and it is the one that the link leads to."""
+    """The host comes first, and is the one that the link leads to."""
     if not _LINK.fullmatch(value) or "@" in value or any(mark in value for mark in '<>|"'):
         return None
     try:
@@ -192,7 +192,7 @@ def _list(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], lim
 
 
 def _rows(value: Sequence[JsonValue], name: str, formats: Mapping[str, str], limit: int, lines: int) -> Readable:
-    """A list of objects: a line each."""
+    """A list of objects: a line for each."""
     drawn = [_members(item, formats) for item in value[: lines + 1]]
     room = WIDTH * lines
     kept: list[tuple[Span, ...]] = []
@@ -268,7 +268,7 @@ _MEMBERS, _LONG = 8, 300
 
 
 def _members(value: JsonValue, formats: Mapping[str, str]) -> tuple[Span, ...] | None:
-    """`item Train · amount €120`; None for what has too much in it for a line."""
+    """`item Train · amount €120`. None if there is too much for a line."""
     if not isinstance(value, dict):
         return (scalar(value, formats.get(""), ""),) if not isinstance(value, list) else None
     if not value or len(value) > _MEMBERS:
@@ -309,7 +309,7 @@ _FIRST = 3
 
 
 def in_title(value: JsonValue, kind: str | None, name: str) -> str | None:
-    """A value as part of a headline; None for one that has no place there."""
+    """A value as part of a headline. None for one that does not belong there."""
     match value:
         case None | dict():
             return None
@@ -338,7 +338,7 @@ def readable_name(name: str) -> str:
 
 
 def words_of(name: str) -> str:
-    """`request_time_off` and `requestTimeOff` as `Request time off`; any other kind of name as it is."""
+    """`request_time_off` and `requestTimeOff` as `Request time off`. Any other kind of name stays."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9]*(?:[_.-]+[A-Za-z0-9]+)*_*", name, re.ASCII):
         return name
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", " ", re.sub(r"[_.-]+", " ", name)).strip()

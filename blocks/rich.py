@@ -36,7 +36,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Supplied:
-    """A name or a value that somebody else chose, on one line. A value is set as code, a name in bold."""
+    """A name or a value from somebody else, on one line. A value is drawn as code, a name in bold."""
 
     text: str
     bold: bool = False
@@ -44,7 +44,7 @@ class Supplied:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A sentence that somebody else put together, and that may quote a third."""
+    """A sentence that somebody else wrote, and that may quote others."""
 
     text: str
     bold: bool = False
@@ -77,7 +77,7 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """A moment, told in the reader's own time zone."""
+    """A time, shown in the reader's own time zone."""
 
     at: int
 
@@ -114,7 +114,7 @@ class TableRow(Line):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Somebody else's prose: the bar beside it says that these are not our words."""
+    """Somebody else's prose. The bar beside it shows that these are not our words."""
 
     text: str
 
@@ -130,7 +130,7 @@ Piece = Line | Quote | Box
 
 
 def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ...]:
-    """A template of ours with spans for its fields; a plain string fills a field with our own words."""
+    """A template of ours with spans for its fields. A plain string fills a field with our own words."""
     row: list[Span] = []
     for words, field, _, _ in string.Formatter().parse(template):
         if words:
@@ -172,7 +172,7 @@ _DATE = "{date_short_pretty} at {time}"
 
 
 def _sound(span: Span) -> Span:
-    """The span, or its bare text where an id or a link is none: a row may hold what another version wrote."""
+    """The span, or its bare text if its id or link is malformed, since another version may have written the row."""
     match span:
         case User(id) if not _PEOPLE.fullmatch(id):
             return code(id)
@@ -214,7 +214,8 @@ def _element(span: Span) -> RichTextElement:
 
 
 def elements(pieces: Iterable[Piece]) -> list[RichTextElement]:
-    """Lines that follow each other share a section, parted by newlines: not every client breaks between sections."""
+    """Neighbouring lines share a section and are separated by newlines, because not every client breaks between
+    sections."""
     drawn: list[RichTextElement] = []
     run: list[RichTextElement] = []
     for piece in pieces:
@@ -293,8 +294,8 @@ _LEFT_OUT = "…"
 
 
 def text(head: Sequence[Piece], body: Sequence[Piece], tail: Sequence[Piece], limit: int) -> str:
-    """Everything in plain text within the limit. Where it is too much, the longest supplied texts are shortened first;
-    only then do lines of the body go, never those of the head and the tail."""
+    """Everything as plain text within the limit. If it is too much, the longest supplied texts are shortened first.
+    Only then are lines of the body dropped, never those of the head and the tail."""
     for longest in _STEPS:
         whole = "\n".join(_text_of(piece, longest) for piece in (*head, *body, *tail))
         if units(whole) <= limit:

@@ -62,7 +62,7 @@ class Deliveries:
         attachments: tuple[Attachment, ...],
         stop: asyncio.Event | None = None,
     ) -> Exchange | None:
-        """What this mail is to the host: one letter, or the answers of one turn. None: it has become pointless.
+        """What this mail means to the host: one letter, or the answers of one turn. None: it has become pointless.
         `stop` is set when somebody stops the run."""
         letter = mail.letters[0]
         if letter.kind == "words":
@@ -75,7 +75,7 @@ class Deliveries:
         return self._host.answer(session.session, answers, stop=stop) if answers else None
 
     def begun(self, mail: Mail) -> list[Task]:
-        """The calls that start with this mail: no event says so."""
+        """The calls that start with this mail, since no event reports them."""
         calls = []
         for letter in mail.letters:
             if letter.confirmation is not None and _may_lapse(letter):
@@ -85,7 +85,7 @@ class Deliveries:
         return calls
 
     async def not_reached(self, session: Session, letters: Sequence[Letter]) -> None:
-        """The host did not get them: what was approved may be given to it again, or lapse."""
+        """The host did not get them. What was approved may be given to it again, or expires."""
         for letter in letters:
             await self._attempts.over(session.key, _mark(letter))
             if letter.confirmation is not None:
@@ -94,7 +94,7 @@ class Deliveries:
                 await self._lease.run(out_of_reach, letter.confirmation)
 
     async def lost(self, letters: Sequence[Letter], lost: Lost) -> None:
-        """The session that asked is gone: what was approved will not run, unless it did just before."""
+        """The session that asked is gone. What was approved will not run, unless it did just before."""
         kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
         for letter in letters:
             if letter.confirmation is None:
@@ -106,7 +106,7 @@ class Deliveries:
             await self._lease.run(see, row.id, HostReport(kind=kind, text=said, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
-        """When it was first tried to tell this, if it was."""
+        """When it was first tried to send this, if it was."""
         before = await self._attempts.begin(session.key, _mark(letter))
         return None if before is None else before.at
 
@@ -151,8 +151,8 @@ class Deliveries:
         )
 
     async def _credential(self, row: Confirmation) -> Credential | None:
-        """What its person gave. None: it is lost with the process that had it, or was never asked for any more; then
-        they are asked again. Raises `NotNow` while another replica has it."""
+        """What the person gave. None: it was lost with the process that had it, or is no longer wanted; then the person
+        is asked again. Raises `NotNow` while another replica has it."""
         if row.state is not State.APPROVED or row.outcome is not None:
             return None
         found = next((one for vote in row.approvals if (one := self._sign_ins.of(vote.id)) is not None), None)
@@ -190,8 +190,8 @@ class Deliveries:
         return self._host.settle(*where, delivery.word, attempt, approval, stop)
 
     async def _may_begin(self, row: Confirmation, delivery: Delivery) -> Confirmation | None:
-        """The row as it was looked at last, or None. An approval goes to the host once. If it was on its way when we
-        died, the session says whether it arrived."""
+        """The row as it was last looked at, or None. An approval goes to the host once. If it was being sent when the
+        process died, the session says whether it arrived."""
         host = await self._host.capabilities()
         patience = host.patience
         given = row.handed_at is not None and row.attempt == delivery.attempt
@@ -241,7 +241,7 @@ def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) 
 
 
 def unreachable(letter: Letter, error: Unreachable) -> Said:
-    """What the thread is told when a letter can't be delivered: that it is down, or why it does not take it."""
+    """The thread's line if a letter can't be delivered: the agent is down, or refuses it, and why."""
     if isinstance(error, RefusedByHost):
         return Said(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
     text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
@@ -249,7 +249,7 @@ def unreachable(letter: Letter, error: Unreachable) -> Said:
 
 
 def on_its_way(letter: Letter) -> Said:
-    """What the thread is told while nobody knows whether a letter arrives."""
+    """The thread's line while nobody knows whether a letter arrives."""
     return Said(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
 
 

@@ -46,7 +46,7 @@ class Intake:
         return self._rules.now.policies.decides_operation(request_facts(session, request))
 
     async def prepare(self, lease: Lease, session: Session, request: HostRequest, letter: Letter) -> Opening:
-        """All that the desk needs to put a request to people, or to refuse it at once."""
+        """Looks up everything that is needed to put a request to people, or to refuse it at once."""
         asked_by = session.starter  # whoever else speaks in the thread: it is their session that signs in
         if request.ask is not Ask.CREDENTIAL:
             asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
@@ -69,7 +69,8 @@ class Intake:
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
     async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
-        """Of everybody whose grant is for this call, asked anew: a grant is nobody's click of half a minute ago."""
+        """The rights of everybody whose grant covers this call, looked up now: they may have changed since the grant
+        was given."""
         asked, at = asked_of(session, opening), await lease.read(now)
         given = [g for g in await lease.read(grants_in, session.key) if is_for(g, asked, policy, at)]
 
@@ -94,7 +95,8 @@ class Intake:
         return (place,) if unfit is None else Ungoverned(unfit, found.index)
 
     async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
-        """In a direct message nobody else can see the thread: each approver gets the card as one."""
+        """In a direct message nobody else can see the thread, so each approver gets the card as a direct message
+        too."""
         at = Workspace(session.team, session.enterprise)
         people = _in_turn(await self._directory.people(found.policy.approvers, at, call))
         if isinstance(people, Unresolved | NotWritable):
@@ -115,7 +117,8 @@ class Intake:
     async def _written_to(
         self, session: Session, people: Sequence[Person]
     ) -> tuple[tuple[Place, ...], SlackTrouble | None]:
-        """Whoever takes no message keeps no other from being asked; why they don't is the second."""
+        """The people who can be written to, and why the others can't. One who can't keeps nobody else from being
+        asked."""
         places: list[Place] = []
         gone: SlackTrouble | None = None
         for person in people:
@@ -130,14 +133,14 @@ class Intake:
 
 
 def _in_turn(answer: T) -> T:
-    """The answer; a request is put off, and not refused, while it only waits for its turn to ask Slack."""
+    """The answer. While the request only waits for its turn to ask Slack, it is put off and not refused."""
     if isinstance(answer, Unresolved) and answer.after is not None:
         raise NotNow(answer.after, f"{answer.what} is looked up later: {answer.why}.")
     return answer
 
 
 def request_facts(session: Session, request: HostRequest) -> CallFacts:
-    """What a policy may look at, but for who asked."""
+    """What a policy may look at, except who asked."""
     return CallFacts(
         tool=request.tool,
         args=request.arguments,
@@ -162,7 +165,7 @@ def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
 
 
 def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None) -> Person:
-    """The turn's author: whoever its earlier calls were for, or else whoever spoke just now."""
+    """The turn's author: the person of its earlier calls, or else the one who spoke last."""
     for row in session_confirmations(tx, session.key):
         if row.asked.invocation_id == invocation_id and not row.asked.sign_in:
             return row.asked.asked_by
@@ -174,7 +177,7 @@ def who_asked(tx: Tx, session: Session, invocation_id: str, speaker: str | None)
 
 
 def _of_those_who_spoke(tx: Tx, session: Session, user: str) -> Person:
-    """A mail names the user only; the workspace is another one where companies share the channel."""
+    """A letter names only the user. In a channel that companies share, the workspace may be another one."""
     known = (find_session(tx, session.key) or session).speakers
     own = Person(session.team, user)
     return own if own in known else next((one for one in known if one.user == user), own)

@@ -28,14 +28,14 @@ _tasks: set[asyncio.Task[None]] = set()
 
 
 class Stage(Protocol):
-    """The thread, as far as it shows what is not stored yet."""
+    """The thread, so far as it shows what is not stored yet."""
 
     async def tidy(self, lease: Lease, session: Session) -> None:
-        """Ends what an earlier run was saying when it was cut."""
+        """Ends a reply that an earlier run left unfinished."""
         ...
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Whoever waits is shown that the agent is at work; whether they are."""
+        """Shows people who wait that the agent is at work. Returns whether it is shown."""
         ...
 
     async def quiet(self, session: Session) -> None:
@@ -43,19 +43,19 @@ class Stage(Protocol):
         ...
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
-        """A part of what will be said; it may be shown, and may be dropped."""
+        """A part of a reply. It may be shown, or dropped."""
         ...
 
     def task(self, session: Session, task: Task) -> None:
-        """A tool call began, or came to something; it may be shown."""
+        """A tool call began or ended. It may be shown."""
         ...
 
     async def look(self, lease: Lease, session: Session) -> None:
-        """Time has passed, or something came: what is due is shown."""
+        """Time has passed, or something came, so show what is due."""
         ...
 
     def whole(self, session: Session) -> bool:
-        """All of it is there: nothing more is shown of the parts. Whether some of them were shown."""
+        """The reply is complete: no more parts are shown. Returns whether some were."""
         ...
 
 

@@ -78,7 +78,7 @@ LOOK_AGAIN = 10.0
 
 
 class RunThread(Stage, Protocol):
-    """The thread as a run needs it. What is to stand there goes through the outbox."""
+    """The thread as a run needs it. Everything that stays there goes through the outbox."""
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
         """The files that came with a message."""
@@ -99,7 +99,7 @@ class SessionWorker:
         self._sign_ins, self._clicks = sign_ins, clicks or Backpressure()
 
     async def attend(self, key: str, lease: Lease) -> None:
-        """All that is owed to a session."""
+        """Does everything that is due for a session."""
         parts = (self._host, self._thread, self._intake, self._rules, self._sign_ins, self._clicks)
         await _Stretch(lease, *parts).attend(key)
 
@@ -168,9 +168,9 @@ class _Stretch:
     async def _decisions_first(
         self, session: Session, asking: Coroutine[Any, Any, T], turns: Collection[str] = ()
     ) -> T:
-        """What Slack is asked for the letters that are `under_way`. The agent does not wait for its answer to hear what
-        was decided. Such a decision stays in the mailbox and is told once more when its turn comes, as after a crash:
-        then what followed from it is taken in."""
+        """Waits for what Slack is asked about the letters that are `under_way`. Meanwhile decisions go to the agent.
+        Such a decision stays in the mailbox and is sent again in its turn, as after a crash, and what followed from it
+        is taken in then."""
         task, told = asyncio.ensure_future(asking), set(self._under_way)
         try:
             while not (await asyncio.wait({task}, timeout=GLANCE))[0]:
@@ -184,7 +184,7 @@ class _Stretch:
                 await asyncio.wait({task})
 
     async def _tell_decisions(self, session: Session, told: set[int], turns: Collection[str]) -> None:
-        """Those that are in the mailbox, but for those that were `told` already."""
+        """Sends the decisions in the mailbox, except those in `told`."""
         can = await self._capabilities()
         together, several = can is None or can.siblings_together, can is not None and can.several_answers
         while True:
@@ -248,14 +248,14 @@ class _Stretch:
             await self._lease.run(say_later, session.key, said, None, tasks)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
-        """On the cards of what was approved, and once in the thread: it is tried again."""
+        """Says on the cards of approved calls, and once in the thread, that delivery is tried again."""
         for letter in letters:
             if letter.confirmation is not None:
                 await self._lease.run(out_of_reach, letter.confirmation)
         await self._say(session, unreachable(letters[0], error))
 
     async def _say_held_back(self, session: Session) -> None:
-        """Once for each approval that waits for others of its turn: why nothing happens."""
+        """Says, once for each approval that waits for others of its turn, why nothing happens."""
         for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
@@ -264,8 +264,8 @@ class _Stretch:
     async def _listen(
         self, session: Session, letter: Letter, exchange: Exchange, showing: Showing, held: list[Said] | None
     ) -> None:
-        """With a list to hold them in, the agent's words wait until it is known what a policy hides in them: they may
-        come before the call, or before its result."""
+        """With a list to hold them, the agent's words wait until it is known what a policy hides in them, since they
+        may come before the call, or before its result."""
         looks = letter.confirmation is not None
         async for heard in exchange:
             if isinstance(heard, Task):
@@ -283,14 +283,14 @@ class _Stretch:
                 await self._say(session, heard, letter, showing.whole())
 
     def _hides(self, rows: Sequence[Confirmation]) -> bool:
-        """Whether a call of this session may hold what nobody is to see, by the file as it is or as it was."""
+        """Whether a call of this session may hold something hidden, by the file now or before."""
         policies = (*self._rules.now.policies.entries, *(row.policy for row in rows))
         return any(policy.redact for policy in policies)
 
     async def _meanwhile(
         self, session: Session, letter: Letter, exchange: Awaitable[None], stop: asyncio.Event
     ) -> None:
-        """Looks at what becomes of the session's calls while the agent runs, and whether somebody stops it."""
+        """Reads the outcomes of the session's calls while the agent runs, and notices if somebody stops it."""
         running = asyncio.ensure_future(exchange)
         watching = asyncio.create_task(self._watch(session, letter, stop), name="adk-confirm-stop")
         try:
@@ -352,7 +352,7 @@ class _Stretch:
             await self._observe(session, look)
 
     def _hidden(self, session: Session, said: Said, look: Look) -> Said:
-        """Words that come with a call about which nobody was asked yet; the thread knows of those before."""
+        """Masks words that come with a call that nobody was asked about yet; the thread knows the others."""
         text = said.text
         for request in look.open_requests:
             hidden = self._rules.now.policies.redactor(request_facts(session, request), request.payload)
@@ -360,7 +360,7 @@ class _Stretch:
         return replace(said, text=text)
 
     async def _look_again(self, session: Session, told: bool) -> float | None:
-        """What broke off may end after all: for as long as it may, its session is looked at in so many seconds."""
+        """A run that broke off may still end. While it may, its session is looked at again in so many seconds."""
         try:
             patience = (await self._host.capabilities()).patience
             if not patience or not await self._lease.read(in_the_air, session.key, patience):
@@ -404,8 +404,8 @@ class _Stretch:
     async def _say(
         self, session: Session, said: Said, letter: Letter | None = None, tasks: Sequence[Task] = ()
     ) -> None:
-        """Into the outbox. A turn that failed over somebody's words (`letter`) can be tried again by them; anything
-        else that failed is tried again by itself."""
+        """Puts words into the outbox. If a turn failed on somebody's message (`letter`), they can try it again;
+        anything else that failed is tried again by itself."""
         words_of_somebody = letter is not None and letter.kind == "words" and said.failed and said.invocation_id
         retry = str(letter.id) if letter is not None and words_of_somebody else None
         said = replace(said, text=self._sign_ins.hide(said.text))
@@ -420,7 +420,7 @@ def _pointless(outcome: HostOutcome) -> LineKind | None:
 
 
 def _others_answered(row: Confirmation, outcome: HostOutcome) -> bool:
-    """What nobody decided here, or was denied there though it was approved here and not given away yet."""
+    """What nobody decided here, or what was denied there although it was approved here and not handed over yet."""
     ours_waits = row.state is State.APPROVED and row.handed_at is None and row.outcome is None
     return row.state is State.WAITING or (ours_waits and outcome.confirmed is False)
 
@@ -431,7 +431,7 @@ def read_known(tx: Tx, key: str) -> tuple[list[Confirmation], set[str]]:
 
 
 def in_the_air(tx: Tx, key: str, patience: float) -> bool:
-    """Whether a call of the session runs, or broke off not so long ago that it can't end any more."""
+    """Whether a call of the session runs, or broke off so recently that it may still end."""
     at = now(tx)
     return any(
         row.outcome is not None

@@ -37,7 +37,7 @@ class SignIns:
         return bool(self._given)
 
     def keep(self, vote: str, credential: Credential) -> JsonObject:
-        """What the vote has to say of where its credential is."""
+        """What the vote says about where its credential is."""
         self._forget_old()
         self._given[vote] = credential, self._clock()
         self._secrets.update(dict.fromkeys(credential.secrets, self._clock()))
@@ -50,18 +50,18 @@ class SignIns:
         return None if found is None else found[0]
 
     def forget(self, vote: str) -> None:
-        """The agent has it, or it is not wanted. It is still hidden in texts."""
+        """The agent has it, or does not want it any more. It is still hidden in texts."""
         self._given.pop(vote, None)
 
     def hide(self, text: str) -> str:
-        """The text without what anybody gave."""
+        """The text without anything that people gave."""
         for secret in self._secrets:
             if len(secret) >= SHORTEST_HIDDEN and secret in text:
                 text = text.replace(secret, MASK)
         return text
 
     def hide_in(self, error: ConfirmError) -> None:
-        """The same for what an error says."""
+        """The same for the message of an error."""
         error.args = tuple(self._in_args(error.args))
 
     def _in_args(self, args: tuple[object, ...]) -> Iterator[object]:

@@ -35,7 +35,7 @@ class AgentSessions:
         self._warned: set[str] = set()
 
     def taken(self, session: Session) -> bool:
-        """Whether Slack takes sessions there, as far as is known."""
+        """Whether Slack takes sessions there, so far as is known."""
         return self._sender.taken.takes(_at(session), Feature.SESSION, session.channel)
 
     async def processing(self, lease: Lease, session: Session) -> bool:
@@ -82,7 +82,7 @@ class AgentSessions:
         return True
 
     async def _rename(self, lease: Lease, session: Session, title: str) -> None:
-        """The thread was a session before, and has no title: people could not tell it from others."""
+        """The thread was a session before, and has no title, so people could not tell it from others."""
         if not await lease.read(needs_title, session.key):
             return
         args: JsonObject = {"channel_id": session.channel, "thread_ts": session.thread_ts, "title": title}
@@ -95,7 +95,8 @@ class AgentSessions:
         await lease.run(titled, session.key)
 
     async def _title(self, lease: Lease, session: Session, change: StatusChange) -> str:
-        """The first words, without what the policies hide. Before a call was asked about, nobody knows what that is."""
+        """The first words, without what the policies hide. Before any call was asked about, nobody knows what that
+        is."""
         rows = await lease.read(session_confirmations, session.key)
         hides = self._rules is not None and any(policy.redact for policy in self._rules.now.policies.entries)
         title = "" if hides and not rows else change.title

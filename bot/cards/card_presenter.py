@@ -22,9 +22,9 @@ from runtime.titles import title_in
 
 @dataclass(frozen=True, kw_only=True)
 class Links:
-    """Where a reader gets from here: the session's thread, the card, the file with the whole call.
+    """Links for the reader: to the session's thread, to the card, to the file with the whole call.
 
-    `accounts` holds the users behind the policy's addresses, as far as they are known.
+    `accounts` has the users behind the policy's addresses, so far as they are known.
     """
 
     session: str | None = None
@@ -44,7 +44,7 @@ def card_view(
     grants: Sequence[Grant] = (),
     notices: Sequence[shown.Notice] = (),
 ) -> CardView:
-    """`grants` are those in force; the one that this confirmation brought is shown on it."""
+    """`grants` are those in force. The one that came with this confirmation is shown on its card."""
     redactor = row.redactor
     arguments, hidden = masked_arguments(redactor, row.revision.arguments, row.policy.format)
     payload, hidden_too = _payload(row, redactor, row.revision.payload)
@@ -140,7 +140,7 @@ def face_of(row: Confirmation) -> Face:
 
 
 def face(state: State, outcome: OutcomeKind | None) -> Face:
-    """What became of the call says more than what was decided; of one that was denied elsewhere, the denial does."""
+    """The outcome, which says more than the decision. If the call was denied elsewhere, the denial."""
     denied_elsewhere = state is State.ELSEWHERE and outcome is OutcomeKind.REFUSED
     return _STATE_FACES[state] if outcome is None or denied_elsewhere else _OUTCOME_FACES[outcome]
 
@@ -169,7 +169,7 @@ def approvers_view(entries: Iterable[Approver], accounts: Mapping[str, str] | No
 
 
 def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = ()) -> tuple[tuple[Argument, ...], int]:
-    """What may be shown of a call's arguments, and how many values that hides."""
+    """The part of a call's arguments that may be shown, and how many values are hidden."""
     masked, hidden = redactor.mask_object(values)
     names = zip(values, masked.items(), strict=True)
     return tuple(
@@ -179,24 +179,25 @@ def masked_arguments(redactor: Redactor, values: JsonObject, formats: Formats = 
 
 
 def _formats_of(name: str, formats: Formats) -> Formats:
-    """The formats of one argument: "" is the value itself, the others are inside it."""
+    """The formats of one argument: "" is for the value itself, the others for parts of it."""
     inside = tuple((path[len(name) + 1 :], kind) for path, kind in formats if path.startswith(f"{name}."))
     return (*(("", kind) for path, kind in formats if path == name), *inside)
 
 
 def _title(row: Confirmation) -> str | None:
-    """The policy's title, else the tool's own. One that a function made holds for the arguments as they were asked."""
+    """The policy's title, or else the tool's own. One that a function made is used only for the arguments as they were
+    asked."""
     return row.policy.title or title_in(row.asked.tool_schema, edited=row.revision.arguments != row.asked.arguments)
 
 
 def readable(redactor: Redactor, text: str) -> str:
-    """A result, an error, a refusal, as one reads it. Where it is JSON, what is hidden by name is hidden in it too."""
+    """A result, an error or a refusal, as text. In JSON, what is hidden by name is masked too."""
     value = as_value(redactor, text)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def as_value(redactor: Redactor, text: str) -> Json:
-    """The same as a value; text that is no JSON object or list is itself."""
+    """The same as a value. Text that is no JSON object or list stays text."""
     if text.lstrip()[:1] in ("{", "["):
         try:
             return redactor.mask(json.loads(text)).value
@@ -223,7 +224,7 @@ def _payload(row: Confirmation, redactor: Redactor, payload: Json) -> tuple[tupl
 
 
 def answer_of(row: Confirmation, revision: int | None = None) -> tuple[Argument, ...]:
-    """What somebody filled in, as it may be shown: now, or in an earlier revision."""
+    """What somebody filled in, masked: now, or in an earlier revision."""
     made = row.revisions[revision - 1] if revision and revision <= len(row.revisions) else row.revision
     answered = made.author is not None or (made is row.revision and row.answered)
     return _payload(row, row.redactor, made.payload)[0] if answered else ()
@@ -241,12 +242,12 @@ _SIDES = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
 
 
 def _ended_because(row: Confirmation, reason: str) -> bool:
-    """Whether nobody ended it, and an answer would do nothing any more."""
+    """Why an answer would do nothing any more, if nobody ended the request."""
     return row.decision is not None and row.decision.by is None and row.decision.reason == reason
 
 
 def _decided_by(row: Confirmation) -> tuple[str, ...]:
-    """All whose approval made it, or the one person whose word did."""
+    """The approvers whose votes made the decision, or the one person who decided."""
     if _is(row, OutcomeKind.HAPPENED, OutcomeKind.DID_NOT, OutcomeKind.NOBODY_KNOWS):
         return _named([row.outcome.by] if row.outcome and row.outcome.by else [])
     if row.decision is None:
@@ -284,7 +285,7 @@ def _differences(before: JsonObject, after: JsonObject, redactor: Redactor) -> t
 
 
 def _reason(row: Confirmation, redactor: Redactor) -> str | None:
-    """Somebody's words; the reasons that we give to the model are said in the face's own words."""
+    """A person's own words. The reasons that we give to the model are said in the card's own words."""
     if _is(row, OutcomeKind.REFUSED):
         return readable(redactor, row.outcome.text) if row.outcome and row.outcome.text else None
     said = row.decision.reason if row.decision and row.state is State.DENIED else None
@@ -304,7 +305,7 @@ def _happened(row: Confirmation) -> bool | None:
 
 
 def _editable(row: Confirmation, arguments: Sequence[Argument], payload: Sequence[Argument]) -> tuple[str, ...]:
-    """Never a value that is shown otherwise than it is: a form would put the mask in its place."""
+    """Never a value that is shown masked, since a form would put the mask in its place."""
     if row.state is not State.WAITING:
         return ()
     if row.asked.question:

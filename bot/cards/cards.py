@@ -42,10 +42,10 @@ class Cards:
     async def draw(
         self, lease: Lease, row: Confirmation, session: Session, around: Around = PLAIN
     ) -> tuple[Place, ...]:
-        """Brings every place up to date; the places, with what is a fact by now.
+        """Brings every place up to date, and returns the places with what Slack said.
 
-        If only some could be, they are returned, and those that are owed still make the row due again. If nothing
-        came of it, the trouble is raised.
+        If only some could be drawn, those are returned, and the row stays due for the rest. If none could be, the error
+        is raised.
         """
         places, unknown = await self._whereabouts.of(row, session)
         sender, attempts = self._sender.under(lease.sure), Attempts(lease)
@@ -58,10 +58,10 @@ class Cards:
     async def reply(
         self, lease: Lease, target: JsonObject, body: JsonObject, together: Sequence[JsonObject] = ()
     ) -> None:
-        """Tells a voter what became of their vote: in the view that says "Counting…", or beside the card.
+        """Shows voters the result of their vote: in the view that says "Counting…", or beside the card.
 
         `target` names team and user, and where they look: a `view`, or `channel`, `thread_ts` and `message_ts`.
-        `together`: what is known by now of all that was decided in that view.
+        `together`: what is known of everything that was decided in that view.
         """
         told, view, sender = verdict_view(body), text(target.get("view")), self._sender.under(lease.sure)
         several = [
@@ -80,10 +80,10 @@ class Cards:
 
 
 async def _after_counting(sender: Sender, at: Workspace, view: str, submitted: str, verdict: JsonObject) -> None:
-    """Slack may take the ack's "Counting…" after what is sent after the ack, and would put it over the verdict.
+    """Slack may show the ack's "Counting…" after what was sent after the ack, and so cover the result.
 
-    A view has another hash whenever something else is put up: as long as it is the one that was `submitted`, or
-    what we put up since, "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
+    A view's hash changes with every update. While it is the hash that was `submitted`, or that of our own update,
+    "Counting…" is still to come. An ack that was lost never comes: Slack waits three seconds.
     """
     ours, read = submitted, False
     try:

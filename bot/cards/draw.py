@@ -60,7 +60,7 @@ class Drawing:
         self._troubles: dict[str, SlackTrouble] = {}
 
     async def draw(self, places: Sequence[Place], accounts: dict[str, str]) -> tuple[Place, ...]:
-        """The places with what is a fact by now; `trouble` tells what could not be done. `accounts`: address → user."""
+        """The places with what Slack said. `trouble`: what could not be done. `accounts`: address → user."""
         self._accounts = accounts
         await self._find_conversation(places)
         for place in sorted(places, key=lambda place: place.pointer):  # what it points at comes first
@@ -76,8 +76,8 @@ class Drawing:
         return next(iter(self._troubles.values()), None)
 
     def _without_the_dead(self, place: Place) -> Place:
-        """What can't be mended holds nothing up: a card in a place that is closed by now, or one that nobody needs any
-        more, or somebody who can't be written to while others have the card."""
+        """Places that can't be helped hold nothing up: a closed place, a card that nobody needs any more, or somebody
+        who can't be written to while others have the card."""
         if not isinstance(self._troubles.get(place.channel), Gone):
             return place
         if is_note(place):
@@ -88,7 +88,7 @@ class Drawing:
 
     @property
     def _needed(self) -> bool:
-        """While there is something to decide or to watch, a card has to stand somewhere."""
+        """Whether there is something to decide or to watch, so that a card has to be somewhere."""
         return self._row.state in (State.WAITING, State.APPROVED)
 
     # One place
@@ -111,7 +111,7 @@ class Drawing:
         return replace(place, drawn_version=self._row.version)
 
     async def _show(self, place: Place, message: Message) -> Place:
-        """The message where it belongs: changed if it is there, else posted."""
+        """The message where it belongs: changed if it is there, or else posted."""
         if place.ts is None:
             return replace(place, ts=await self._post(place, message))
         await self._sweep(place, message)
@@ -142,11 +142,12 @@ class Drawing:
             raise
 
     def _in_channel_too(self, place: Place) -> bool:
-        """Whether a card in a thread is shown in its channel as well. A direct message has one reader, who sees it."""
+        """Whether a card in a thread is also shown in its channel. In a direct message the one reader sees it
+        anyway."""
         return self._row.policy.card == "both" and not place.channel.startswith("D")
 
     async def _sweep(self, place: Place, message: Message) -> None:
-        """A place that was posted to more than once may have got more than one: the others go."""
+        """Deletes the extra messages of a place that was posted to more than once."""
         before = await self._attempts.earlier(self._row.id, _mark(place))
         if before is not None and before.tries > 1:
             await self._find(place, message, before.at)
@@ -161,8 +162,8 @@ class Drawing:
     # The line that leads to it
 
     async def _point(self, place: Place) -> Place:
-        """Drawn anew only once there is a card to lead to where there was none, and when it can't be withdrawn any
-        more: of a decision it says nothing."""
+        """Drawn again only when a card appears for it to link to, and when it can't be withdrawn any more. It does not
+        say how the call was decided."""
         cards = [one for one in self._done if one.channel and not one.pointer]
         there = [card for card in cards if card.ts is not None]
         waits = self._row.state is State.WAITING
@@ -179,7 +180,7 @@ class Drawing:
         return replace(place, drawn_version=drawn if there or not self._needed else 0)
 
     async def _note(self, place: Place) -> Place:
-        """The direct message to an approver: posted once, and taken back when there is nothing left to decide."""
+        """The direct message to an approver: posted once, and deleted when there is nothing left to decide."""
         if self._row.state is not State.WAITING:
             if place.ts is not None:
                 await self._sender.delete(self._at, place.channel, place.ts)
@@ -209,7 +210,7 @@ class Drawing:
     # The file with all of it
 
     async def _with_file(self, place: Place, view: CardView) -> Place:
-        """The whole call as a file in the card's thread. Files carry no metadata, so it is found by its name."""
+        """The whole call as a file in the card's thread. Files have no metadata, so it is found by its name."""
         name, thread_ts = full_view.file_name(view), place.thread_ts or place.ts
         before = await self._attempts.begin(self._row.id, f"file:{place.channel}:{view.revision}")
         link = await self._uploaded(place, name, thread_ts) if before is not None else None
@@ -228,8 +229,8 @@ class Drawing:
     # Whom it notifies
 
     async def _named(self, message: Message, view: CardView) -> Message:
-        """With names instead of mentions, but for those who are asked to decide. A policy's `notify` is notified in
-        their place."""
+        """Names instead of mentions, except for those who are asked to decide. If the policy has `notify`, those are
+        notified instead."""
         notify = approvers_view(self._row.policy.notify, self._accounts)
         waits = view.face in (Face.WAITING, Face.UNKNOWN)
         if waits and notify != NOBODY:

@@ -15,7 +15,7 @@ _CHECKED = Bounded(Path(blocks.schema.__file__))
 
 
 class UnreadableSchema(ConfirmError):
-    """There can be no form for this schema."""
+    """No form can be made from this schema."""
 
     def __init__(self, why: str) -> None:
         super().__init__(words.FORM_UNREADABLE.format(why=why))

@@ -50,7 +50,7 @@ class SubmittedDenial:
 
 
 def _view(row: Confirmation) -> CardView:
-    """With the file that holds the whole call, where it is too much for any view."""
+    """With the file that holds the whole call, if it is too large for a view."""
     files = (place.file for place in row.places if place.file_revision == row.revision.number)
     return card_view(row, links=Links(file=next((file for file in files if file), None)))
 
@@ -110,7 +110,7 @@ def deny_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 
 def withdraw_view(row: Confirmation, ref: Ref) -> JsonObject:  # noqa: ARG001  (an edit does not matter)
-    """Of any revision: what is withdrawn is the request, whatever an edit made of it."""
+    """For any revision, since a request is withdrawn whatever an edit made of it."""
     return verdict.notice_modal(OVER) if row.state is not State.WAITING else form.withdraw_form(_view(row))
 
 
@@ -138,7 +138,7 @@ def _while_waiting(row: Confirmation, ref: Ref) -> JsonObject | None:
 
 
 def read_edit(row: Confirmation, values: Mapping[str, object], policies: Policies) -> Edit | FormErrors:
-    """The changed fields, if the policy lets them be changed like this."""
+    """The changed fields, if the policy allows these changes."""
     view, schema = _view(row), form_schema(row.asked.tool_schema)
     reading = form.read_edit(view, schema, values)
     if reading.errors:
@@ -175,7 +175,7 @@ def read_denial(row: Confirmation, values: Mapping[str, object]) -> SubmittedDen
 
 
 def with_target(view: JsonObject, target: JsonObject) -> JsonObject:
-    """A submitted view says nothing of where it was opened: its metadata has to."""
+    """Adds to the view's metadata where it was opened, since a submitted view does not say."""
     metadata = f"{view.get('private_metadata') or ''} {json.dumps(target, separators=(',', ':'))}"
     return {**view, "private_metadata": metadata} if len(metadata) <= MOST_METADATA else view
 

@@ -30,8 +30,8 @@ def thread_steps(
 ) -> list[StepView]:
     """The lines that the thread shows: one for each decision, with its outcome. The card shows the rest.
 
-    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread
-    shows: the third of one person on one card.
+    `rows` are all confirmations of the session. `tries` are the numbers of the refused votes that the thread shows: the
+    third of one person on one card.
     """
     steps = (_in_thread(line, rows.get(line.confirmation or ""), thread_ts, tries) for line in lines)
     return [replace(step, several=len(rows) > 1) for step in steps if step is not None]
@@ -69,7 +69,7 @@ def _in_thread(line: LedgerLine, row: Confirmation | None, thread_ts: str, tries
 
 
 def _approved_by(row: Confirmation) -> tuple[str, ...]:
-    """Whose votes made the decision, each person once, in the order of their votes."""
+    """Whose votes made the decision, each person once, in the order of the votes."""
     here = row.decision.revision if row.decision else None
     kinds = (VoteKind.APPROVE, VoteKind.RUN_AGAIN)
     standing = (v for v in row.votes if v.kind in kinds and v.state is VoteState.STANDING and v.stands_on == here)
@@ -77,9 +77,9 @@ def _approved_by(row: Confirmation) -> tuple[str, ...]:
 
 
 def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
-    """One line of the ledger; None for a kind that is never shown, or a line whose content was purged.
+    """One line of the ledger. None for a kind that is never shown, or a line whose content was purged.
 
-    `link` leads to the card, where it stands somewhere else.
+    `link` leads to the card, if it is somewhere else.
     """
     kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
@@ -121,14 +121,14 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
 
 
 def _arguments(kind: LineKind, content: JsonObject, row: Confirmation | None) -> tuple[Argument, ...]:
-    """Of a call; with what answers a question, the answer."""
+    """The arguments of a call, or the answer to a question."""
     if row is not None and row.asked.question and kind is LineKind.APPROVED:
         return answer_of(row)
     return tuple(Argument(name, value) for name, value in obj(content.get("arguments")).items())
 
 
 def _card_channel(row: Confirmation | None) -> str | None:
-    """The channel of the card, if it does not stand in the session's channel."""
+    """The card's channel, if it is not the session's."""
     if row is None:
         return None
     channels = [place.channel for place in row.places if not place.pointer and place.channel and place.person is None]
@@ -144,7 +144,7 @@ def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
-    """The number of approvals, for the steps whose line does not carry it."""
+    """The number of approvals, for steps that do not say it themselves."""
     return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 
@@ -201,7 +201,7 @@ def _moment(value: Json) -> int | None:
 
 
 def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | None = None) -> VerdictView:
-    """What became of somebody's vote, as it was stored for them."""
+    """The stored result of somebody's vote."""
     state = State(text(body.get("state"))) if body.get("state") else State.WAITING
     outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
     counted = _counted(body.get("kind"), state)
@@ -224,7 +224,7 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | N
 
 
 def _counted(kind: Json, state: State) -> Counted:
-    """A vote that changed nothing, such as a second click, is answered by the state of the confirmation."""
+    """The answer to a vote that changed nothing, such as a second click: the state of the confirmation."""
     if isinstance(kind, str) and kind in set(LineKind) and (counted := LINES[LineKind(kind)].counted) is not None:
         return counted
     ends = {State.DENIED: Counted.DENIED, State.WITHDRAWN: Counted.WITHDRAWN}
@@ -232,7 +232,7 @@ def _counted(kind: Json, state: State) -> Counted:
 
 
 def refused_view(row: Confirmation, refusal: Refusal) -> VerdictView:
-    """A vote that does not count, to whoever gave it."""
+    """The answer to a vote that does not count."""
     outcome = row.outcome.kind if row.outcome else None
     return VerdictView(
         counted=Counted.REFUSED,

@@ -25,8 +25,8 @@ GROWS_EVERY, EDITED_EVERY = 1.0, 3.0
 
 @dataclass
 class LiveReply:
-    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or on its way there.
-    `elsewhere`: the calls that an earlier message shows, and for which alone no stream begins."""
+    """`invocation` is empty until the agent's host has named it. `begun`: it is at Slack, or is being sent.
+    `elsewhere`: calls that an earlier message shows; no stream begins for these alone."""
 
     invocation: str
     text: str = ""
@@ -63,12 +63,12 @@ class LiveReply:
         return (bool(self.text) and now - self.text_since >= SOON) or self._takes_long(now)
 
     def fresh(self) -> tuple[str, int]:
-        """The words that people don't see yet, and where they end: a mention that is half there is not seen as one."""
+        """The words that people don't see yet, and where they end. Half a mention is not shown."""
         end = max(self.text.rfind(" "), self.text.rfind("\n")) + 1
         return markdown.inert(self.text[self.shown : end]), end
 
     def shown_tasks(self, now: float) -> list[Task]:
-        """Those that people are to see: of one that began just now, only its end."""
+        """The tasks to show. One that began just now is shown only when it has ended."""
         return [
             task
             for task in self.tasks.values()
@@ -78,7 +78,7 @@ class LiveReply:
         ][:MOST_TASKS]
 
     def chunks(self, views: Sequence[TaskView]) -> list[JsonObject]:
-        """What the stream has to be told about the tasks."""
+        """What to send to the stream about the tasks."""
         changed = [view for view in views if self.sent.get(view.id) != view]
         if not changed:
             return []
@@ -87,7 +87,7 @@ class LiveReply:
         return told + [chunk(view, first=not self._noted(view)) for view in changed]
 
     def told(self, views: Sequence[TaskView]) -> None:
-        """The stream was told."""
+        """These were sent to the stream."""
         self.sent |= {view.id: view for view in views}
         self.heading = heading(views) if views else self.heading
 
@@ -101,5 +101,5 @@ class LiveReply:
 
 
 def same_invocation(known: str, invocation: str) -> bool:
-    """What began before its invocation was known belongs to the one that follows."""
+    """What began before its invocation was known belongs to the next one that is named."""
     return not known or not invocation or known == invocation

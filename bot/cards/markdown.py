@@ -16,8 +16,8 @@ _PING = re.compile(r"<(?=[@#!](?:[A-Z0-9]|channel|here|everyone|subteam|date))")
 
 
 def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
-    """The whole text in parts of at most `size`, parted between lines; a code block that goes on is closed and opened
-    again, so that each part reads as it would have in the whole."""
+    """The whole text in parts of at most `size`, split between lines. A code block that continues is closed and opened
+    again, so that each part looks as it would in the whole."""
     done: list[str] = []
     part: list[str] = []
     spent, fence = 0, ""
@@ -34,12 +34,12 @@ def parts(markdown: str, size: int = LONGEST) -> tuple[str, ...]:
 
 
 def inert(markdown: str) -> str:
-    """Nobody is called by what a model wrote: Slack's own mentions in it stay text."""
+    """Slack's own mentions in a model's text stay text, so that it notifies nobody."""
     return _PING.sub("‹", markdown)
 
 
 def message(part: str, metadata: JsonObject) -> Message:
-    """One part as a message: the markdown as a block, and its text for those who read no blocks."""
+    """One part as a message: the markdown as a block, and its text for clients without blocks."""
     shown = inert(part)
     return Message(fit(escape(shown), MESSAGE_TEXT).text, ({"type": "markdown", "text": shown},), metadata)
 
@@ -49,7 +49,7 @@ def _lines(markdown: str, longest: int) -> list[str]:
 
 
 def _fence_after(line: str, fence: str) -> str:
-    """The line that opened the code block in which the next line stands; empty outside of any."""
+    """The line that opened the code block of the next line. Empty outside of code blocks."""
     found = _FENCE.match(line)
     if found is None:
         return fence

@@ -20,7 +20,7 @@ _AGAIN = 30.0
 
 
 def is_note(place: Place) -> bool:
-    """A direct message to an approver that leads to the card. It goes when the call is decided."""
+    """A direct message to an approver that links to the card. It is deleted when the call is decided."""
     return place.pointer and place.person is not None
 
 
@@ -29,7 +29,7 @@ class Whereabouts:
         self._sender, self._directory = sender, directory
 
     async def of(self, row: Confirmation, session: Session) -> tuple[tuple[Place, ...], SlackTrouble | None]:
-        """All places, and what kept one from being found."""
+        """All places, and why one could not be found."""
         places = [place for place in row.places if place.channel]
         unknown = [place for place in row.places if not place.channel]
         if places and not any(
@@ -53,7 +53,7 @@ class Whereabouts:
         ), trouble
 
     async def accounts(self, row: Confirmation, session: Session) -> dict[str, str]:
-        """The users behind the policy's addresses, as far as Slack says who they are."""
+        """The users behind the policy's addresses, so far as Slack says who they are."""
         at = Workspace(session.team, session.enterprise)
         found: dict[str, str] = {}
         for entry in (*row.policy.approvers, *row.policy.escalate_to, *row.policy.notify):
@@ -64,7 +64,7 @@ class Whereabouts:
         return found
 
     async def _notes(self, row: Confirmation, at: Workspace) -> tuple[list[Place], SlackTrouble | None]:
-        """A note to each approver but the asker, as a direct message that leads to the card."""
+        """A note to each approver but the asker, as a direct message that links to the card."""
         people = await self._directory.people(row.policy.approvers, at, row.asked.facts(row.revision.arguments))
         if isinstance(people, Unresolved):
             return [], Later("direct messages", _AGAIN, f"{people.what}: {people.why}")

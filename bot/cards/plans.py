@@ -45,7 +45,7 @@ class Plans:
     def plan(
         self, event: str, ts: str, words: str, tasks: Sequence[Task], rows: Sequence[Confirmation], shows: str
     ) -> Plan | None:
-        """What to keep of a message, if one of its calls can still change."""
+        """What to keep about a message, if one of its calls can still change."""
         if not any(is_open(task, rows) for task in tasks):
             return None
         return Plan(event=event, ts=ts, words=words, tasks=tuple(tasks), shows=shows)
@@ -53,8 +53,8 @@ class Plans:
     async def put(
         self, lease: Lease, session: Session, ts: str, message: Message, views: Sequence[TaskView]
     ) -> bool | None:
-        """Puts the whole reply, or its first part, into the message that showed its beginning. Whether that shows the
-        calls as tasks; None if the message is gone. A message without blocks is a reply without words."""
+        """Puts the whole reply, or its first part, into the message that showed its beginning. Returns whether that
+        shows the calls as tasks; None if the message is gone. A message without blocks is a reply without words."""
         sender, at = self._sender.under(lease.sure), Workspace(session.team, session.enterprise)
         try:
             if views and self._streaming.shows_tasks(session):
@@ -72,7 +72,7 @@ class Plans:
         return False
 
     async def redraw(self, lease: Lease, session: Session, plan: Plan, rows: Sequence[Confirmation]) -> None:
-        """Shows what became of the calls since."""
+        """Shows what has happened to the calls since."""
         views = await self.views(session, plan.tasks, rows)
         still_open, shows = any(is_open(task, rows) for task in plan.tasks), digest(views)
         if shows != plan.shows:
@@ -85,7 +85,7 @@ class Plans:
             await lease.run(plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
 
     async def _link(self, session: Session, row: Confirmation) -> str | None:
-        """Where the card is that everybody can see."""
+        """A link to the card that everybody can see."""
         cards = [place for place in row.places if place.ts is not None and not place.pointer and place.person is None]
         for place in cards[:1]:
             try:

@@ -29,7 +29,7 @@ class Reactions:
         self._sender = sender
 
     async def show(self, lease: Lease, session: Session, rows: Sequence[Confirmation]) -> None:
-        """Brings the sign up to date. What Slack refuses holds nothing up."""
+        """Brings the reaction up to date. If Slack refuses, nothing waits for it."""
         wanted, attempts = sign(rows), Attempts(lease)
         for name in SIGNS:
             shown = await attempts.earlier(session.key, _mark(name)) is not None
@@ -55,7 +55,7 @@ class Reactions:
 
 
 def sign(rows: Sequence[Confirmation]) -> str | None:
-    """The sign for a thread with these confirmations; None where nobody was asked."""
+    """The reaction for a thread with these confirmations. None if nobody was asked."""
     asked = [row for row in rows if not row.quiet]
     if not asked:
         return None

@@ -61,11 +61,11 @@ class Streaming:
         self._ended: dict[str, LiveReply] = {}  # nothing more comes of these; they are at Slack until they are finished
 
     def shows_tasks(self, session: Session) -> bool:
-        """Whether replies there show tool calls, as far as is known."""
+        """Whether replies there show tool calls, so far as is known."""
         return self._streams.show_tasks(session)
 
     async def refuses_tasks(self, session: Session, trouble: SlackTrouble) -> None:
-        """Slack did not take them in a message."""
+        """Slack refused them in a message."""
         await self._streams.refuse_tasks(session, trouble)
 
     async def tidy(self, lease: Lease, session: Session) -> None:
@@ -74,7 +74,7 @@ class Streaming:
             await self.close_left(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Shows that the agent works, unless Slack refused that lately. While many cards are owed they come first."""
+        """Shows that the agent works, unless Slack refused that lately. While many cards are due, they go first."""
         if await lease.read(cards_owed) > MANY_CARDS:
             return False
         if self._sessions.taken(session) and await self._sessions.processing(lease, session):
@@ -84,7 +84,8 @@ class Streaming:
         return await self._status(self._sender.under(lease.sure), session, THINKING)
 
     async def quiet(self, session: Session) -> None:
-        """For a status that came after the words which end it. A session's status is corrected with its thread."""
+        """Clears a status that arrived after the words which end it. A session's status is corrected with its
+        thread."""
         if self._sessions.taken(session):
             return
         await self._status(self._sender, session, "")
@@ -106,14 +107,14 @@ class Streaming:
         return True
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
-        """Shown once it takes a while; never where a policy of the session hides something, nor while what was said
-        before is still on its way."""
+        """Shows a part of the reply once it takes a while, but never if a policy of the session hides something, nor
+        while earlier words are still being sent."""
         live = self._current(session, piece.invocation_id)
         live.hear(piece.text, self._clock())
         await self._show(lease, session, live)
 
     def task(self, session: Session, task: Task) -> None:
-        """A tool call began, or came to something: `look` shows it."""
+        """A tool call began or ended. `look` shows it."""
         if self.shows_tasks(session):
             self._current(session, task.invocation_id).take(task, self._clock())
 
@@ -123,8 +124,8 @@ class Streaming:
             await self._show(lease, session, live)
 
     def whole(self, session: Session) -> bool:
-        """All of it is there, and is posted by whoever tells it: nothing more is shown of it. Whether people see a
-        beginning of it."""
+        """The reply is complete and will be posted as a whole, so no more of it is streamed. Returns whether people see
+        its beginning."""
         live = self._live.pop(session.key, None)
         if live is None:
             return False
@@ -136,8 +137,8 @@ class Streaming:
     async def finish(
         self, lease: Lease, session: Session, invocation: str, tasks: Sequence[TaskView] = ()
     ) -> str | None:
-        """The message in which the words stood as they came, for the whole of them to take its place: `over`, then.
-        They may have been shown by another process. `tasks`: what came of the tool calls that it shows."""
+        """The message that showed the reply as it came, so that the whole reply can replace it; it is then `over`.
+        Another process may have shown it. `tasks`: the results of the tool calls that it shows."""
         if not invocation:
             return None
         live, ts = self._ended.get(session.key) or self._live.get(session.key), None
@@ -247,7 +248,7 @@ class Streaming:
         await lease.run(forget_live, session.key)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """What somebody was saying when a process died, or when a run was cut."""
+        """Closes a reply whose process died, or whose run ended early."""
         self._live.pop(session.key, None)
         self._ended.pop(session.key, None)
         left = await lease.read(read_left, session.key)
@@ -258,7 +259,7 @@ class Streaming:
         await self.over(lease, session)
 
     async def _unfinished(self, session: Session, left: str) -> list[str]:
-        """What was begun, if it came to stand in the thread, and unless the whole reply stands in its place by now."""
+        """The message of a reply that was begun, if it reached the thread and the whole reply has not replaced it."""
         since = float(left.removeprefix(_BEGUN))
         sent = await self._sender.history.sent(_at(session), session.channel, thread_ts=session.thread_ts, since=since)
         shown = [one.ts for one in sent if not one.files and _on_its_way(one.metadata)]
@@ -281,7 +282,7 @@ def _at(session: Session) -> Workspace:
 
 
 def _on_its_way(metadata: Json) -> bool:
-    """Whether a message of ours may show words on their way: it has no mark, or that of one that is edited."""
+    """Whether a message of ours may show an unfinished reply: it has no mark, or the mark of one that is edited."""
     match identity(metadata):
         case ("said", _, str() as event, _):
             return event.startswith(f"{LIVE}:")

@@ -56,8 +56,8 @@ class Thread:
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Iterable[Confirmation]
     ) -> int:
-        """Posts the lines that are for the thread as one message, or as few as Slack's limits allow; the number of the
-        last line."""
+        """Posts the lines that are for the thread as one message, or as few as Slack's limits allow. Returns the number
+        of the last line."""
         if not lines:
             return session.told_seq
         last, known = lines[-1].seq, {row.id: row for row in rows}
@@ -86,10 +86,10 @@ class Thread:
         retry: str | None = None,
         tasks: Sequence[Task] = (),
     ) -> Posted:
-        """What the agent said, in as many messages as it takes.
+        """Posts what the agent said, in as many messages as it takes.
 
-        What the policies of `rows` hide is hidden in it. `retry`: a failed turn gets a button that tries it again.
-        `tasks`: the tool calls that were shown while it came. They stay in the message that showed them.
+        What the policies of `rows` hide is masked in it. `retry`: a failed turn gets a button that tries it again.
+        `tasks`: the tool calls that were shown with it. They stay in the message that showed them.
         """
         plans, streaming = self._plans, self._streaming
         views = [] if plans is None else await plans.views(session, tasks, rows)
@@ -125,26 +125,26 @@ class Thread:
             await self._plans.redraw(lease, session, plan, rows)
 
     async def tidy(self, lease: Lease, session: Session) -> None:
-        """Ends what an earlier run was saying when it was cut."""
+        """Ends a reply that an earlier run left unfinished."""
         if self._streaming is not None:
             await self._streaming.tidy(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
-        """Shows that the agent is at work; whether Slack shows it."""
+        """Shows that the agent is at work. Returns whether Slack shows it."""
         return self._streaming is not None and await self._streaming.thinking(lease, session)
 
     async def quiet(self, session: Session) -> None:
-        """Takes that back."""
+        """Clears that."""
         if self._streaming is not None:
             await self._streaming.quiet(session)
 
     async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
-        """Words on their way: the whole of them follows, and is what stands."""
+        """Shows a part of a reply. The whole reply follows and replaces it."""
         if self._streaming is not None:
             await self._streaming.piece(lease, session, piece)
 
     def task(self, session: Session, task: Task) -> None:
-        """A tool call began, or came to something."""
+        """A tool call began or ended."""
         if self._streaming is not None:
             self._streaming.task(session, task)
 
@@ -154,12 +154,12 @@ class Thread:
             await self._streaming.look(lease, session)
 
     def whole(self, session: Session) -> bool:
-        """The words that were on their way are there as a whole. Whether people see a beginning of them."""
+        """The streamed reply is complete. Returns whether people see a beginning of it."""
         return self._streaming is not None and self._streaming.whole(session)
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
-        """After two processes posted the same: of lines the one that repeats what is told above, of the agent's words
-        the later one."""
+        """Deletes what two processes posted twice: lines that repeat lines above, and the later copy of an agent's
+        words."""
         told, posted = 0, set[object]()
         sender = self._sender.under(lease.sure)
         for one in await self._sent(session, since):
@@ -175,23 +175,23 @@ class Thread:
                 await sender.history.delete(Workspace(session.team, session.enterprise), session.channel, one.ts)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """Words on their way of which nothing more will come."""
+        """Closes a streamed reply that will not be continued."""
         if self._streaming is not None:
             await self._streaming.close_left(lease, session)
 
     async def _put_away(self, lease: Lease, session: Session, live: str | None, *, replaced: bool = False) -> None:
-        """What was seen of a reply before all of it was there: in its place by now, or closed as what it is."""
+        """The message that showed a part of a reply: the whole reply replaces it, or it is closed."""
         if self._streaming is not None and live is not None:
             await (self._streaming.over if replaced else self._streaming.close_left)(lease, session)
 
     async def fetch(self, session: Session, files: Sequence[JsonObject]) -> tuple[Attachment, ...]:
-        """The files that came with somebody's words; one that can't be read comes as a sentence that says why."""
+        """The files that came with a person's message. One that can't be read comes as a sentence that says why."""
         if not files:
             return ()
         return await attachments(await self._sender.client(Workspace(session.team, session.enterprise)), files)
 
     async def _post(self, lease: Lease, session: Session, message: Message, mark: str, *, first: bool) -> str:
-        """`first`: if nothing came of it, nothing has to be looked for."""
+        """`first`: if this fails, no earlier attempt has to be looked for."""
         at = Workspace(session.team, session.enterprise)
         try:
             return await self._sender.under(lease.sure).post(at, session.channel, message, thread_ts=session.thread_ts)
@@ -201,7 +201,7 @@ class Thread:
             raise
 
     async def _told(self, session: Session, since: float) -> int:
-        """How far the thread is told, by its own messages."""
+        """Up to which ledger line the thread has been posted, by its own messages."""
         marks = [parse_mark(one.metadata) for one in await self._sent(session, since)]
         seqs = [mark.told_seq for mark in marks if isinstance(mark, LineMark) and mark.session == session.key]
         return max(seqs, default=0)

@@ -43,7 +43,8 @@ class ThreadWriter(Protocol):
     async def tell(
         self, lease: Lease, session: Session, lines: Sequence[LedgerLine], rows: Sequence[Confirmation]
     ) -> int:
-        """Posts ledger lines as one message; the number of the last one. Some lines are only for the card."""
+        """Posts ledger lines as one message, and returns the number of the last one. Some lines are only for the
+        card."""
         ...
 
     async def say(
@@ -64,11 +65,11 @@ class ThreadWriter(Protocol):
         ...
 
     async def delete_copies(self, lease: Lease, session: Session, since: float) -> None:
-        """Of what was posted twice the first stays."""
+        """Keeps the first of what was posted twice."""
         ...
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """Ends a reply whose run was cut while the agent was writing it."""
+        """Closes a reply whose run ended while the agent was writing it."""
         ...
 
 
@@ -123,5 +124,5 @@ def ends_soon(lines: Sequence[LedgerLine], rows: Sequence[Confirmation], at: flo
 
 
 def runs(row: Confirmation) -> bool:
-    """Approved, and its end is not known yet."""
+    """It is approved, and its end is not known yet."""
     return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
