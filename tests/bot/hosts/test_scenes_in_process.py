@@ -18,7 +18,7 @@ from bot.hosts.host import HostAnswer
 from tests.support.foreign.alone import ran
 from tests.support.foreign.fifos import hold, let_go
 from tests.support.foreign.inside import played, visiting
-from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS
+from tests.support.foreign.kinds import ADK_IN_PROCESS, MCP, OURS_IN_PROCESS, free_port
 from tests.support.foreign.scenes import RESTARTS, SCENES
 from tests.support.foreign.visit import Visit, texts
 from tests.support.kill import child, here
@@ -27,7 +27,7 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itself
 
 HERE = [name for name in SCENES if name not in (*RESTARTS, *ADK_IN_PROCESS.never)]
-APPS = {"sub_agent": "front_app", "branches": "fork_app"}
+APPS = {"sub_agent": "front_app", "branches": "fork_app", "sign_in": "diary_app"}
 OTHERWISE = ("settled", *OURS_IN_PROCESS.never)
 TELLING = ("parallel", "chat_in_between")
 """The scenes in which kinds of sessions differ: enough for the fast tests."""
@@ -37,6 +37,7 @@ TELLING = ("parallel", "chat_in_between")
 def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     monkeypatch.setenv("TOOL_FIFO", str(tmp_path / "fifo"))
+    monkeypatch.setenv("OAUTH_URL", f"http://127.0.0.1:{free_port()}")
     return tmp_path
 
 

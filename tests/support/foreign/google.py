@@ -16,7 +16,7 @@ from typing import Any
 from tests.support.foreign import tools
 from tests.support.foreign.wishes import FORK, Plain, reply
 
-APPS = ("clerk", "front", "fork", "broken")
+APPS = ("clerk", "front", "fork", "diary", "broken")
 """`broken` can't be imported."""
 
 
@@ -98,6 +98,10 @@ def agent(name: str) -> Any:
 
     if name == "broken":
         raise ImportError("No module named 'nowhere'")
+    if name == "diary":
+        from tests.support.foreign import signing_in
+
+        return signing_in.diary()
     if name == "front":
         payer = LlmAgent(name="payer", description="Pays people back.", model=model("payer"), tools=own_tools())
         return LlmAgent(name="front", model=model("front"), sub_agents=[payer])

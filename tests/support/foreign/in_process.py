@@ -47,6 +47,7 @@ MADE: dict[str, Callable[[], object]] = {
     "clerk_app": lambda: app("clerk"),
     "front_app": lambda: app("front"),
     "fork_app": lambda: app("fork"),
+    "diary_app": lambda: app("diary"),
     "stalling": _stalling,
     "office": lambda: app("office"),
     "shop": lambda: Runner(app=app("shop"), session_service=InMemorySessionService()),

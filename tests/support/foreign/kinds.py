@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,7 +55,7 @@ class Kind:
 
     @contextmanager
     def served(self, room: Path) -> Iterator[Foreign]:
-        env = {"MCP": MCP}
+        env = {"MCP": MCP, "OAUTH_URL": f"http://127.0.0.1:{free_port()}"}
         if self.keeps:
             env["SESSIONS"] = str(room / "sessions.json") if self.quick else f"sqlite:///{room / 'adk.db'}"
         if self.name.endswith("-resumable"):
@@ -65,10 +66,18 @@ class Kind:
             yield server
 
 
+def free_port() -> int:
+    """Where the provider of a scene will be that signs somebody in."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port: int = free.getsockname()[1]
+        return port
+
+
 LOST = "its sessions are in memory: what waits is lost when it restarts, and the card says so"
 IN_MEMORY = {"killed_between": LOST, "killed_in_a_run": LOST}
 NO_BRANCHES = {"branches": "it has no `ParallelAgent`"}
-NOT_REPLAYED = {"branches": "not replayed"}
+NO_SIGN_INS = {"sign_in": "it has no sign-ins"}
+NOT_REPLAYED = {"branches": "not replayed", "sign_in": "not replayed"}
 LOSES_BRANCHES = {"branches": "it passes the answers over, whoever sends them: the card says that the call did not run"}
 NO_GATE = "its MCP tools have no gate: {} asks for them"
 
@@ -81,7 +90,7 @@ KINDS = (
         keeps=True,
         waits=True,
         how={"settled": AS_RESULT},
-        never=NO_BRANCHES,
+        never={**NO_BRANCHES, **NO_SIGN_INS},
     ),
     Kind("adk-2", "google-adk 2, in memory", lacks=IN_MEMORY),
     Kind("adk-2-database", "google-adk 2, database", keeps=True, usual=True),
@@ -91,7 +100,10 @@ KINDS = (
         "adk-1.14",
         "google-adk 1.14, in memory",
         lacks=IN_MEMORY,
-        how={"mcp": NO_GATE.format("a `before_tool_callback` of the agent")},
+        how={
+            "mcp": NO_GATE.format("a `before_tool_callback` of the agent"),
+            "sign_in": "without a `credential_key` of the agent's own, which it loses",
+        },
     ),
     Kind("adk-1.39", "google-adk 1.39, in memory", lacks={**IN_MEMORY, **LOSES_BRANCHES}),
     Kind("adk-1.39-database", "google-adk 1.39, database", keeps=True, lacks=LOSES_BRANCHES),
@@ -105,7 +117,8 @@ KINDS = (
         },
         how={
             "mcp": NO_GATE.format("a `FunctionTool` of the agent's own, put before each,")
-            + "; what a callback or `SecurityPlugin` asks, it takes no answer to"
+            + "; what a callback or `SecurityPlugin` asks, it takes no answer to",
+            "sign_in": "with an API key. With OAuth the agent has to set `redirectUri`: it takes none from the answer",
         },
     ),
     Kind("adk-go", "ADK Go, replayed", keeps=True, quick=True, never=NOT_REPLAYED),
@@ -137,7 +150,7 @@ OURS_IN_PROCESS = Kind(
     keeps=True,
     waits=True,
     how={"settled": AS_RESULT},
-    never={**ALONE, **NO_BRANCHES},
+    never={**ALONE, **NO_BRANCHES, **NO_SIGN_INS},
 )
 
 IN_PROCESS = (OURS_IN_PROCESS, ADK_IN_PROCESS)

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import aiohttp
 import pytest
 
-from bot.confirmation.model import OutcomeKind, VoteKind
+from bot.confirmation.model import Ask, OutcomeKind, VoteKind
+from bot.confirmation.sign_in import Credential, Way
 from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import Cut, HostRequest, Lost, TaskState, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
+from tests.support.foreign.provider import API_KEY, provider
 from tests.support.foreign.rig import Foreign
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.visit import Visit, texts
 
 
 @dataclass
@@ -53,6 +55,8 @@ def scene(title: str) -> Callable[[Play], Play]:
 
     return noted
 
+
+CALLBACK = "https://confirm.example.com/adk/oauth/callback"
 
 # Decided
 
@@ -181,6 +185,25 @@ async def mcp(at: Scene) -> None:
     assert "notes.txt" in str(outcome.result)
     await visit.deny(await visit.asks("please delete plans.txt"))
     assert at.ran("delete_file") == ["notes.txt"]
+
+
+@scene("a sign-in")
+async def sign_in(at: Scene) -> None:
+    async with provider(int(at.server.env["OAUTH_URL"].rpartition(":")[2])) as service:
+        visit = at.visit("diary")
+        request = await visit.asks("Monday")
+        assert (request.ask, request.tool) == (Ask.CREDENTIAL, "read_calendar")
+        assert isinstance(request.payload, dict)
+        given = Credential(way=Way.KEY, value=API_KEY)
+        if request.payload["way"] == Way.OAUTH:
+            back = await service.allows(f"{request.payload['authUri']}&redirect_uri={CALLBACK}")
+            given = Credential(way=Way.OAUTH, value=back, redirect_uri=CALLBACK)
+        answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
+        said = await texts(visit.host.answer(visit.session, [answer]))
+        assert any("standup" in text for text in said), said
+        assert await texts(visit.host.answer(visit.session, [answer])) == []
+        assert await visit.became(request) is OutcomeKind.DONE
+        assert at.ran("calendar") == [["standup", "lunch"]]
 
 
 # Once

@@ -70,6 +70,16 @@ def tool(function: Callable[..., Any], config: AuthConfig) -> Any:
     return calling(AuthenticatedFunctionTool(func=function, auth_config=config), "day")
 
 
+def diary() -> Any:
+    """An agent that any version of google-adk runs. 1.14 loses a `credential_key` of one's own."""
+    config = oauth()
+    made = tool(
+        read_calendar, AuthConfig(auth_scheme=config.auth_scheme, raw_auth_credential=config.raw_auth_credential)
+    )
+    made.name = "diary"
+    return made
+
+
 def node() -> Any:
     config = oauth(code_challenge_method="S256")
 
