@@ -13,7 +13,7 @@ from blocks.ids import Action, CardMark, Ref, block_id, checked_id, more_value
 from blocks.kit import Message, actions, button, confirm, drawn, header, link_button, menu, small_print
 from blocks.newer import folded, has_table, tabled
 from blocks.readable import WIDTH
-from blocks.rich import Line, Piece, rich, say, spoken, text
+from blocks.rich import Line, Piece, beside_each_other, rich, say, spoken, text
 from blocks.text import LINK, MESSAGE_TEXT, units
 from blocks.view import CardView, Face
 
@@ -59,6 +59,8 @@ def card(view: CardView) -> Message:
 def _what(view: CardView, arguments: Sequence[Piece], block_id: str, *, tables: bool) -> Block:
     """What would run, or what ran. A message can have one table. An answer is never folded."""
     answer = view.wants_payload and view.answered
+    if view.face is not Face.WAITING:
+        arguments = beside_each_other(arguments, words.DOT)
     if view.face not in _DECIDES and not answer and sum(map(_lines, arguments)) >= _WORTH_FOLDING:
         return folded(arguments, words.DETAILS, block_id)
     return tabled(arguments, block_id) if tables else rich(arguments, block_id)

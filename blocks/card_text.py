@@ -74,7 +74,7 @@ def confirm_withdraw(view: CardView) -> tuple[str, str]:
 
 def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
     """What the card says about its state, and whether some of it had to be cut."""
-    pieces: list[Piece] = [Line(_sentence(view))] if view.face is not Face.WAITING else []
+    pieces: list[Piece] = [Line(_sentence(view))] if view.face not in _OPEN else []
     cut = False
     if view.result is not ABSENT and view.face in (Face.DONE, Face.SETTLED, Face.ELSEWHERE):
         drawn, cut = result(view.result, room)
@@ -85,9 +85,7 @@ def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
         pieces.append(Box(done.text) if as_code else Quote(done.text))
         cut = not done.whole
     if view.face is Face.UNKNOWN:
-        checks, shortened = _checks(view, room)
-        pieces.extend(checks)
-        cut = cut or shortened
+        return _unknown(view, room)
     return pieces, cut
 
 
@@ -162,9 +160,6 @@ def _sentence(view: CardView) -> tuple[Span, ...]:
             return say(words.WITHDRAWN_BY, people=people) if view.decided_by else say(words.WITHDRAWN)
         case Face.ELSEWHERE:
             return say(words.ELSEWHERE[view.outside])
-        case Face.UNKNOWN:
-            template = words.UNKNOWN if view.started_at is None else words.UNKNOWN_SINCE
-            return say(template, when=When(view.started_at or 0)) + approved
         case Face.SETTLED:
             if view.happened is None:
                 return say(words.NOBODY_KNOWS)
@@ -179,13 +174,19 @@ def _took(view: CardView, template: str = words.TOOK) -> str:
 _CHECKS = 5
 
 
-def _checks(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+def _unknown(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+    """What is known of a call whose outcome nobody knows, and what to check. A card says only what is needed to
+    answer."""
+    row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))
+    if room.exact:
+        row += say(words.UNKNOWN_STAYS)
+        row += say(" " + words.APPROVED_BY, people=by(view.decided_by)) if view.decided_by else ()
     if not view.checks:
-        return [Line(say(words.CHECK_ITSELF))], False
+        return [Line((*row, *say(words.CHECK_ITSELF)))], False
     most = len(view.checks) if room.exact else _CHECKS
     checks = [seen(check, room.hint) for check in view.checks[:most]]
     cut = len(view.checks) > most or not all(check.whole for check in checks)
-    return [Line(say(words.CHECK)), *(Quote(check.text) for check in checks)], cut
+    return [Line((*row, *say(words.CHECK))), *(Quote(check.text) for check in checks)], cut
 
 
 # -- the facts around it

@@ -1,8 +1,8 @@
 """What will run: hint, tool and every argument, within the room that a place has, and whether anything had to be cut.
 
 `blind` is the rule by which Approve opens the whole first. It is true exactly when some part of what would run is not
-shown to the last character: the hint, the tool's name, an argument's name or value, or an argument altogether. The
-code that draws the pieces also finds this out, so what is drawn and what is claimed can't differ.
+shown to the last character: the hint while it waits, the tool's name, an argument's name or value, or an argument
+altogether. The code that draws the pieces also finds this out, so what is drawn and what is claimed can't differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,23 @@ from pydantic import JsonValue
 
 from blocks import words
 from blocks.readable import LONGEST_TITLE, Readable, in_title, readable, readable_name, words_of
-from blocks.rich import Box, Line, Link, Piece, Quote, Say, Span, Supplied, User, When, code, name, say, spoken
+from blocks.rich import (
+    Box,
+    Line,
+    Link,
+    Piece,
+    Quote,
+    Say,
+    ShortLine,
+    Span,
+    Supplied,
+    User,
+    When,
+    code,
+    name,
+    say,
+    spoken,
+)
 from blocks.text import right_to_left, seen, units, visible
 from blocks.values import Shown, shown
 from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
@@ -42,7 +58,6 @@ class Room:
         return min(2 * max(self.value, self.result), _ANY_VIEW)
 
 
-_OPEN = (Face.WAITING, Face.UNKNOWN)
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
 CARD = Room(value=130, lines=3, total=900, arguments=12)
@@ -96,8 +111,8 @@ def content(view: CardView, room: Room) -> DrawnCall:
     _say_tool(view, drawing)
     if view.face is Face.WAITING:
         drawing.add(asked(view))
-    # Of a call that is decided, the reason to ask is behind "See everything".
-    wanted = room.exact or view.question or view.face in _OPEN
+    # Once it is decided, the reason to ask is behind "See everything".
+    wanted = room.exact or view.question or view.face is Face.WAITING
     if view.hint and wanted and not _says_nothing(view.hint, view.tool):
         drawing.add(Quote(drawing.fitted(view.hint, room.hint, room.lines)))
     intro = tuple(drawing.pieces)
@@ -180,7 +195,7 @@ def asked(view: CardView) -> Line:
     agent = name(view.agent, 80)
     template = words.ASKED_BY if view.asked_by else words.ASKED_BY_AGENT
     row = say(template, agent=agent, asker=User(view.asked_by or ""))
-    if view.face is not Face.WAITING:
+    if view.face not in (Face.WAITING, Face.UNKNOWN):  # an unknown call says when it started
         row += say(words.ASKED_WHEN, when=When(view.asked_at))
     if not view.question:
         row += (Say(words.DOT), code(view.tool, TOOL_IN_TITLE))
@@ -226,7 +241,7 @@ def _say_values(arguments: Sequence[Argument], changed: Mapping[str, FieldDiff],
             return
         if argument.masked:
             name = _say_name(argument.name, drawing)
-            drawing.add(Line((*name, Say(words.HIDDEN_VALUE))))
+            drawing.add(ShortLine((*name, Say(words.HIDDEN_VALUE))))
         else:
             _say_value(argument, argument.value, changed.get(argument.name), drawing)
 
@@ -287,7 +302,7 @@ def _say_readable(
     drawing.spent += sum(units(spoken(span)) for span in now.beside)
     drawing.spent += sum(units(spoken(span)) for line in now.below for span in line.spans)
     before = (*was.beside, Say(words.ARROW)) if was else ()
-    drawing.add(Line((*begin, *before, *now.beside)), *now.below)
+    drawing.add((Line if now.below else ShortLine)((*begin, *before, *now.beside)), *now.below)
     return True
 
 
@@ -304,7 +319,7 @@ def _say_exact(
     now, was = _shown(value, room), _shown(change.old, room) if change else None
     if not (now.boxed or (was and was.boxed) or boxed):
         drawing.spent += units(now.text)
-        drawing.add(Line((*begin, *((_code(was), Say(words.ARROW)) if was else ()), _code(now))))
+        drawing.add(ShortLine((*begin, *((_code(was), Say(words.ARROW)) if was else ()), _code(now))))
         return
     if begin:
         drawing.add(Line(begin[:1]))

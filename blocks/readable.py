@@ -237,13 +237,9 @@ _FEWEST_ROWS = 2
 
 
 def _fits_a_phone(names: Sequence[str], rows: Sequence[Sequence[tuple[Span, ...]]]) -> bool:
-    """Cells wrap between words, so that the longest words decide how narrow a table can be."""
-    narrow = wide = 0
-    for at, name in enumerate(names):
-        texts = [name, *("".join(map(spoken, row[at])) for row in rows)]
-        wide += max(map(units, texts))
-        narrow += max(units(word) for text in texts for word in text.split() or [text])
-    return wide <= WIDTH and narrow + _PADDING * len(names) <= WIDTH
+    """Whether each row would take one line."""
+    widths = (max(units(name), *(_length(row[at]) for row in rows)) for at, name in enumerate(names))
+    return sum(widths) + _PADDING * len(names) <= WIDTH
 
 
 _PADDING = 4

@@ -97,6 +97,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortLine(Line):
+    """A line that is complete in itself, so that others can stand beside it."""
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """A column of a table. `name` is supplied."""
 
@@ -148,6 +153,18 @@ def say(template: str, **spans: Span | tuple[Span, ...] | str) -> tuple[Span, ..
 
 def line(template: str, **spans: Span | tuple[Span, ...] | str) -> Line:
     return Line(say(template, **spans))
+
+
+def beside_each_other(pieces: Iterable[Piece], between: str) -> list[Piece]:
+    """The pieces, with the short lines that follow each other on one."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else None
+        if isinstance(piece, ShortLine) and isinstance(last, ShortLine):
+            joined[-1] = ShortLine((*last.spans, Say(between), *piece.spans))
+        else:
+            joined.append(piece)
+    return joined
 
 
 def listed(items: Iterable[Span], last: str = " and ") -> tuple[Span, ...]:

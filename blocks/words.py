@@ -201,10 +201,11 @@ ELSEWHERE = {
     False: "Somebody denied it outside this app. Votes here did not count.",
     None: "Somebody answered it outside this app. Votes here did not count.",
 }
-UNKNOWN = "It started, and nobody knows how it ended. It won't run again by itself."
-UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended. It won't run again by itself."
-CHECK = "Check this before you answer:"
-CHECK_ITSELF = "Check whether it took effect before you answer."
+UNKNOWN = "It started, and nobody knows how it ended."
+UNKNOWN_SINCE = "It started {when}, and nobody knows how it ended."
+UNKNOWN_STAYS = " It won't run again by itself."
+CHECK = " Check before you answer:"
+CHECK_ITSELF = " Check before you answer."
 SETTLED = {True: "{people} said that it took effect.", False: "{people} said that it did not take effect."}
 NOBODY_KNOWS = "Nobody said whether it took effect. The agent knows that the outcome is unknown."
 SOMEBODY = "Somebody"

@@ -187,9 +187,9 @@ ANSWERED = replace(
     votes=(VoteView(LEAD, VoteSide.APPROVE, NOON + 60),),
 )
 EXPENSES: list[JsonValue] = [
-    {"item": "Train to Turin", "day": "2026-11-02", "amount": 148.5},
-    {"item": "Hotel", "day": "2026-11-03", "amount": 1320},
-    {"item": "Taxi", "day": "2026-11-04", "amount": 31},
+    {"item": "Train to Turin", "amount": 148.5},
+    {"item": "Hotel", "amount": 1320},
+    {"item": "Taxi", "amount": 31},
 ]
 LISTS = replace(
     REIMBURSE,

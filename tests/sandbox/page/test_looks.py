@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,13 @@ from playwright.async_api import expect
 
 import bot.sandbox.page.page
 from blocks.card_text import heading
+from bot.sandbox.reading import objects
+from runtime.jsontypes import JsonObject
 from tests.blocks import samples
+from tests.blocks.test_golden import SENT
 from tests.sandbox.page.conftest import Scene
 from tests.sandbox.page.visitor import Visitor, Visits
-from tests.sandbox.small_app import drawn
+from tests.sandbox.small_app import Body, drawn
 from tests.support.audit import audit
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -94,12 +98,67 @@ async def test_what_was_supplied_stays_text(scene: Scene, visits: Visits) -> Non
     await expect(message.locator("pre").first).to_have_text("5\namount 5000")
 
 
-async def test_every_face_of_a_card_is_drawn(scene: Scene, visits: Visits) -> None:
-    for view in samples.CARDS.values():
-        await scene.app.client.chat_postMessage(channel=scene.deploys.id, **drawn(view))
-    me = await visits()
-    await expect(me.chat.locator("li.message")).to_have_count(len(samples.CARDS))
+LINES = """(message) => {
+  const count = (root, selector) => {
+    const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
+    const middles = [];
+    while (walker.nextNode()) {
+      const { data, parentElement } = walker.currentNode;
+      if (!data.trim() || !parentElement.checkVisibility({ contentVisibilityAuto: true })) continue;
+      if (selector && !parentElement.closest(selector)) continue;
+      const range = document.createRange();
+      range.selectNodeContents(walker.currentNode);
+      for (const box of range.getClientRects()) if (box.width) middles.push((box.top + box.bottom) / 2);
+    }
+    middles.sort((one, other) => one - other);
+    return middles.filter((each, at) => !at || each - middles[at - 1] > 8).length;
+  };
+  const blocks = [...message.querySelectorAll(".content > .block:not(.block-actions)")];
+  return blocks.map((each) => [count(each), count(each, "blockquote, pre")]);
+}"""
+"""Of each block but the buttons: its lines on the screen, and how many of them are quotes."""
+MOST_LINES, OUR_LINES = 12, 7
+
+
+def at_noon(payload: JsonObject, now: float) -> Body:
+    """The card as if it were about noon in the samples."""
+    moved = re.sub(r"1795\d{6}", lambda at: str(int(now) + int(at[0]) - samples.NOON), json.dumps(payload))
+    return {name: part for name, part in json.loads(moved).items() if name != "metadata"}
+
+
+async def test_every_face_of_a_card_is_drawn_and_fits_a_phone(scene: Scene, visits: Visits) -> None:
+    """At most twelve lines, unless the agent's own values take more than our own words leave them."""
+    cards = {name: payload for name, payload in SENT.items() if name.startswith("card_")}
+    for payload in cards.values():
+        body = at_noon(payload, scene.slack.clock.now())
+        await scene.app.client.chat_postMessage(channel=scene.deploys.id, **body)
+    me = await visits(width=390, height=844, touch=True)
+    drawn_cards = me.chat.locator("li.message")
+    await expect(drawn_cards).to_have_count(len(cards))
     assert await me.page.locator(".unknown").all_inner_texts() == []
+    assert await audit(me.page) == []
+    for at, (name, payload) in enumerate(cards.items()):
+        blocks = [one for one in objects(payload["blocks"]) if one["type"] != "actions"]
+        counted: list[tuple[int, int]] = await drawn_cards.nth(at).evaluate(LINES)
+        lines = values = 0
+        for block, (every, quoted) in zip(blocks, counted, strict=True):
+            lines += every
+            values += every if str(block["block_id"]).startswith(("title.", "what.")) else quoted
+        assert 0 < lines <= max(MOST_LINES, values + OUR_LINES), f"{name} takes {lines} lines"
+
+
+async def test_details_unfold_and_warnings_stand_out(scene: Scene, visits: Visits) -> None:
+    body = at_noon(SENT["card_done_list.newer"], scene.slack.clock.now())
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, **body)
+    me = await visits()
+    card = me.message("Done: Reimburse")
+    await expect(card.get_by_role("columnheader", name="payment")).to_be_visible()
+    await expect(card.get_by_text("Train to Turin")).to_be_hidden()
+    await card.get_by_text("Details").click()
+    await expect(card.get_by_text("Train to Turin")).to_be_visible()
+
+    scene.slack.workspace.views.open(scene.slack.team.id, scene.dana.id, SENT["modal_verdicts.newer"])
+    await expect(me.dialog.locator(".alert-warning")).to_have_count(2)
     assert await audit(me.page) == []
 
 
