@@ -10,6 +10,7 @@ import logging
 from dataclasses import replace
 from typing import Protocol
 
+from blocks.tasks import MOST_TASKS
 from bot.hosts.host import Piece, Task, TaskState
 from bot.store.repository import Session
 from runtime.errors import ConfirmError
@@ -80,6 +81,8 @@ class Showing:
 
     def task(self, task: Task) -> None:
         before = self._tasks.get(task.call_id)
+        if before is None and len(self._tasks) >= MOST_TASKS:
+            return
         task = self._tasks[task.call_id] = task if before is None else before.then(task)
         self._stage.task(self._session, task)
         self._news.set()

@@ -35,9 +35,9 @@ class Plans:
 
     async def views(self, session: Session, tasks: Sequence[Task], rows: Sequence[Confirmation]) -> list[TaskView]:
         """The calls of a run that has ended, with links to their cards."""
-        links = {}
-        for row in rows if tasks else ():
-            link = await self._link(session, row) if any(t.call_id == row.asked.call_id for t in tasks) else None
+        links, called = {}, {task.call_id for task in tasks}
+        for row in rows if called and self._streaming.shows_tasks(session) else ():
+            link = await self._link(session, row) if row.asked.call_id in called else None
             if link is not None:
                 links[row.id] = link
         return task_views(tasks, rows, links, over=True)
@@ -80,7 +80,11 @@ class Plans:
             for row in rows:
                 words = row.redactor.mask_text(words)
             message = markdown.message(words, mark(session, plan.event)) if words else empty(session, plan.event)
-            still_open = await self.put(lease, session, plan.ts, message, views) is True and still_open
+            try:
+                still_open = await self.put(lease, session, plan.ts, message, views) is True and still_open
+            except RefusedBySlack as trouble:
+                log.info("a message keeps showing tool calls as they were: %s", trouble)
+                still_open = False
         if shows != plan.shows or not still_open:
             await lease.run(plan_shown, session.key, replace(plan, shows=shows), still_open=still_open)
 

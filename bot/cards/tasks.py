@@ -22,7 +22,9 @@ _STATUS: dict[TaskState, Status] = {
     TaskState.FAILED: "error",
 }
 
-_FINAL = frozenset({State.DENIED, State.EXPIRED, State.WITHDRAWN, State.ELSEWHERE, State.LAPSED})
+_FINAL = frozenset({State.DENIED, State.EXPIRED, State.WITHDRAWN, State.LAPSED})
+"""Of what was answered elsewhere, an outcome may follow."""
+
 _OPEN = (OutcomeKind.RUNNING, OutcomeKind.UNKNOWN)
 
 
@@ -47,9 +49,9 @@ def task_views(
 def is_open(task: Task, rows: Sequence[Confirmation]) -> bool:
     """Whether a task can still change after its run."""
     row = next((row for row in reversed(rows) if row.asked.call_id == task.call_id), None)
-    if row is None or row.state in _FINAL:
+    if row is None:
         return False
-    return row.outcome is None or row.outcome.kind in _OPEN
+    return row.state not in _FINAL if row.outcome is None else row.outcome.kind in _OPEN
 
 
 def _with_card(task: Task, row: Confirmation, link: str | None) -> TaskView:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 
 from blocks.text import seen
 from bot.hosts.host import Task, TaskState
@@ -18,6 +19,7 @@ from runtime.jsontypes import Json, JsonObject
 from runtime.wire import TRANSFER_TO_AGENT, USER, Event
 
 LONGEST_RESULT = 200
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
 
 _NO_TASKS = (TRANSFER_TO_AGENT, "set_model_response")
 """Tools that ADK itself gives to a model."""
@@ -52,7 +54,7 @@ def one_line(result: Json) -> str:
     if isinstance(result, str):
         text = " ".join(result[: 4 * LONGEST_RESULT].split())
     else:
-        text = json.dumps(result, ensure_ascii=False)
+        text = "".join(islice(_ENCODER.iterencode(result), LONGEST_RESULT))  # a result may be megabytes
     return seen(text, LONGEST_RESULT).text
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 
 from bot.sandbox.people.seen import Seen
+from bot.sandbox.server.server import FakeSlack
+from bot.store.refused_features import refused_features
 from tests.support.errands import Errands, call
 from tests.support.errands import errands as the_errands
-from tests.support.office import Office, Opens
+from tests.support.office import POLICY, Office, Opens, office
 
 AGENT = "tests.support.errands:agent"
 SOCKET = pytest.mark.parametrize("socket", [False, True], ids=["http", "socket mode"])
+HIDES = '[[policy]]\ntools = ["*"]\napprovers = ["group:S0ONCALL"]\nredact = ["token"]\n'
 HEALTH, DEPLOY = call("check_health", service="checkout"), call("deploy", service="checkout", version="2.4.1")
 
 
@@ -78,3 +84,77 @@ async def test_an_approved_call_is_a_task_of_the_reply_that_follows(open_office:
         assert done.ts == seen.ts
         assert "[error] Deploy checkout 2.4.1\nno such version\nCard" in at.ann.now(done)
         assert at.ann.now(done).fallback.startswith("That did not work.")
+
+
+async def test_a_file_that_redacts_shows_no_calls_and_neither_does_one_that_turns_them_off(
+    open_office: Opens, errands: Errands
+) -> None:
+    for file in (HIDES, f'tasks = "off"\n{POLICY}'):
+        async with open_office(file, target=AGENT, time_moves=False) as at:
+            errands.begin_anew().say(HEALTH)
+            said = await at.ann.says("@adk-confirm how is checkout?", at.deploys)
+            await at.slack.until(partial(at.deploys.sessions.get, said.ts), what="the agent at work")
+            errands.end("check_health checkout", {"status": "well"})
+            errands.say("It ", "is ", "well.")
+            await at.ann.finds("It is well.", at.deploys, thread=said)
+            await at.rests()
+            assert "Check health" not in str([made.args for made in at.slack.calls])
+
+
+async def test_where_slack_refuses_the_plan_the_words_stand_alone(open_office: Opens, errands: Errands) -> None:
+    async with open_office(target=AGENT, time_moves=False) as at:
+        at.slack.faults.refuses(
+            "chat.update", "invalid_blocks", where=lambda args: '"plan"' in str(args).replace("'", '"')
+        )
+        errands.say(HEALTH)
+        said = await at.ann.says("@adk-confirm deploy checkout", at.deploys)
+        seen = await at.ann.finds("[in_progress] Check health", at.deploys, thread=said)
+        errands.say(DEPLOY)
+        errands.end("check_health checkout", "well")
+        told = await at.ann.finds("⏳ Deploy checkout 2.4.1: Waits for approval", at.deploys, thread=said)
+        assert told.ts == seen.ts
+        assert "✅ Check health: well" in told
+        assert told.message.streaming_since is None
+        (noted,) = await at.bot.database.read(refused_features)
+        assert noted.feature == "tool calls in replies"
+
+
+async def test_a_reply_that_broke_off_over_a_tool_leaves_no_call_running(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, errands: Errands
+) -> None:
+    async with FakeSlack() as slack:
+        opened = partial(office, database_url, tmp_path / "log", monkeypatch, target=AGENT, slack=slack)
+        errands.say(HEALTH)
+        async with opened(time_moves=False) as at:
+            ann, deploys = at.ann, at.deploys
+            said = await ann.says("@adk-confirm how is checkout?", deploys)
+            seen = await ann.finds("[in_progress] Check health", deploys, thread=said)
+        errands.begin_anew().say("I could not find out.")
+        async with opened(time_moves=False) as at:
+            await ann.finds("(interrupted)", deploys, thread=said)
+            await ann.finds("I could not find out.", deploys, thread=said)
+            await at.rests()
+            assert "[in_progress]" not in ann.sees(deploys, thread=said)
+            assert ann.now(seen).message.streaming_since is None
+            assert ann.sees(deploys, thread=said).count("I could not find out.") == 1
+
+
+@pytest.mark.parametrize("fault", ["fails", "cuts", "limits"])
+async def test_slack_may_fail_at_any_call_and_the_reply_stands_once(
+    open_office: Opens, errands: Errands, fault: str
+) -> None:
+    async with open_office(target=AGENT, time_moves=False) as at:
+        errands.say(HEALTH)
+        said = await at.ann.says("@adk-confirm how is checkout?", at.deploys)
+        break_ = getattr(at.slack.faults, fault)
+        for method in ("chat.startStream", "chat.appendStream", "chat.stopStream", "chat.update"):
+            break_(method)
+        await errands.begins("check_health checkout")
+        await at.slack.until(lambda: at.slack.calls_of("chat.startStream") or None, what="a stream")
+        errands.say("It is well.")
+        errands.end("check_health checkout", "well")
+        await at.ann.finds("It is well.", at.deploys, thread=said)
+        await at.rests()
+        shown = at.ann.sees(at.deploys, thread=said)
+        assert shown.count("It is well.") == 1
+        assert "[in_progress]" not in shown
