@@ -109,6 +109,17 @@ def test_google_adk_is_imported_for_its_own_agents_only() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
+def test_strangers_decide_nothing_where_there_is_no_limit() -> None:
+    """Bodies of requests and schemas of servers are read in one place each, which limits what they may cost."""
+    reads = re.compile(
+        r"request\.(?:read|text|json|post|content)\b(?!_)|schema import .*\b(?:check|problem|property_of)\b"
+    )
+    allowed = {"bot/operations/control.py", "runtime/rest/listening.py"}  # the former listens to its own user alone
+    paths = (path for room in ("bot", "runtime") for path in (ROOT / room).rglob("*.py"))
+    found = {str(path.relative_to(ROOT)) for path in paths if reads.search(path.read_text(encoding="utf-8"))}
+    assert {name for name in found if not name.startswith("bot/sandbox/")} - allowed == set()
+
+
 def test_the_readmes_state_diagram_is_the_codes() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     diagram = text.partition("<!-- states -->")[2].partition("<!-- /states -->")[0]

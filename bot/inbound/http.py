@@ -21,7 +21,7 @@ from slack_bolt.request.async_request import AsyncBoltRequest
 
 from bot.inbound.shapes import misshapen
 from runtime.jsontypes import JsonObject
-from runtime.rest.listening import NOT_ENCODED, headers_of, is_encoded
+from runtime.rest.listening import NOT_ENCODED, body_of, headers_of, is_encoded
 
 MOST_BYTES = 3 * 1024 * 1024
 MOST_FIELDS = 100
@@ -63,7 +63,7 @@ async def _events(app: AsyncApp, secret: bytes, request: web.Request) -> web.Str
         return _refused("X-Slack-Signature is missing or none.", HTTPStatus.UNAUTHORIZED)
     if abs(time.time() - int(timestamp)) > _OLDEST:
         return _refused("X-Slack-Request-Timestamp is not of the last five minutes.", HTTPStatus.UNAUTHORIZED)
-    body = await request.read()
+    body = await body_of(request)
     if not hmac.compare_digest(_signed(secret, timestamp, body), signature):
         return _refused("X-Slack-Signature is not that of this body.", HTTPStatus.UNAUTHORIZED)
     try:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
+from runtime.rest.listening import body_of
 from runtime.rest.strict_json import BadBody, detail, parse
 from runtime.wire import (
     ASKING,
@@ -136,7 +137,7 @@ def check_history(events: list[Event]) -> None:
 
 
 async def _text(request: web.Request) -> str | None:
-    body = await request.read() if request.can_read_body else b""
+    body = await body_of(request) if request.can_read_body else b""
     if not body:
         return None
     kind = request.content_type

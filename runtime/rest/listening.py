@@ -1,10 +1,12 @@
 """Starts a server, or says in a sentence why it can't.
 
-Compressed bodies are refused: they can be far larger than what was sent, or not be compressed data at all.
+Compressed bodies are refused: they can be far larger than what was sent, or not be compressed data at all. A body that
+does not arrive in time is refused too: a stranger could keep a connection open with it for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Sequence
 
@@ -16,6 +18,9 @@ from runtime.errors import ConfirmError
 class CannotServe(ConfirmError):
     """The server did not start; the message says what stands in its way."""
 
+
+BODY_WITHIN = 10.0
+"""So many seconds may a body take to arrive. Slack gives up after three."""
 
 NOT_ENCODED = "The body has a Content-Encoding: send it as it is, uncompressed."
 
@@ -30,6 +35,15 @@ def is_encoded(request: web.Request) -> bool:
     return any(
         value.strip().lower() not in ("", "identity") for value in request.headers.getall(hdrs.CONTENT_ENCODING, ())
     )
+
+
+async def body_of(request: web.Request) -> bytes:
+    """The body, as far as the site's `client_max_size` lets it be read. Read every body with this."""
+    try:
+        async with asyncio.timeout(BODY_WITHIN):
+            return await request.read()
+    except TimeoutError as error:
+        raise web.HTTPRequestTimeout(reason=f"The body did not arrive within {BODY_WITHIN:g} seconds") from error
 
 
 def headers_of(request: web.Request) -> dict[str, str | Sequence[str]]:

@@ -115,6 +115,19 @@ async def test_what_can_be_refused_by_its_head_is_not_read(open_office: Opens) -
             writer.close()
 
 
+async def test_a_body_that_never_ends_keeps_no_connection(open_office: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runtime.rest.listening.BODY_WITHIN", 0.1)
+    async with open_office() as at:
+        address = urlsplit(at.slack.outbox.request_url)
+        head = {**at.slack.outbox.signed("{}", JSON), "X-Slack-Signature": f"v0={'0' * 64}"}
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        lines = [f"POST {address.path} HTTP/1.1", "Host: bot", "Content-Length: 1000000"]
+        writer.write("\r\n".join([*lines, *(f"{name}: {value}" for name, value in head.items()), "", "{"]).encode())
+        async with asyncio.timeout(60):
+            assert (await reader.readline()).split()[1] == b"408"
+        writer.close()
+
+
 # Installing
 
 
