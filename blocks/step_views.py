@@ -38,7 +38,6 @@ class StepView:
     seconds: float | None = None
     until: int | None = None
     channel: str | None = None
-    link: str | None = None
     grant: str | None = None
     sign_in: bool = False
     operation: bool = False
@@ -93,7 +92,6 @@ class VerdictView:
     fields: tuple[str, ...] = ()
     unresolved: str | None = None
     """CANNOT_ASK: which entry of the policy Slack could not be asked about."""
-    card_link: str | None = None
     question: bool = False
 
 

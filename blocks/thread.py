@@ -21,7 +21,6 @@ from blocks.rich import (
     Box,
     Channel,
     Line,
-    Link,
     Piece,
     Prose,
     Quote,
@@ -157,8 +156,6 @@ def _with_answer(part: str, step: StepView) -> str:
 def in_history(step: StepView) -> tuple[Piece, ...]:
     """One step: a sentence, with the words of an agent, a tool or a person about it."""
     row = say(line_words(step), **_spans(step))
-    if step.link:
-        row += (Say(words.DOT), Link(step.link, words.CARD))
     changes = () if step.answer else differences(step.changes)
     return (Line(row), *changes, *_arguments(step), *_said(step))
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from slack_sdk.models.blocks import Block
 
 from blocks import words
-from blocks.ids import Action, Callback, Ref, checked_id
+from blocks.ids import Action, Callback, checked_id
 from blocks.kit import JsonObject, Message, actions, button, drawn, modal
 from blocks.ledger_kinds import Reason
 from blocks.newer import Level, alert
-from blocks.rich import Line, Link, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
+from blocks.rich import Line, Prose, Quote, Say, Span, code, line, listed, name, rich, say, text
 from blocks.step_views import Counted, VerdictView
 from blocks.text import MESSAGE_TEXT, seen
 
@@ -21,11 +21,9 @@ def opening() -> JsonObject:
     return modal(Callback.SHOW, words.TITLE_OPENING, [rich([line(words.OPENING)], "opening")])
 
 
-def counting(ref: Ref | None = None, *, question: bool = False) -> JsonObject:
+def counting() -> JsonObject:
     """The answer to a submit, within three seconds. The result follows in the same window."""
-    metadata = ref.encode() if ref else ""
-    title = words.TITLE_YOUR_ANSWER if question else words.TITLE_COUNTING
-    return modal(Callback.SHOW, title, [rich([line(words.COUNTING)], "counting")], metadata=metadata)
+    return modal(Callback.SHOW, words.TITLE_COUNTING, [rich([line(words.COUNTING)], "counting")])
 
 
 def verdict_modal(view: VerdictView) -> JsonObject:
@@ -80,7 +78,7 @@ def verdict(view: VerdictView) -> Line:
         answered = view.question and view.counted in (Counted.APPROVED, Counted.EDITED)
         template = words.VERDICT_ANSWERED if answered else _TEMPLATES[view.counted][view.decided]
         row = say(template, tool=tool, votes=words.votes(view.votes, view.quorum), revision=str(view.revision))
-    return Line((*row, Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else row)
+    return Line(row)
 
 
 def _of_several(view: VerdictView) -> Line:

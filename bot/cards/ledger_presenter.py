@@ -76,11 +76,8 @@ def _approved_by(row: Confirmation) -> tuple[str, ...]:
     return tuple(dict.fromkeys(vote.voter.user for vote in standing))
 
 
-def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | None = None) -> StepView | None:
-    """One line of the ledger. None for a kind that is never shown, or a line whose content was purged.
-
-    `link` leads to the card, if it is somewhere else.
-    """
+def step_view(line: LedgerLine, row: Confirmation | None = None) -> StepView | None:
+    """One line of the ledger. None for a kind that is never shown, or a line whose content was purged."""
     kind, entry, content = line.kind, LINES[line.kind], content_of(line)
     question = row is not None and row.asked.question
     sign_in = row is not None and row.asked.sign_in
@@ -88,7 +85,6 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
     shown = entry.of_question if question or sign_in else entry.of_operation if operation else True
     if entry.sentence is None or content is None or not shown:
         return None
-    elsewhere = _card_channel(row) if kind is LineKind.ASKED else None
     return StepView(
         seq=line.seq,
         kind=kind,
@@ -108,8 +104,7 @@ def step_view(line: LedgerLine, row: Confirmation | None = None, *, link: str | 
         text=_text(kind, content, row),
         seconds=_seconds(content.get("seconds")),
         until=_moment(content.get("until")),
-        channel=elsewhere,
-        link=link if elsewhere else None,
+        channel=_card_channel(row) if kind is LineKind.ASKED else None,
         grant=text(content.get("grant")) or line.confirmation,
         yes=_yes(content.get("yes")),
         answer=answer_of(row, _number(content.get("revision"), 1)) if row is not None and not question else (),
@@ -200,7 +195,7 @@ def _moment(value: Json) -> int | None:
 # Verdicts
 
 
-def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | None = None) -> VerdictView:
+def verdict_view(body: Mapping[str, Json], *, what: str = "") -> VerdictView:
     """The stored result of somebody's vote."""
     state = State(text(body.get("state"))) if body.get("state") else State.WAITING
     outcome = OutcomeKind(text(body.get("outcome"))) if body.get("outcome") else None
@@ -218,7 +213,6 @@ def verdict_view(body: Mapping[str, Json], *, what: str = "", card_link: str | N
         face=face(state, outcome) if state is not State.WAITING else None,
         fields=tuple(texts(body.get("fields"))),
         unresolved=text(body.get("unresolved")) or None,
-        card_link=card_link,
         question=_yes(body.get("question")) is True,
     )
 

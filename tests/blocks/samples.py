@@ -273,7 +273,7 @@ HOME = HomeView(
 )
 
 STEPS = (
-    StepView(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS", link=HOME.waiting[0].card_link),
+    StepView(seq=1, kind=LineKind.ASKED, at=NOON, tool="deploy", channel="C0DEPLOYS"),
     StepView(
         seq=2,
         kind=LineKind.REMINDED,

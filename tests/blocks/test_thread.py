@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from blocks.card import card
 from blocks.history import history
-from blocks.ids import LineMark, Ref, parse_mark
+from blocks.ids import LineMark, parse_mark
 from blocks.kit import drawn
 from blocks.ledger_kinds import LineKind, Reason
 from blocks.ledger_lines import LINES
@@ -305,11 +305,6 @@ def test_every_refusal_has_its_sentence(why: Reason) -> None:
     )
 
 
-def test_a_verdict_can_lead_to_the_card() -> None:
-    view = replace(samples.VERDICTS["older"], card_link=strategies.LINKS[0])
-    assert f"<{strategies.LINKS[0]}|Card>" in verdict_message(view).text
-
-
 @some
 @given(strategies.nasty, st.sampled_from(Counted), st.sampled_from(Reason), st.lists(strategies.nasty, max_size=12))
 def test_no_verdict_does_anything_by_itself(tool: str, counted: Counted, why: Reason, fields: list[str]) -> None:
@@ -326,7 +321,6 @@ def test_while_something_is_slow_there_is_a_view_that_says_so() -> None:
     limits.check(opening(), "modal")
     limits.check(counting(), "modal")
     assert "Counting…" in inert.shown(counting())
-    assert counting(Ref("c1", 2))["private_metadata"] == "c1.2"
 
 
 def test_a_failed_turn_can_be_tried_again() -> None:
