@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, func, select, update
 
 from blocks.home import home_tab
 from bot.home.query import HomeQuery, Reader
-from bot.leasing.lease_loop import RowKind
+from bot.leasing.due_rows import RowKind
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender

@@ -9,19 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Awaitable, Callable
 
-from sqlalchemy import Column, ColumnElement, Row, Table, and_, func, literal, select, update
+from sqlalchemy import select, update
 
 from bot.leasing.backpressure import Backpressure
+from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
 from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
-from runtime.store.lease import TERM, Lease, LeaseLost, claim_locked, free
+from runtime.store.lease import TERM, Lease, LeaseLost
 
 log = logging.getLogger(__name__)
 
@@ -30,17 +27,12 @@ LONGEST_PAUSE = 300.0
 WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
 """While Slack fails, a row's next pause is this share of the time that it has waited, up to so many seconds."""
 POLL = 5.0
-SKIPPED = 0.05
 REFILL = 0.05
 """So long after a row is done the next are claimed, so that rows that end one after the other are replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
 WHILE_PEOPLE_CLICK = 4
 URGENT = 4
-_LOOKED_AT = 1000
-"""How many due rows are considered when turns are taken."""
-
-_NOBODY: Mapping[str, str] = {}
 
 
 class NotNow(ConfirmError, PutOff):
@@ -57,51 +49,6 @@ ForGood = Callable[[Tx, PutAside], bool]
 
 def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Attendant` takes by default)
     return False
-
-
-def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
-    return None
-
-
-def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
-    return nullcontext()
-
-
-@dataclass(frozen=True)
-class ClaimedRow:
-    """A row that this process holds for a while: since when it was due, and whose turn it is."""
-
-    token: str
-    due_at: float
-    turn: str = ""
-
-
-@dataclass(frozen=True)
-class RowKind:
-    """One kind of row that needs attention. `attend` does everything that is due for one row, and writes only by its
-    lease.
-
-    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn` says whose a row
-    is. Rows of one person or thread take turns with those of others and get half of the slots at most, so that hundreds
-    of rows of one delay nobody else. `overtaken` is called for a row whose lease was lost here: what was sent last may
-    have arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but
-    leave them some room.
-    """
-
-    table: Table
-    key: Column[str] | Column[int]
-    topic: str
-    attend: Callable[[str, Lease], Awaitable[None]]
-    at_once: int = 64
-    deadline: Callable[[Tx, str], float | None] = _never
-    about: Callable[[str], AbstractContextManager[None]] = _nothing  # how log lines name a row
-    turn: Column[str] | Column[str | None] | None = None
-    overtaken: Callable[[Tx, str], None] | None = None
-    urgent: bool = False
-
-    @property
-    def most_each(self) -> int:
-        return max(1, self.at_once // 2)
 
 
 class Attendant:
@@ -161,11 +108,11 @@ class Attendant:
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
             task.add_done_callback(lambda _: loop.call_later(REFILL, waiter.wake))
-        if not claimed:
+        if pause:
             await self._pause(waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
-        """Claims due rows. Returns them, and the seconds until the next one."""
+        """Claims due rows. Returns them, and the seconds until it is worth looking again."""
         if room <= 0:
             return [], self._poll
         try:
@@ -246,58 +193,6 @@ class Attendant:
                 exc_info=not expected and error,
             )
             await lease.run(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
-
-
-def claim_due(
-    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
-) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
-    """Claims the most overdue rows that nobody attends to. Also returns the seconds until the next one may be claimed.
-
-    Rows that are `at_work` here, by key and by turn, are left alone. After this process stood still for longer than its
-    leases, those may have expired, and its work goes on where it was.
-    """
-    table, now = kind.table, tx.now()
-    others = kind.key.not_in([*at_work])
-    is_due = and_(table.c.due_at <= now, free(table, now), others)
-    whose = literal(None).label("turn") if kind.turn is None else kind.turn.label("turn")
-    due = select(kind.key.label("key"), table.c.due_at, whose).where(is_due).order_by(table.c.due_at).limit(room)
-    found = tx.execute(for_update(due, skip_locked=True)).all()
-    if kind.turn is not None and (len(found) == room or _too_many([*map(_turn_of, found)], kind, at_work)):
-        due = due.where(kind.key.in_(_turns(tx, kind, is_due, room, at_work)))
-        found = tx.execute(for_update(due, skip_locked=True)).all()
-    if found:
-        token = claim_locked(tx, table, kind.key, [row.key for row in found], term=term)
-        return [(str(row.key), ClaimedRow(token, row.due_at, _turn_of(row))) for row in found], 0.0
-    next_due = select(func.min(table.c.due_at)).where(table.c.due_at.is_not(None), free(table, now), others)
-    next_lapse = select(func.min(table.c.lease_until)).where(table.c.lease_token.is_not(None), others)
-    times = [at for sooner in (next_due, next_lapse) if (at := tx.execute(sooner).scalar_one_or_none()) is not None]
-    if not times:
-        return [], None
-    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment.
-    return [], max(min(times) - now, SKIPPED)
-
-
-def _turn_of(row: Row[*tuple[Any, ...]]) -> str:
-    return row.turn or f" {row.key}"  # it belongs to nobody in particular
-
-
-def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
-    """Whether somebody would have more than their share."""
-    return any(count > kind.most_each for count in Counter([*at_work.values(), *turns]).values())
-
-
-def _turns(tx: Tx, kind: RowKind, is_due: ColumnElement[bool], room: int, at_work: Mapping[str, str]) -> list[str]:
-    """The rows whose turn it is: the first row of each before the second of any."""
-    assert kind.turn is not None
-    due = select(kind.key.label("key"), kind.turn.label("turn")).where(is_due).order_by(kind.table.c.due_at)
-    count = Counter(at_work.values())
-    ranked: list[tuple[int, int, str]] = []
-    for place, row in enumerate(tx.execute(due.limit(_LOOKED_AT)).all()):
-        turn = _turn_of(row)
-        if count[turn] < kind.most_each:
-            ranked.append((count[turn], place, row.key))
-        count[turn] += 1
-    return [key for _, _, key in sorted(ranked)[:room]]
 
 
 def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:

@@ -22,7 +22,8 @@ from bot.confirmation.schedule import Owed, claims, owed, to_draw
 from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
-from bot.leasing.lease_loop import Attendant, NotNow, RowKind
+from bot.leasing.due_rows import RowKind
+from bot.leasing.lease_loop import Attendant, NotNow
 from bot.policy.approvers import Person
 from bot.policy.model import Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 
 from runtime.models import gemini_failures
 from runtime.models.gemini_failures import Trouble
-from runtime.models.gemini_json import Chunk, Gathering, HistoryJson
+from runtime.models.gemini_json import Chunk, Gathering, HistoryJson, instruction_json, tools_json
 from runtime.models.model import ModelFailure, ModelRequest, ModelResponse
 from runtime.wire import Content
 
@@ -29,26 +29,26 @@ from runtime.wire import Content
 _UNREADABLE = (ValueError, TypeError, LookupError, AttributeError)
 _KNOWN = (errors.APIError, aiohttp.ClientError, OSError, GoogleAuthError, *_UNREADABLE)
 
-_HISTORY_GOES_HERE = f"history-{secrets.token_hex(16)}"  # random, so that no instruction can contain it
-_MARKER = json.dumps(_HISTORY_GOES_HERE).encode()
-_history: ContextVar[bytes] = ContextVar("adk_confirm_history")
+_OURS_GOES_HERE = f"ours-{secrets.token_hex(16)}"  # random, so that nothing else can contain it
+_MARKER = json.dumps([_OURS_GOES_HERE]).encode()
+_ours: ContextVar[bytes] = ContextVar("adk_confirm_gemini_request")
 _READ_BUFFER = 2**22  # as in the SDK's own session: one line of a stream may be this long
 
 
 @dataclass(frozen=True)
 class _Question:
-    """A request in the SDK's terms."""
+    """A request in the SDK's terms. `ours` is the value of "contents", and the fields after it that we write."""
 
     client: genai.Client
     model: str
     config: types.GenerateContentConfig
-    history: bytes
+    ours: bytes
     streaming: bool
 
     async def ask(self) -> AsyncGenerator[Chunk, None]:
         models = self.client.aio.models
-        _history.set(self.history)
-        # The configuration's extra body replaces these contents, and `_put_history_in` puts the history there.
+        _ours.set(self.ours)
+        # The configuration's extra body replaces these contents, and `_put_ours_in` replaces what stands there then.
         if not self.streaming:
             yield _chunk(await models.generate_content(model=self.model, contents="-", config=self.config))
             return
@@ -143,8 +143,13 @@ class GeminiModel:
         vertex = request.model.startswith("projects/") or _says_vertex()
         history = request.kept.setdefault((GeminiModel, vertex), HistoryJson(vertex=vertex))
         assert isinstance(history, HistoryJson)
-        client = self._client(vertex).sdk
-        return _Question(client, request.model, _config(request), history.of(request.contents), request.streaming)
+        client, config = self._client(vertex).sdk, _config(request)
+        ours = [b"[", history.of(request.contents), b"]"]
+        if request.instruction:
+            ours += [b', "systemInstruction": ', instruction_json(request.instruction)]
+        if request.tools and not config.tools:
+            ours += [b', "tools": ', tools_json(request.tools)]
+        return _Question(client, request.model, config, b"".join(ours), request.streaming)
 
     def _client(self, vertex: bool) -> _Client:
         """One client for each event loop, since each has its own connections and TLS contexts."""
@@ -168,12 +173,13 @@ class _Client:
         await self.session.close()
 
 
-async def _put_history_in(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """An aiohttp middleware. The SDK would write the whole history as JSON again for each request."""
+async def _put_ours_in(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    """An aiohttp middleware. The SDK would take the history, the instruction and the tools through its own types, and
+    write them as JSON, again for each request: with a few tools that is most of its work."""
     body = await request.body.as_bytes() if isinstance(request.body, aiohttp.Payload) else request.body
     before, marker, after = body.partition(_MARKER)
     if marker:
-        await request.update_body(b"".join((before, _history.get(), after)))
+        await request.update_body(b"".join((before, _ours.get(), after)))
     return await handler(request)
 
 
@@ -190,7 +196,7 @@ def _new_client(vertex: bool) -> _Client:
     once = types.HttpRetryOptions(attempts=1)  # we count the attempts, so that all of them end in time
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(limit=0),
-        middlewares=(_put_history_in,),
+        middlewares=(_put_ours_in,),
         trust_env=True,
         read_bufsize=_READ_BUFFER,
     )
@@ -211,16 +217,16 @@ def _config(request: ModelRequest) -> types.GenerateContentConfig:
         unknown = problem["type"] == "extra_forbidden"
         raise gemini_failures.bad_config(f"it has no {where!r}" if unknown else f"{where}: {problem['msg']}") from error
     if request.instruction:
-        config.system_instruction = request.instruction
-    if request.tools:
+        config.system_instruction = None  # ours takes its place
+    if request.tools and config.tools:  # both together are the SDK's to write
         declared = [
             types.FunctionDeclaration(name=t.name, description=t.description, parameters_json_schema=t.schema)
             for t in request.tools
         ]
-        config.tools = [*(config.tools or []), types.Tool(function_declarations=declared)]
+        config.tools = [*config.tools, types.Tool(function_declarations=declared)]
     config.automatic_function_calling = types.AutomaticFunctionCallingConfig(disable=True)
     options = config.http_options or types.HttpOptions()
-    options.extra_body = {**(options.extra_body or {}), "contents": [_HISTORY_GOES_HERE]}
+    options.extra_body = {**(options.extra_body or {}), "contents": [_OURS_GOES_HERE]}
     config.http_options = options
     return config
 

@@ -13,6 +13,7 @@ from operator import is_
 
 from runtime.jsontypes import JsonObject
 from runtime.models.model import ModelResponse
+from runtime.tool import Declaration
 from runtime.wire import Content, Part
 
 _OURS = "adk-"  # begins the ids that the runtime gave to calls without one; Gemini never saw them
@@ -43,6 +44,15 @@ class HistoryJson:
             self._contents.append(content)
             self._pieces.append(_content_json(content, self._vertex) if content.parts else b"")
         return b",".join(filter(None, self._pieces))
+
+
+def instruction_json(instruction: str) -> bytes:
+    return json.dumps({"parts": [{"text": instruction}], "role": "user"}).encode()
+
+
+def tools_json(tools: Sequence[Declaration]) -> bytes:
+    declared = [{"description": t.description, "name": t.name, "parametersJsonSchema": t.schema} for t in tools]
+    return json.dumps([{"functionDeclarations": declared}]).encode()
 
 
 def _common_start(some: Sequence[Content], others: Sequence[Content]) -> int:

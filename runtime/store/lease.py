@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, wraps
 from types import TracebackType
@@ -108,16 +108,6 @@ def claim(tx: Tx, table: Table, where: ColumnElement[bool], *, term: float) -> s
     if claimed > 1:
         raise ValueError(f"a lease is for one row, and this condition names {claimed}: {where}")
     return token if claimed else None
-
-
-def claim_locked(
-    tx: Tx, table: Table, key: Column[str] | Column[int], rows: Sequence[str | int], *, term: float
-) -> str:
-    """One token for rows that this transaction has locked and found free. Each of them is released by itself."""
-    token = secrets.token_hex(16)
-    claimed = update(table).where(key.in_(rows)).values(lease_token=token, lease_until=tx.now() + term)
-    tx.execute(claimed)
-    return token
 
 
 def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term: float) -> bool:

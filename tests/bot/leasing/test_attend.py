@@ -8,7 +8,8 @@ import logging
 import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
-from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, SKIPPED, Attendant, NotNow, RowKind, claim_due, postpone
+from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
+from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, Attendant, NotNow, postpone
 from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx

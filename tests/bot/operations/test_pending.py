@@ -13,7 +13,7 @@ from sqlalchemy import update
 from bot.commands.common import account
 from bot.confirmation.model import OutcomeKind, VoteKind
 from bot.confirmation.schedule import tick
-from bot.leasing.lease_loop import RowKind, claim_due
+from bot.leasing.due_rows import RowKind, claim_due
 from bot.operations.operator_times import spelled
 from bot.store.repository import lock_confirmation, now, save
 from bot.store.tables import confirmations, sessions

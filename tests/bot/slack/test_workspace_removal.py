@@ -9,7 +9,8 @@ from sqlalchemy import insert, select, update
 from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.model import OutcomeKind, State, VoteKind
-from bot.leasing.lease_loop import RowKind, claim_due, put_aside
+from bot.leasing.due_rows import RowKind, claim_due
+from bot.leasing.lease_loop import put_aside
 from bot.policy.approvers import SLACK, Person
 from bot.policy.model import Governs, Unfit
 from bot.slack.outbound.calls import Workspace

@@ -1,0 +1,157 @@
+"""Which rows are due, and whose turn it is. Claims them by lease.
+
+A loop asks after every change, many times in the life of one confirmation, so the statements are compiled once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Column, Double, Integer, String, Table, bindparam, literal, select, update
+
+from runtime.store.database import Tx, for_update
+from runtime.store.lease import Lease, free
+from runtime.store.prepared import Prepared
+
+SKIPPED = 0.05
+_LOOKED_AT = 1000
+"""How many due rows are considered when turns are taken."""
+
+_NOBODY: Mapping[str, str] = {}
+
+
+def _never(tx: Tx, key: str) -> None:  # noqa: ARG001  (what `RowKind.deadline` is, by default)
+    return None
+
+
+def _nothing(key: str) -> AbstractContextManager[None]:  # noqa: ARG001  (what `RowKind.about` is, by default)
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class ClaimedRow:
+    """A row that this process holds for a while: since when it was due, and whose turn it is."""
+
+    token: str
+    due_at: float
+    turn: str = ""
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """One kind of row that needs attention. `attend` does everything that is due for one row, and writes only by its
+    lease.
+
+    `deadline` says when a row must be looked at even if it was put off for longer, or parked. `turn` says whose a row
+    is. Rows of one person or thread take turns with those of others and get half of the slots at most, so that hundreds
+    of rows of one delay nobody else. `overtaken` is called for a row whose lease was lost here: what was sent last may
+    have arrived after what its new holder sent, so the new holder must look. `urgent` rows do not wait for clicks, but
+    leave them some room.
+    """
+
+    table: Table
+    key: Column[str] | Column[int]
+    topic: str
+    attend: Callable[[str, Lease], Awaitable[None]]
+    at_once: int = 64
+    deadline: Callable[[Tx, str], float | None] = _never
+    about: Callable[[str], AbstractContextManager[None]] = _nothing  # how log lines name a row
+    turn: Column[str] | Column[str | None] | None = None
+    overtaken: Callable[[Tx, str], None] | None = None
+    urgent: bool = False
+
+    @property
+    def most_each(self) -> int:
+        return max(1, self.at_once // 2)
+
+
+def claim_due(
+    tx: Tx, kind: RowKind, room: int, term: float, at_work: Mapping[str, str] = _NOBODY
+) -> tuple[list[tuple[str, ClaimedRow]], float | None]:
+    """Claims the most overdue rows that nobody attends to. Also returns the seconds until the next one may be claimed:
+    none if there was no room for more. None: no other row waits for anything.
+
+    Rows that are `at_work` here, by key and by turn, are left alone. After this process stood still for longer than its
+    leases, those may have expired, and its work goes on where it was.
+    """
+    statements, now = _statements(kind.table, kind.key, kind.turn), tx.now()
+    due = statements.due.all(tx, now=now, most=room + len(at_work))
+    found = [row for row in due if str(row.key) not in at_work][:room]
+    if kind.turn is not None and (len(found) == room or _too_many([*map(_turn_of, found)], kind, at_work)):
+        found = _in_turn(tx, kind, statements, room, at_work)
+    token, until = secrets.token_hex(16), now + term
+    if found:
+        statements.claim.many(tx, [{"row": row.key, "token": token, "until": until} for row in found])
+    claimed = [(str(row.key), ClaimedRow(token, row.due_at, _turn_of(row))) for row in found]
+    if len(claimed) == room:
+        return claimed, 0.0
+    ours = at_work.keys() | {key for key, _ in claimed}
+    soon = (statements.next_due.all(tx, now=now, most=len(ours) + 1), statements.next_lapse.all(tx, most=len(ours) + 1))
+    times = [at for rows in soon for key, at in rows if str(key) not in ours]
+    # A row that is due but was not claimed is locked by a transaction right now. It will be free in a moment.
+    return claimed, max(min(times) - now, SKIPPED) if times else None
+
+
+@dataclass(frozen=True)
+class _Statements:
+    due: Prepared  # the most overdue rows that nobody holds, locked
+    looked_at: Prepared  # the same, not locked
+    claim: Prepared
+    next_due: Prepared
+    next_lapse: Prepared
+
+
+@cache
+def _statements(
+    table: Table, key: Column[str] | Column[int], turn: Column[str] | Column[str | None] | None
+) -> _Statements:
+    now, most = bindparam("now", type_=Double), bindparam("most", type_=Integer)
+    row = bindparam("row", type_=key.type)
+    is_due = table.c.due_at <= now, free(table, now)
+    whose = literal(None).label("turn") if turn is None else turn.label("turn")
+    due = select(key.label("key"), table.c.due_at, whose).where(*is_due).order_by(table.c.due_at).limit(most)
+    next_due = select(key, table.c.due_at).where(table.c.due_at.is_not(None), free(table, now))
+    next_lapse = select(key, table.c.lease_until).where(table.c.lease_token.is_not(None))
+    held = {"lease_token": bindparam("token", type_=String), "lease_until": bindparam("until", type_=Double)}
+    return _Statements(
+        due=Prepared(for_update(due, skip_locked=True)),
+        looked_at=Prepared(due),
+        claim=Prepared(update(table).where(key == row).values(held)),
+        next_due=Prepared(next_due.order_by(table.c.due_at).limit(most)),
+        next_lapse=Prepared(next_lapse.order_by(table.c.lease_until).limit(most)),
+    )
+
+
+def _turn_of(row: Any) -> str:
+    return row.turn or f" {row.key}"  # it belongs to nobody in particular
+
+
+def _too_many(turns: Sequence[str], kind: RowKind, at_work: Mapping[str, str]) -> bool:
+    """Whether somebody would have more than their share."""
+    return any(count > kind.most_each for count in Counter([*at_work.values(), *turns]).values())
+
+
+def _in_turn(tx: Tx, kind: RowKind, statements: _Statements, room: int, at_work: Mapping[str, str]) -> list[Any]:
+    """The rows whose turn it is, locked: the first row of each before the second of any."""
+    now, count = tx.now(), Counter(at_work.values())
+    ranked: list[tuple[int, int, Any]] = []
+    due = statements.looked_at.all(tx, now=now, most=_LOOKED_AT + len(at_work))
+    for place, row in enumerate(row for row in due if str(row.key) not in at_work):
+        turn = _turn_of(row)
+        if count[turn] < kind.most_each:
+            ranked.append((count[turn], place, row))
+        count[turn] += 1
+    chosen = [row for _, _, row in sorted(ranked, key=lambda one: one[:2])[:room]]
+    if chosen and tx.dialect != "sqlite":  # there the writer is alone
+        table = kind.table
+        keys = [row.key for row in chosen]
+        again = select(kind.key).where(kind.key.in_(keys), table.c.due_at <= now, free(table, now))
+        locked = {key for (key,) in tx.execute(for_update(again, skip_locked=True))}
+        chosen = [row for row in chosen if row.key in locked]
+    return sorted(chosen, key=lambda row: float(row.due_at))
