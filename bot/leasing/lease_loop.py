@@ -10,8 +10,9 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from functools import cache
 
-from sqlalchemy import select, update
+from sqlalchemy import Column, Double, Integer, String, Table, bindparam, select, update
 
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import ClaimedRow, RowKind, claim_due
@@ -19,6 +20,7 @@ from bot.leasing.put_off import PutAside, PutOff
 from runtime.errors import ConfirmError, StoreError
 from runtime.store.database import Database, Tx, Waiter, for_update
 from runtime.store.lease import TERM, Lease, LeaseLost
+from runtime.store.prepared import Prepared
 
 log = logging.getLogger(__name__)
 
@@ -220,9 +222,8 @@ def postpone(
     How long the row has waited stays known however often it is put off. Parked rows are counted apart. Returns whether
     this is the first time.
     """
-    table = kind.table
-    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(kind.key == key)
-    row = tx.execute(for_update(found)).one()
+    find, put_off = _postponing(kind.table, kind.key)
+    row = find.first(tx, row=key)
     if row.due_at != due_at:
         return False
     failures = MOST_FAILURES if last else row.failures + (1 if counted else 0)
@@ -233,10 +234,31 @@ def postpone(
     pause = max(pause, min((now - since) * lag, LONGEST_LAG))
     deadline = kind.deadline(tx, key)
     again = deadline if parked else min(now + pause, deadline or math.inf)
-    values = {"due_at": again, "failures": failures, "trouble": why[:500]}
-    values |= {"owed_since": None if parked else since, "parked_at": now if parked else None}
-    tx.execute(update(table).where(kind.key == key).values(values))
+    put_off(
+        tx,
+        row=key,
+        again=again,
+        failed=failures,
+        why=why[:500],
+        since=None if parked else since,
+        parked=now if parked else None,
+    )
     return row.owed_since is None
+
+
+@cache
+def _postponing(table: Table, key: Column[str] | Column[int]) -> tuple[Prepared, Prepared]:
+    """Finds the row, and puts it off."""
+    here = key == bindparam("row")
+    values = {
+        "due_at": bindparam("again", type_=Double),
+        "failures": bindparam("failed", type_=Integer),
+        "trouble": bindparam("why", type_=String),
+        "owed_since": bindparam("since", type_=Double),
+        "parked_at": bindparam("parked", type_=Double),
+    }
+    found = select(table.c.failures, table.c.owed_since, table.c.due_at).where(here)
+    return Prepared(for_update(found)), Prepared(update(table).where(here).values(values))
 
 
 def _words(error: Exception) -> str:

@@ -26,11 +26,11 @@ attempts = Table(
     sqlite_with_rowid=False,
 )
 
-_EARLIER = Prepared(
-    select(attempts.c.at, attempts.c.tries).where(
-        attempts.c.scope == bindparam("scope_"), attempts.c.mark == bindparam("mark_")
-    )
-)
+_HERE = (attempts.c.scope == bindparam("scope_"), attempts.c.mark == bindparam("mark_"))
+_EARLIER = Prepared(select(attempts.c.at, attempts.c.tries).where(*_HERE))
+_ONE_MORE = Prepared(update(attempts).where(*_HERE).values(tries=attempts.c.tries + 1))
+_FIRST = Prepared(insert(attempts))
+_OLD = Prepared(delete(attempts).where(attempts.c.scope == bindparam("scope_"), attempts.c.at < bindparam("before_")))
 KEPT = 30 * 86_400.0
 
 
@@ -45,12 +45,11 @@ class Earlier:
 def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
     """Notes one more attempt. None if it is the first. The caller holds the scope's lease."""
     before, now = earlier(tx, scope, mark), tx.now()
-    here = (attempts.c.scope == scope, attempts.c.mark == mark)
     if before is not None:
-        tx.execute(update(attempts).where(*here).values(tries=before.tries + 1))
+        _ONE_MORE(tx, scope_=scope, mark_=mark)
         return before
-    tx.execute(delete(attempts).where(attempts.c.scope == scope, attempts.c.at < now - KEPT))
-    tx.execute(insert(attempts).values(scope=scope, mark=mark, at=now, tries=1))
+    _OLD(tx, scope_=scope, before_=now - KEPT)
+    _FIRST(tx, scope=scope, mark=mark, at=now, tries=1)
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
@@ -14,6 +14,7 @@ from bot.store.repository import Session, chain_of, lock_session, people_text, p
 from bot.store.tables import confirmations, mail, sessions
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
+from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
 
@@ -152,6 +153,10 @@ def _begin(tx: Tx, key: str, heard: Heard) -> None:
 
 
 def _session_at(tx: Tx, heard: Heard) -> str | None:
-    found = select(sessions.c.key).where(sessions.c.app == heard.app, sessions.c.id == heard.id)
-    key: str | None = tx.execute(found).scalar_one_or_none()
-    return key
+    found = _SESSION_AT.first(tx, app_=heard.app, id_=heard.id)
+    return None if found is None else str(found.key)
+
+
+_SESSION_AT = Prepared(
+    select(sessions.c.key).where(sessions.c.app == bindparam("app_"), sessions.c.id == bindparam("id_"))
+)
