@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from bot.audit.ledger import LineKind
 from bot.confirmation.model import Edit, VoteKind
-from bot.leasing.lease_loop import RowKind
+from bot.leasing.due_rows import RowKind
 from bot.sandbox.methods.call import Made
 from bot.sandbox.people.seen import Seen
 from bot.slack.outbound.client import VIEWS, WHISPERS
