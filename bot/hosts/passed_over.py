@@ -20,6 +20,9 @@ from runtime.confirming import Request
 from runtime.wire import Event, FunctionCall
 
 WENT_ON = "The agent's server took the answer and went on without this call, so it did not run."
+NOT_REACHED = (
+    "The answer came in one message with one for another branch, and did not reach this agent. The call did not run."
+)
 MOVED_ON = "The agent went on to its next step before it took this answer, so the call did not run."
 REFUSED = "The agent's server refused the answer before anything ran: {}"
 MOST_QUOTED = 200
@@ -45,6 +48,7 @@ class AnsweredRun:
     failed at."""
 
     invocation: str
+    branch: str = ""  # of the message: agents of other branches do not see it
     until: float = inf  # the place of the next message
     answers: list[tuple[str, str]] = field(default_factory=list)
     spoke: set[tuple[str, str]] = field(default_factory=set)
@@ -90,6 +94,11 @@ class AnsweredRun:
             one in self.nodes for one in callers
         )
         return WENT_ON if spoke else None
+
+    def missed(self, branch: str) -> str | None:
+        """An agent sees messages of its own branch, of branches in it, and of none."""
+        outside = branch and self.branch and self.branch != branch and not self.branch.startswith(f"{branch}.")
+        return NOT_REACHED if outside else None
 
 
 def around(branch: str) -> Iterator[str]:
@@ -145,5 +154,8 @@ def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[Answe
     """Why a call never began, if each of the runs that followed its answers proves that. `branch` and `node` are those
     of the agent that made the call."""
     tool, author = request.call.name or "", request.author
-    reasons = [run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) for run in runs]
+    reasons = [
+        run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) or run.missed(branch)
+        for run in runs
+    ]
     return reasons[-1] if reasons and None not in reasons else None

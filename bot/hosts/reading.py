@@ -372,7 +372,7 @@ def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
 def _hear(gathered: _Gathered, event: Event) -> None:
     if gathered.run is not None:
         gathered.run.until = next(gathered.places)
-    gathered.run = AnsweredRun(event.invocation_id)
+    gathered.run = AnsweredRun(event.invocation_id, event.branch or "")
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None

@@ -14,8 +14,11 @@ import pytest
 from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind
 from bot.hosts import open_host
+from bot.hosts.adk_host import ForeignHost
 from bot.hosts.host import HostRequest
 from bot.store.open import open_store
+from runtime.confirming import Answer
+from runtime.wire import Content
 from tests.support.foreign.alone import ran
 from tests.support.foreign.visit import Visit
 from tests.support.secret import SECRET
@@ -56,6 +59,25 @@ async def test_what_google_adk_will_leave_out_is_said_beforehand(visiting: Visit
     notes = " ".join((await (await visiting(target)).host.capabilities()).notes)
     assert named in notes
     assert bool(named) == ("never run" in notes)
+
+
+@pytest.mark.parametrize("target", ["branches__plain", "branches__resumable"])
+async def test_answers_of_others_that_reached_no_agent_leave_the_question_open(visiting: Visiting, target: str) -> None:
+    """google-adk gives a message with answers for several branches to the first of them only."""
+    visit = await visiting(target)
+    await visit.say("go")
+    requests = await visit.requests()
+    parts = [Answer(one.request_id, confirmed=True).as_part() for one in requests]
+    assert isinstance(visit.host, ForeignHost)
+    async for _ in visit.host.server.run(visit.session, Content(role="user", parts=parts), {}):
+        pass
+    reached = [one.request_id for one in requests if one.siblings == requests[0].siblings]
+    assert [one.request_id for one in await visit.requests()] == [
+        one.request_id for one in requests if one.request_id not in reached
+    ]
+    await visit.give([(one, visit.answer(one, True)) for one in await visit.requests()])
+    assert [await visit.became(one) for one in requests] == [OutcomeKind.DONE] * len(requests)
+    assert sorted(str(one["service"]) for one in ran()) == sorted(str(one.arguments["service"]) for one in requests)
 
 
 BROKEN_BY_ADK = ("branches_in_turn__resumable", "turns_in_branches__resumable")
