@@ -18,6 +18,7 @@ from blocks.history import history
 from blocks.home import approvals, home_tab
 from blocks.ids import Action, Callback
 from blocks.ledger_kinds import Reason
+from blocks.newer import best_view, everything
 from blocks.step_views import Counted, VerdictView
 from blocks.verdict import counting, verdict_message, verdict_modal
 from blocks.view import CardView, Face, FieldDiff, VoteSide, VoteView
@@ -60,7 +61,7 @@ class SmallApp:
     async def tells_verdict(self) -> None:
         """What follows on “Counting…”."""
         said = VerdictView(counted=Counted.DENIED, tool=self.view.tool, decided=True)
-        await self.client.views_update(view_id=self.counting_in, view=verdict_modal(said))
+        await self.client.views_update(view_id=self.counting_in, view=best_view(verdict_modal(said), everything))
 
     def _listen(self) -> None:
         self.bolt.event("app_mention")(self._on_mention)
@@ -133,7 +134,8 @@ class SmallApp:
 
     async def _on_edit(self, ack: AsyncAck, body: Body) -> None:
         await ack()
-        await self.client.views_open(trigger_id=body["trigger_id"], view=edit_form(self.view, samples.SCHEMA))
+        form = best_view(edit_form(self.view, samples.SCHEMA), everything)
+        await self.client.views_open(trigger_id=body["trigger_id"], view=form)
 
     async def _on_edited(self, ack: AsyncAck, body: Body) -> None:
         values = body["view"]["state"]["values"]

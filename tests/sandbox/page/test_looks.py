@@ -176,10 +176,10 @@ async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -
 
 
 async def test_unknown_blocks_say_so(scene: Scene, visits: Visits) -> None:
-    plan = {"type": "plan", "title": "x"}
-    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="t", blocks=[plan])
+    file = {"type": "file", "external_id": "x", "source": "remote"}
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="t", blocks=[file])
     me = await visits()
-    await me.sees("This page can't draw a plan block.")
+    await me.sees("This page can't draw a file block.")
 
 
 async def _walk(me: Visitor) -> None:
