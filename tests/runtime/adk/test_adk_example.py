@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from google.adk.cli.utils.agent_loader import AgentLoader
 
 from bot.config.settings import AgentSettings, Settings, parse_settings
 from bot.confirmation.model import Ask, OutcomeKind
@@ -159,13 +160,13 @@ def governs(settings: Settings, request: HostRequest, *, question: bool = False)
 
 
 async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = parse_settings((GALLERY / "calendar" / "adk-confirm.toml").read_text(), {})
+    settings = parse_settings((GALLERY / "appointments" / "adk-confirm.toml").read_text(), {})
     assert settings.agent is not None
     redirect = f"{settings.slack.public_url}/adk/oauth/callback"
     async with provider() as calendar:
         monkeypatch.setenv("CALENDAR_URL", calendar.url)
         monkeypatch.setenv("CALENDAR_CLIENT_SECRET", CLIENT_SECRET)
-        monkeypatch.delitem(sys.modules, "examples.adk.calendar.agent", raising=False)
+        monkeypatch.delitem(sys.modules, "examples.adk.appointments.agent", raising=False)
         gemini.will(call("list_events", day="2026-01-31"), say("A standup."))
         async with hosted(settings.agent) as host:
             visit = Visit(host)
@@ -178,7 +179,7 @@ async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.Mon
             assert "A standup." in await texts(host.answer(visit.session, [answer]))
 
 
-@pytest.mark.parametrize("name", [*ASKS, "calendar"])
+@pytest.mark.parametrize("name", [*ASKS, "appointments"])
 async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: FakeGemini) -> None:
     settings = parse_settings((GALLERY / name / "adk-confirm.toml").read_text(), {})
     assert settings.agent is not None
@@ -187,9 +188,16 @@ async def test_check_finds_nothing_to_fix_in_the_gallery(name: str, gemini: Fake
     assert [str(one) for one in coverage_findings(settings.policies, tools or {}) if tools] == []
 
 
+@pytest.mark.parametrize("name", [*ASKS, "appointments", "hr"])
+def test_adk_s_own_server_finds_the_gallery(name: str) -> None:
+    """It imports a folder by its name alone: one that is called like a module of Python's is not found."""
+    loaded = AgentLoader(str(GALLERY)).load_agent(name)
+    assert loaded.name == name
+
+
 def test_every_example_is_in_the_gallery() -> None:
     folders = {folder.name for folder in GALLERY.iterdir() if (folder / "agent.py").exists()}
-    assert folders == {*ASKS, "calendar", "hr"}
+    assert folders == {*ASKS, "appointments", "hr"}
     assert all(f"]({name}/agent.py)" in (GALLERY / "README.md").read_text() for name in folders)
 
 

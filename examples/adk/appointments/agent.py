@@ -1,7 +1,7 @@
 """A calendar: the agent acts for whoever asks it, so that person signs in, and a colleague approves what it books.
 
 Set CALENDAR_URL, CALENDAR_CLIENT_ID and CALENDAR_CLIENT_SECRET to those of your calendar and its OAuth client, and
-`public_url` in `examples/adk/calendar/adk-confirm.toml` to where browsers reach the bot. Needs google-adk 2.
+`public_url` in `examples/adk/appointments/adk-confirm.toml` to where browsers reach the bot. Needs google-adk 2.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def book_room(room: str, day: str) -> dict[str, object]:
 
 
 root_agent = LlmAgent(
-    name="calendar",
+    name="appointments",
     model="gemini-2.5-flash",
     instruction="You look into people's calendars and book rooms. Call the tools at once: people sign in and approve.",
     tools=[
@@ -67,4 +67,4 @@ root_agent = LlmAgent(
     ],
 )
 
-app = App(name="calendar", root_agent=root_agent, resumability_config=ResumabilityConfig(is_resumable=True))
+app = App(name="appointments", root_agent=root_agent, resumability_config=ResumabilityConfig(is_resumable=True))
