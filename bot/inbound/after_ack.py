@@ -66,8 +66,8 @@ class Errands:
     def tell(self, sentence: str, to: Addressee) -> None:
         self.begin("a notice", self._told(notice_message(sentence), to))
 
-    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
-        """Opens the form. If there is a message instead, shows that."""
+    def open_form(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
+        """Opens the form, or the window that takes its place."""
         self.begin("the form", self._opened(body, compose), Addressee.of(body))
 
     async def drain(self) -> None:
@@ -89,14 +89,11 @@ class Errands:
         if told is not None:
             self.tell(why_not(what, failed), told)
 
-    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject | Message]]) -> None:
+    async def _opened(self, body: Body, compose: Callable[[], Awaitable[JsonObject]]) -> None:
         person = person_of(body)
         turn = self._sender.turn_for_view(at_of(body), person.user)
         async with self._turns.form(person):
             composed = await compose()
-        if isinstance(composed, Message):
-            self.begin("a notice", self._told(composed, Addressee.of(body)))
-            return
         view = with_target(composed, beside(body, person))
         await self._sender.open_view(turn, body["trigger_id"], view)
 

@@ -18,7 +18,6 @@ from slack_bolt.async_app import AsyncAck, AsyncApp
 
 from blocks import verdict
 from blocks.ids import Action, Callback, Ref, parse_id
-from blocks.kit import Message
 from bot.audit.ledger import LedgerLine
 from bot.cards import forms
 from bot.cards.form_schema import UnreadableSchema
@@ -185,8 +184,8 @@ class ClicksAndForms:
             except ConfirmError as error:
                 return None, error
 
-    async def _form(self, click: Click, ref: Ref) -> JsonObject | Message:
-        """The form that a click opens, or a message for somebody who is known not to be allowed what it is for."""
+    async def _form(self, click: Click, ref: Ref) -> JsonObject:
+        """The window that a click opens: the form, or why it is not for them. That is said once, where they pressed."""
         found = await self._database.read(_pressed, ref.id)
         if found is not None and found[0].doubt is not None:  # somebody changed it in the database
             await self._database.run(put_right, ref.id, self._rules.now)
@@ -199,7 +198,7 @@ class ClicksAndForms:
         if row.state is State.WAITING and (kind := OPENS_FOR.get(click.action)) and _still(row, ref, kind):
             refused = self._refused(probe(row, click.person, at, kind), row, speakers)
             if refused is not None:
-                return verdict.verdict_message(refused_view(row, refused))
+                return verdict.verdict_modal(refused_view(row, refused))
         if row.asked.sign_in and click.action == Action.APPROVE_OPEN:
             return forms.sign_in_view(row, ref, self._sign_ins.addresses)
         return await asyncio.to_thread(OPENS[click.action], row, ref)

@@ -25,16 +25,26 @@ async def is_refused(at: Office, person: Person, why: str, text: str = DINNER, *
 
     async def edits() -> None:
         await person.clicks(at.ann.now(card), "Edit…")
-        if opens:
-            await (await person.gets_modal("Edit")).submits({"amount": "1200"})
+        await (await person.gets_modal("Edit")).submits({"amount": "1200"})
 
-    await at.hears_again(person, why, edits())
+    if opens:
+        await at.hears_again(person, why, edits())
+    else:
+        await at.rests()
+        before = whispers(at, person)
+        await person.clicks(at.ann.now(card), "Edit…")
+        await (await person.gets_modal(why)).closes()
+        assert whispers(at, person) == before, "it is said in the window alone"
     await at.rests()
     assert person.modal() is None
     assert "Needs 1 approval" in at.ann.now(card)
     assert "amount 1,500" in at.ann.now(card)
     assert "Approve" in at.ann.now(card).buttons
     assert at.ran() == []
+
+
+def whispers(at: Office, person: Person) -> int:
+    return sum(one.ephemeral for one in person.messages(at.deploys))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +95,7 @@ async def test_somebody_of_another_company_may_ask_and_take_it_back(open_office:
         card = await at.ask(DINNER, hank)
 
         await at.ann.clicks(card, "Withdraw…")
-        await at.ann.finds("Only the person who asked can withdraw it", at.deploys, thread=card)
+        await at.ann.gets_modal("Only the person who asked can withdraw it")
         await withdraws(hank, card)
 
         await at.ann.finds("Withdrawn: Reimburse", at.deploys, thread=card)
