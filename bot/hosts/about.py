@@ -59,8 +59,8 @@ NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are 
 
 
 async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
-    """`settle` is how our own API, should it be that, is told people's word. Raises `Unreachable` when the server, or
-    the app on it, is not there."""
+    """`settle`: how our own API, if it is that, is told people's answer about an unknown outcome. Raises `Unreachable`
+    if the server, or the app on it, is not there."""
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
     info_status, info = await _tolerant(get, app_info(app))
@@ -83,7 +83,7 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
 
 
 def app_info(app: str) -> str:
-    """Where google-adk describes an app, for which it has to load it."""
+    """Where google-adk describes an app. It has to load the app for that."""
     return f"/apps/{quote(app, safe='')}/app-info"
 
 
@@ -95,7 +95,7 @@ def _app_notes(status: int, info: Json, *, resumable: bool) -> Iterator[str]:
 
 
 def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
-    """What such a server can't promise, for whoever runs the bot in front of it."""
+    """What such a server can't promise, for the operator."""
     yield from (PORT, DENIALS, EDITS, BROKEN)
     if not resumable:
         yield TOGETHER
@@ -104,13 +104,13 @@ def _notes(*, metadata: bool, resumable: bool) -> Iterator[str]:
 
 
 async def _found(get: Get, path: str) -> Json:
-    """What it describes, if it does: `/openapi.json` is a 500 of ADK Python 1.14 beside a newer pydantic."""
+    """The server's description, if it gives one: `/openapi.json` is a 500 of ADK Python 1.14 with a newer pydantic."""
     status, body = await get(path)
     return body if status == HTTPStatus.OK else None
 
 
 async def _tolerant(get: Get, path: str) -> tuple[int, Json]:
-    """These build the agent in order to answer, and fail where it is not of the usual kind."""
+    """These endpoints build the agent to answer, and fail if it is of an unusual kind."""
     try:
         return await get(path)
     except Unreachable:
@@ -145,7 +145,7 @@ def _is_resumable(graph: Json) -> bool:
 
 
 def _schemas(info: Json) -> Iterator[tuple[str, JsonObject]]:
-    """The tools' parameters by the tools' names."""
+    """The tools' parameters, by the tools' names."""
     for agent in _object(_object(info).get("agents")).values():
         for tool in _list(_object(agent).get("tools")):
             for declared in _list(_object(tool).get("functionDeclarations")):

@@ -117,7 +117,7 @@ class ForeignHost:
     async def _tell(
         self, session: SessionKey, message: Content, mark: str, since: float | None
     ) -> AsyncIterator[Heard]:
-        """Words that go to the agent once: what stands in the session already is not said again."""
+        """Sends a person's words to the agent once. Words that are in the session already are not sent again."""
         before = await self._read(session)
         if not before.exists:
             await self.server.create(session)
@@ -173,8 +173,9 @@ class ForeignHost:
                 yield said
 
     async def _give_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
-        """In one message: an app that is not resumable shows its model an error for each answer that is missing. What
-        the server passed over in that company is sent again alone, once."""
+        """Sends the answers in one message, since an app that is not resumable shows its model an error for each answer
+        that is missing. If the server ignored an answer because others came with it, that one is sent again alone,
+        once."""
         async for said in self._give_in_one(session, answers):
             yield said
         if len(answers) == 1:
@@ -285,8 +286,8 @@ class ForeignHost:
                 raise Cut(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
 
     async def _arrived(self, cut: Cut, session: SessionKey, given: Mapping[str, int]) -> bool:
-        """Whether all the answers stand in the session, of which so many were `given` before. What the session says
-        counts, also of a run that ended well."""
+        """Whether all the answers are in the session, which had so many `given` before. The session decides, also after
+        a run that ended well."""
         after = await self._after(cut, session)
         now = {key: after.asking(key) for key in given}
         if None in now.values():
@@ -296,7 +297,7 @@ class ForeignHost:
     async def _explain(
         self, session: SessionKey, asking: ForeignRequest | None, answer: HostAnswer
     ) -> AsyncIterator[Heard]:
-        """ADK keeps a denial's reason from the model: without the plugin it follows as a message of its own."""
+        """ADK does not give the model a denial's reason. Without the plugin, it follows in a message of its own."""
         if asking is None or answer.confirmed or not answer.reason:
             return
         asked = asking.asked
@@ -317,7 +318,7 @@ class ForeignHost:
         return reading.read(await self.server.events(session), self._failures.get(session))
 
     def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
-        """Most servers write down nothing of what a run failed at: what they say is kept, of the latest sessions."""
+        """Most servers do not store why a run failed. Their messages are kept here, for the latest sessions."""
         kept = self._failures.pop(session, {})
         for request, nth in given.items():
             kept.setdefault(request, {})[nth] = why
@@ -326,25 +327,25 @@ class ForeignHost:
             self._failures.pop(next(iter(self._failures)))
 
     async def _after(self, cut: Cut, session: SessionKey) -> Reading:
-        """What the session says now. If it can't be asked, it may have got there, and may still."""
+        """What the session says now. If it can't be asked, the message may have arrived, and may still arrive."""
         try:
             return await self._read(session)
         except Unreachable as error:
             raise Cut(str(cut), error.again_after) from error
 
     async def _not_arrived(self, cut: Cut, again_after: float) -> Cut | RefusedByHost:
-        """What a run was that left nothing in the session."""
+        """What happened in a run that left nothing in the session."""
         if await self.server.cannot_load(str(cut)):
             return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
         return Cut(str(cut), again_after)
 
     def _forget(self, marks: list[str]) -> None:
-        """What was refused can't arrive later."""
+        """A message that was refused can't arrive later."""
         for mark in marks:
             self._sent.pop(mark, None)
 
     def _wait_out(self, mark: str, since: float | None, limit: float) -> None:
-        """Nothing is sent while the same, sent before, may still arrive."""
+        """Sends nothing while the same message, sent before, may still arrive."""
         last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
         rest = 0.0 if last is None else last + limit - self._clock()
         if rest > 0:
@@ -408,14 +409,14 @@ def _heard(raw: JsonObject) -> Iterable[Heard]:
 
 
 def _is_another(asking: ForeignRequest | None, answer: HostAnswer) -> bool:
-    """Whether the session has by now another call under the request that was decided."""
+    """Whether the session now has another call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False
     return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
 
 
 def _by_agent(answers: Sequence[HostAnswer], before: Reading) -> list[list[HostAnswer]]:
-    """The answers in groups, each to one agent in one branch: google-adk resumes one for each message."""
+    """Groups of answers, each for one agent in one branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
     for answer in answers:
         asking = before.asking(answer.request_id)
@@ -425,7 +426,8 @@ def _by_agent(answers: Sequence[HostAnswer], before: Reading) -> list[list[HostA
 
 
 def _word(answer: HostAnswer, before: Reading) -> Answer:
-    """A tool that asked with a payload gets it back with a denial: google-adk calls the tool, which may read it."""
+    """A tool that asked with a payload gets it back with a denial, because google-adk calls the tool, which may read
+    it."""
     asking, payload = before.asking(answer.request_id), answer.payload
     if not answer.confirmed and asking is not None and asking.announcement is None:
         payload = asking.request.payload

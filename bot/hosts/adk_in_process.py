@@ -38,12 +38,12 @@ IN_MEMORY = (
 
 
 def is_googles(target: object) -> bool:
-    """Whether this is google-adk's, so that it needs this host. Looks without importing anything."""
+    """Whether this is google-adk's, so that it needs this host. Imports nothing to find out."""
     return any(f"{base.__module__}.".startswith("google.adk.") for base in type(target).__mro__)
 
 
 class AdkServer:
-    """The runner, in the terms of a server."""
+    """A google-adk runner, used like a server."""
 
     patience = 5.0
     """What broke off here has ended. But nothing is tried again at once."""
@@ -70,7 +70,7 @@ class AdkServer:
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What whoever runs the bot should know of it."""
+        """What the operator should know about it."""
         found = list[str]()
         if adk_services.is_in_memory(self.runner.session_service):
             found.append(IN_MEMORY)
@@ -83,7 +83,7 @@ class AdkServer:
         return tuple(found)
 
     def _ending(self) -> frozenset[str]:
-        """The agents after whose requests others should follow, and never do."""
+        """The agents after whose requests the agents that should follow never run."""
         config = self.runner.resumability_config
         return frozenset() if config is not None and config.is_resumable else followed_by_others(self.runner.agent)
 
@@ -147,7 +147,7 @@ class AdkServer:
 
 @contextmanager
 def _unreachable() -> Iterator[None]:
-    """Any database's own errors: nothing was changed by looking, or a session is there without a word in it."""
+    """Any error of a database: nothing was changed by reading, or a session was made without any words."""
     try:
         yield
     except Exception as error:
@@ -165,8 +165,8 @@ def open_adk(
     clock: Callable[[], float] | None = None,
     services: Mapping[str, str] | None = None,
 ) -> Host:
-    """`target` is google-adk's: an agent, a workflow, an `App` or a `Runner`; `name` is what it was asked for by.
-    `services`: those that the file names."""
+    """`target` is google-adk's: an agent, a workflow, an `App` or a `Runner`. `name` is how it was named. `services`:
+    those that the file names."""
     from google.adk.runners import Runner
 
     services = services or {}
@@ -195,7 +195,7 @@ def open_adk(
 
 
 def _app(target: object, name: str) -> App:
-    """An agent's app is made resumable: a `SequentialAgent` would end with its first approval otherwise. A workflow
+    """Makes an agent's app resumable, since a `SequentialAgent` would otherwise end with its first approval. A workflow
     keeps its place by itself."""
     from google.adk.agents.base_agent import BaseAgent
     from google.adk.apps.app import App, ResumabilityConfig
@@ -245,8 +245,8 @@ def leaving_branches(agent: object, *, followed: bool = False) -> frozenset[str]
 
 
 def _guard(plugins: list[BasePlugin]) -> str | None:
-    """Our plugin is one of them, and the first; with the secret that it may have been given. google-adk asks no further
-    plugin when one has answered."""
+    """Puts our plugin first among the plugins, with the secret that it may have been given. google-adk asks no further
+    plugin once one has answered."""
     from runtime.adk_plugin import ConfirmationPlugin
 
     ours = next((one for one in plugins if isinstance(one, ConfirmationPlugin)), None)

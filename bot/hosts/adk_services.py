@@ -67,8 +67,8 @@ MOST_CREDENTIALS = 1000
 
 
 def without_credentials(kind: type[Any]) -> type[Any]:
-    """The same session service, which stores no credential that somebody gave: the answer to `adk_request_credential`
-    is stored without it. In this process's memory the session has it, for as long as the process lives."""
+    """The same session service, except that it stores no credential: the answer to `adk_request_credential` is stored
+    without it. While the process lives, the session in memory has it."""
 
     class Sessions(kind):  # type: ignore[misc]  # whichever it is
         def __init__(self, *args: Any) -> None:
@@ -102,7 +102,7 @@ def without_credentials(kind: type[Any]) -> type[Any]:
 
 
 def _without_credential(event: Event) -> Event | None:
-    """None: there is none in it."""
+    """None if it holds no credential."""
     if not any(one.name == REQUEST_CREDENTIAL for one in event.get_function_responses()):
         return None
     stored = event.model_copy(deep=True)
@@ -156,7 +156,7 @@ def is_in_memory(service: object) -> bool:
 
 
 def _given(given: Mapping[str, str], key: str, kind: type[Any], made: Callable[..., object] | None) -> Any:
-    """Of this kind. Raises `BadTarget` for what is no such service."""
+    """A service of this kind. Raises `BadTarget` if it is none."""
     value = given[key]
     if "://" in value and made is not None:
         scheme = value.partition("://")[0]
@@ -183,7 +183,7 @@ def _registry() -> Any:
 
 
 def _file(store_url: str) -> Path | None:
-    """The store's file, if it is one."""
+    """The store's file, if it is a file."""
     url = make_url("sqlite://" if store_url == ":memory:" else store_url)
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None

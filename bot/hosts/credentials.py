@@ -25,7 +25,7 @@ TOOLSET = "_adk_toolset_auth_"
 
 @dataclass(frozen=True)
 class AskedCredential:
-    """`tool`: who needs it. `shown`: what people read of it."""
+    """`tool`: who needs it. `shown`: what people read about it."""
 
     tool: str
     sign_in: SignIn
@@ -67,7 +67,7 @@ def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> Aske
 
 
 def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
-    """The request's own configuration with what its person gave."""
+    """The request's own configuration, with what the person gave."""
     config = deepcopy(_object(_named(call.args or {}, "authConfig")))
     exchanged = _object(_named(config, "exchangedAuthCredential")) or _object(_named(config, "rawAuthCredential"))
     config.pop("exchanged_auth_credential", None)
@@ -98,7 +98,7 @@ def _oauth2(config: JsonObject) -> JsonObject:
 
 
 def _short_name(about: str) -> str:
-    """Of a workflow's node, `flow@1/ask@2` being the second run of the node `ask`; or of a toolset."""
+    """The name of a workflow's node, `flow@1/ask@2` being the second run of the node `ask`; or of a toolset."""
     if about.startswith(NODE):
         return about.removeprefix(NODE).rpartition("/")[2].partition("@")[0]
     return about.removeprefix(TOOLSET) if about.startswith(TOOLSET) else ""

@@ -41,14 +41,14 @@ _REMEMBERED = 500
 
 @dataclass(frozen=True)
 class _Read:
-    """What was said in a session up to a position: events never change, so they are read once."""
+    """What was said in a session up to a position. Events never change, so they are read once."""
 
     position: Position
     said: tuple[Said, ...]
 
 
 class EmbeddedHost:
-    """Sessions that it opens take nothing from anybody else."""
+    """The sessions that it opens take nothing from anybody else."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class EmbeddedHost:
             yield said
 
     async def _questions(self, session: SessionKey) -> dict[str, JsonObject | None]:
-        """The schemas of what was asked, by the requests' ids."""
+        """The schemas of the questions, by the requests' ids."""
         calls = await self.runner.calls(user_id=session.user, session_id=session.id)
         return {asked.request_id: asked.payload_schema for call in calls for asked in call.asked}
 
@@ -166,7 +166,7 @@ class EmbeddedHost:
         return Capabilities(name="adk-confirm's own runtime", exactly_once=True, edits=True, several_answers=True)
 
     async def close(self) -> None:
-        """Whoever closes has waited for what runs; what still does is owed to the next start."""
+        """The caller has waited for what runs. What still runs is continued at the next start."""
         await self.runner.close(patience=_LAST_WORDS)
 
 
@@ -254,7 +254,7 @@ _BECAME = {
 
 
 def _outcomes(call: Call) -> list[HostOutcome]:
-    """One for each request that the call made: an earlier stage was done when it asked again."""
+    """One for each request of the call. If the call asked again, its earlier request is done."""
     earlier = [
         HostOutcome(request_id=asked.request_id, became=OutcomeKind.DONE, confirmed=asked.confirmed)
         for asked in call.asked[:-1]

@@ -36,7 +36,7 @@ NO_TIME = 0.0
 
 
 def event_from(raw: JsonObject, index: int = 0) -> Event:
-    """What counts here of an event. Others' extra keys, nulls and clocks do not matter."""
+    """The parts of an event that are read here. Extra keys, nulls and clocks of others do not matter."""
     kept = {key: raw[name] for key in _READ for name in (key, _snake(key)) if raw.get(name) is not None}
     if not kept.get("id"):
         kept["id"] = f"{kept.get('invocationId', '')}:{index}"
@@ -51,12 +51,12 @@ def event_from(raw: JsonObject, index: int = 0) -> Event:
 
 
 def time_of(event: Event) -> float | None:
-    """When it was, in seconds; None where its server does not tell."""
+    """When it happened, in seconds. None if the server does not say."""
     return None if event.timestamp == NO_TIME else event.timestamp
 
 
 def said_in(event: Event) -> Said | None:
-    """What an agent says in an event, or what its model failed at."""
+    """What an agent says in an event, or why its model failed."""
     if event.author == USER:
         return None
     failed = bool(event.error_code or event.error_message) and not event.text.strip()
@@ -68,8 +68,8 @@ def said_in(event: Event) -> Said | None:
 
 @dataclass(frozen=True)
 class NodeOutput:
-    """What a workflow's node, or the workflow as a whole, came to. `path` is the node's place in the workflow.
-    `nothing`: an event without anything in it, which is how a node ends that returns nothing."""
+    """The result of a workflow's node, or of the workflow. `path`: the node's place in the workflow. `nothing`: an
+    event without content, by which a node ends that returns nothing."""
 
     path: str
     value: Json
@@ -78,8 +78,7 @@ class NodeOutput:
 
 
 def node_output(raw: JsonObject) -> NodeOutput | None:
-    """The output in an event of google-adk 2. An event that repeats what came before a pause names nobody that it is
-    for."""
+    """The output in an event of google-adk 2. An event that repeats what came before a pause names no receiver."""
     node, value, path = _node(raw), raw.get("output"), node_path(raw)
     for_whom = node.get("outputFor", node.get("output_for"))
     if not path:
@@ -101,7 +100,7 @@ def _is_empty(raw: JsonObject) -> bool:
 
 
 def node_path(raw: JsonObject) -> str:
-    """Where in a workflow an event comes from, such as `flow@1/ask@1`; empty elsewhere."""
+    """The place in a workflow that an event comes from, such as `flow@1/ask@1`. Empty elsewhere."""
     path = _node(raw).get("path")
     return path if isinstance(path, str) else ""
 
@@ -112,7 +111,7 @@ def _node(raw: JsonObject) -> JsonObject:
 
 
 def unread(raw: JsonObject, index: int, error: Invalid) -> Said:
-    """The sentence that stands for an event that can't be read."""
+    """The sentence that replaces an event that can't be read."""
     event, author = raw.get("id"), raw.get("author")
     invocation = raw.get("invocationId")
     return Said(
@@ -159,7 +158,7 @@ def move_in(raw: JsonObject) -> Move | None:
 
 
 def keeps_states(raw: JsonObject) -> bool:
-    """Whether the app keeps its agents' states in the session: then it is resumable."""
+    """Whether the app keeps its agents' states in the session, so that it is resumable."""
     actions = raw.get("actions")
     return isinstance(actions, dict) and any(actions.get(key) or actions.get(_snake(key)) for key in _STATES)
 

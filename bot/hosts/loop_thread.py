@@ -21,7 +21,8 @@ class Apart:
         self._begun.wait()
 
     async def call(self, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What it gives, or raises, there. Who is cancelled here cancels it there, and waits until it has ended."""
+        """Awaits it there and returns its result, or raises its error. If the caller is cancelled, so is the call
+        there, and the caller waits until it has ended."""
         errand = _Errand(self._loop, function)
         result = asyncio.wrap_future(errand.result)
         try:
@@ -30,7 +31,8 @@ class Apart:
             await errand.over()
 
     async def iterate(self, function: Callable[[], AsyncGenerator[T, None]]) -> AsyncGenerator[T, None]:
-        """What it yields there. Who stops listening cancels it there, and waits until it has ended."""
+        """Yields what it yields there. If the caller stops listening, it is cancelled there, and the caller waits until
+        it has ended."""
         here, heard = asyncio.get_running_loop(), asyncio.Queue[_Heard[T] | None]()
 
         async def listened() -> None:
@@ -48,7 +50,7 @@ class Apart:
             await errand.over()
 
     async def close(self) -> None:
-        """What still runs there is cancelled. Returns when the thread has ended."""
+        """Cancels what still runs there. Returns when the thread has ended."""
         self._loop.call_soon_threadsafe(self._enough.set)
         await asyncio.to_thread(self._thread.join)
 
@@ -72,7 +74,7 @@ class _Errand(Generic[T]):
         there.call_soon_threadsafe(self._begin)
 
     async def over(self) -> None:
-        """Cancels it unless it has ended, and returns when it has."""
+        """Cancels it if it has not ended, and returns when it has."""
         if not self.result.done():
             self._there.call_soon_threadsafe(self._cancel)
             await asyncio.wait({asyncio.wrap_future(self.result)})

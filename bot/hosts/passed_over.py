@@ -44,8 +44,7 @@ _OF_ONE = re.compile(r"Function (?P<name>\S+) is not found in the tools_dict\b.*
 @dataclass
 class AnsweredRun:
     """What follows a message with answers, up to the next message. `answers`: the calls that it answers, and their
-    tools; `spoke`: the agents whose model spoke in it, or that ended in it, and their branches; `failures`: what it
-    failed at."""
+    tools. `spoke`: the agents whose model spoke in it, with their branches. `failures`: its errors."""
 
     invocation: str
     branch: str = ""  # of the message: agents of other branches do not see it
@@ -56,7 +55,7 @@ class AnsweredRun:
     failures: list[str] = field(default_factory=list)
 
     def follow(self, event: Event, node: str = "") -> None:
-        """An agent's event. Events of other invocations are of somebody else's run."""
+        """An agent's event. Events of other invocations belong to another run."""
         if not event.invocation_id or event.invocation_id != self.invocation:
             return
         if event.error_code or event.error_message:
@@ -72,7 +71,7 @@ class AnsweredRun:
 
     @cached_property
     def refused(self) -> str | None:
-        """What was said of one of the answers, so that no call of the message began."""
+        """Errors about one of the answers, so that no call of the message began."""
         calls, tools = {call for call, _ in self.answers}, {tool for _, tool in self.answers}
         of_calls = (match for match in self._found(_OF_CALL) if match["name"] in calls)
         of_tools = (match for match in self._found(_OF_TOOL) if match["name"] in tools)
@@ -80,14 +79,14 @@ class AnsweredRun:
 
     @cached_property
     def refused_tools(self) -> dict[str, str]:
-        """What was said of single tools."""
+        """Errors about single tools."""
         return {match["name"]: _quoted(match) for match in self._found(_OF_ONE)}
 
     def _found(self, sentence: re.Pattern[str]) -> Iterator[re.Match[str]]:
         return (match for failure in self.failures[:MOST_FAILURES] for match in sentence.finditer(failure))
 
     def went_on(self, author: str, branch: str, node: str) -> str | None:
-        """The agent spoke, or one that called it as a tool. Some versions resume an agent without its branch."""
+        """Some versions resume an agent without its branch."""
         steps = node.split("/")[:DEEPEST]
         callers = ("/".join(steps[:depth]) for depth in range(1, len(steps)))
         spoke = any((author, outer) in self.spoke for outer in around(branch)) or any(
@@ -151,8 +150,7 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def why_not_begun(request: Request, branch: str, node: str, runs: Sequence[AnsweredRun]) -> str | None:
-    """Why a call never began, if each of the runs that followed its answers proves that. `branch` and `node` are those
-    of the agent that made the call."""
+    """Why a call never began, if each run that followed its answers proves it."""
     tool, author = request.call.name or "", request.author
     reasons = [
         run.refused or run.refused_tools.get(tool) or run.went_on(author, branch, node) or run.missed(branch)

@@ -67,8 +67,8 @@ class Asked:
 
 
 def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[Asked]:
-    """The questions, nodes' confirmations and sign-ins in an event. `node` is the path of the node that it comes from;
-    `tools` are the names of the session's calls, by their ids."""
+    """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that it comes from.
+    `tools`: the names of the session's calls, by their ids."""
     for call in event.calls():
         if call.name == REQUEST_CREDENTIAL and call.id:
             if (asked := _sign_in(event, call, tools or {})) is not None:
@@ -105,7 +105,7 @@ AGENT_TOOL = (
 
 
 def stuck_in(event: Event) -> Iterator[tuple[str, Waits]]:
-    """What waited inside an agent that is used as a tool: google-adk gives it up at once."""
+    """What waited inside an agent that is used as a tool. google-adk gives it up at once."""
     for response in event.responses():
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
             name = response.name or "it"
@@ -172,7 +172,7 @@ def _choice(event: Event, call: FunctionCall) -> Asked | None:
 
 
 def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Asked | None:
-    """Nothing of the request's configuration is kept here but what its person reads."""
+    """Keeps only those parts of the request's configuration that its person reads."""
     found = read_request(call, tools)
     if found is None:
         return None
@@ -223,7 +223,7 @@ def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: 
 
 
 def _short(name: str) -> str:
-    """What fits where it is stored, however long the path of a node is."""
+    """Shortens the path of a node to what can be stored."""
     return name if len(name) <= MOST_NAME else hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -236,9 +236,9 @@ def _node_name(path: str) -> str:
 
 
 def form_of(schema: JsonObject | None) -> tuple[JsonObject, JsonObject]:
-    """The schema of the form to fill in, and what it begins with: one input a field, or one for the whole answer.
+    """The schema of the form to fill in, and its first values: one input a field, or one for the whole answer.
 
-    It begins with the fields' defaults: google-adk gives its node a null for a field that is left out.
+    It begins with the fields' defaults, because google-adk gives its node a null for a field that is left out.
     """
     if has_fields(schema):
         properties = _object((schema or {}).get("properties"))
@@ -260,8 +260,8 @@ def has_fields(schema: JsonObject | None) -> bool:
 def answer_part(
     asked: Asked, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
 ) -> FunctionResponse | None:
-    """The answer as it goes to the agent. None: nobody answered, and a node or a request to sign in takes nothing but
-    an answer. `announced`: what a long-running tool said first; its final response says the same, with how it ended."""
+    """The answer as it goes to the agent. None: nobody answered, and a node or a request to sign in takes only an
+    answer. `announced`: what a long-running tool said first; its final response repeats that, with how it ended."""
     if asked.ask is Ask.CREDENTIAL:
         if credential is None or asked.call is None or not answer.confirmed:
             return None
@@ -285,7 +285,7 @@ NO_ANSWER = "nobody answered"
 
 
 def _response(asked: Asked, payload: Json) -> JsonObject:
-    """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON where it is some."""
+    """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON if it is JSON."""
     value = answered(asked.schema, payload)
     if has_fields(asked.schema):
         return answer_to_question(value)
@@ -295,7 +295,7 @@ def _response(asked: Asked, payload: Json) -> JsonObject:
 
 
 def answered(schema: JsonObject | None, payload: Json) -> Json:
-    """The answer, out of what a form came to (`form_of`)."""
+    """The answer, from what was filled into a form (`form_of`)."""
     return _object(payload) if has_fields(schema) else _object(payload).get(ANSWER)
 
 
@@ -308,7 +308,7 @@ def _is_json(text: str) -> bool:
 
 
 def read_given(asked: Asked, response: FunctionResponse) -> Answer:
-    """An answer that stands in the session. To a node's confirmation any answer counts there, however it is spelled."""
+    """An answer that is in the session. For a node's confirmation any answer counts there, however it is spelled."""
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED
         return Answer(asked.request.id, confirmed=confirmed, payload=response.response)

@@ -50,7 +50,7 @@ ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
 
 
 class Standing(StrEnum):
-    """What the session says of a request."""
+    """What the session says about a request."""
 
     GONE = "gone"  # it was never asked here
     ABSENT = "absent"
@@ -61,7 +61,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class Given:
-    """An answer that stands in the session."""
+    """An answer that is in the session."""
 
     answer: Answer
     at: float | None
@@ -92,7 +92,7 @@ class ForeignRequest:
 
     @property
     def operation(self) -> bool:
-        """It has begun already, and people are asked only where a policy says so."""
+        """It has begun already, and people are asked only if a policy says so."""
         return self.ask is Ask.OPERATION
 
     @property
@@ -111,7 +111,7 @@ class ForeignRequest:
 
     @property
     def open(self) -> bool:
-        """Whether an answer may be sent: none was, or it was passed over in company of others."""
+        """Whether an answer may be sent: none was, or it was ignored because others came with it."""
         return self.standing is Standing.ABSENT or (self.standing is Standing.PASSED_OVER and self.in_company)
 
     @property
@@ -126,7 +126,7 @@ class ForeignRequest:
         return self.siblings
 
     def is_about(self, other: ForeignRequest) -> bool:
-        """Whether both ask about the same call, to the letter."""
+        """Whether both ask about exactly the same call."""
         return same(self.call, other.call)
 
     @property
@@ -135,7 +135,7 @@ class ForeignRequest:
 
     @property
     def held_by_gate(self) -> bool:
-        """Whether ADK holds the call; otherwise the tool itself asked, and runs in order to hear the answer."""
+        """Whether ADK holds the call. Otherwise the tool itself asked, and runs to get the answer."""
         if self.announcement is not None:
             return self.announcement.gated
         return self.before is not None and WAITS in str(self.before.get("error"))
@@ -143,8 +143,8 @@ class ForeignRequest:
 
 @dataclass(frozen=True)
 class ForeignWords:
-    """What was said to the agent. `mark`: where the server kept it. `at`: when, if the server tells. `replied`: the
-    agent said or did something then."""
+    """What was said to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent
+    said or did something then."""
 
     event: str
     text: str
@@ -170,7 +170,7 @@ class Reading:
         return Standing.GONE if asking is None else asking.standing
 
     def heard(self, mark: str, text: str, since: float | None) -> ForeignWords | None:
-        """These words, if they stand here: by their mark, else by their text, said not before `since`."""
+        """These words, if they are here: by their mark, or else by their text, not said before `since`."""
         for words in reversed(self.words):
             if words.mark == mark:
                 return words
@@ -179,14 +179,13 @@ class Reading:
         return None
 
     def _since(self, words: ForeignWords, since: float) -> bool:
-        """Where a server tells no times, only the last words can be those just sent; 0 and earlier is any time."""
+        """If a server gives no times, only the last words can be those just sent. 0 and earlier mean any time."""
         if since <= 0:
             return True
         return words is self.words[-1] if words.at is None else words.at >= since
 
     def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False) -> Look:
-        """`running`: the requests whose answers are on their way right now, and how many stood here before them.
-        `resumable`: the app is known to be."""
+        """`running`: the requests whose answers are being sent, and how many were here before them."""
         requests = (
             replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
             for one in self.askings
@@ -209,7 +208,7 @@ class Reading:
 
 @dataclass
 class _Gathered:
-    """What stands in the session, each part with its place: a session may hold a hundred thousand of each."""
+    """What is in the session, each part with its position. A session may hold a hundred thousand of each."""
 
     askings: dict[str, ForeignRequest] = field(default_factory=dict)
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
@@ -232,7 +231,7 @@ class _Gathered:
     failures: Failures = field(default_factory=dict)
 
     def completed(self, asking: ForeignRequest) -> ForeignRequest:
-        """With the answers to it, and the responses on either side of the first: the last before, the first after."""
+        """With the answers to it, and the responses before and after the first of them."""
         runs = self.runs.get(asking.request.id, [])
         node = self.nodes.get(asking.call_id, "")
         not_begun = why_not_begun(asking.request, asking.branch, node, runs)
@@ -266,7 +265,7 @@ Failures = Mapping[str, Mapping[int, str]]
 
 
 def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> Reading:
-    """The session's events as its server gives them, oldest first; None for a session that does not exist."""
+    """Reads the session's events as its server gives them, oldest first. None for a session that does not exist."""
     if events is None:
         return Reading(exists=False)
     gathered = _Gathered(failures=failures or {})
@@ -354,7 +353,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
 
 
 def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
-    """A node's output is the result of the call that was confirmed for it; a workflow's is what it says in the end."""
+    """A node's output is the result of the call that was confirmed for it. A workflow's is what it says in the end."""
     request = gathered.latest.get(f"{WORKFLOW_CONFIRMATION}{output.path}")
     if request is not None and output.nothing:
         if request in gathered.given:
@@ -386,12 +385,12 @@ def _hear(gathered: _Gathered, event: Event) -> None:
 
 
 def _is_confirmation(gathered: _Gathered, response: FunctionResponse) -> bool:
-    """Of a call that waits for its confirmation under the call's own id."""
+    """Whether it is of a call that waits for its confirmation under the call's own id."""
     return response.name == REQUEST_CONFIRMATION and response.id in gathered.by_call
 
 
 def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionResponse, at: float | None) -> None:
-    """The last event that asked under this id is the one that google-adk answers."""
+    """google-adk answers the last event that asked under this id."""
     asked = gathered.askings[gathered.latest[part_id]].asked
     assert asked is not None
     gathered.answered[part_id] += 1
@@ -506,11 +505,11 @@ def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str,
 
 
 def has_failed(result: JsonObject) -> bool:
-    """As Python, Go and JavaScript say it, or as Java does."""
+    """In the form of Python, Go and JavaScript, or in Java's."""
     return "error" in result or (result.get("status") == "error" and "message" in result)
 
 
 def text_of(result: JsonObject) -> str:
-    """A result as one reads it."""
+    """A result as text."""
     error: Json = result.get("error")
     return error if isinstance(error, str) and len(result) == 1 else canonical(result)

@@ -70,7 +70,7 @@ class RemoteServer:
         return await self._ask("GET", path)
 
     async def cannot_load(self, failure: str) -> bool:
-        """google-adk lists folders. What is wrong in one it finds out when it runs the app, or describes it."""
+        """google-adk lists folders. It finds out what is wrong in one when it runs the app, or describes it."""
         if LOADING_FAILED in failure:
             return True
         try:
@@ -91,7 +91,8 @@ class RemoteServer:
         return [event for event in events if isinstance(event, dict)] if isinstance(events, list) else []
 
     async def _is_listed(self, session: SessionKey) -> bool:
-        """ADK Go answers 500 for a session that is not there, as for one that it can't read: its list tells which."""
+        """ADK Go answers 500 for a session that is not there, as for one that it can't read. Its list tells them
+        apart."""
         status, listed = await self._ask("GET", _sessions(session))
         if status != HTTPStatus.OK or not isinstance(listed, list | None):
             return True
@@ -129,7 +130,7 @@ class RemoteServer:
     async def settle(
         self, session: SessionKey, call_id: str, word: Settlement, attempt: int
     ) -> AsyncIterator[JsonObject]:
-        """On our own API. The same again, of the same attempt, changes nothing."""
+        """On our own API. Repeating it for the same attempt changes nothing."""
         path = f"{_path(session)}/calls/{quote(call_id, safe='')}"
         with self._may_break():
             async with self._post(path, {"word": word.value, "attempt": attempt}) as response:
@@ -154,14 +155,14 @@ class RemoteServer:
             raise Cut("The connection to the agent's server was lost.") from error
 
     async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionKey) -> bool:
-        """404 may be the session's, or the endpoint's: the session tells which."""
+        """A 404 may be about the session or about the endpoint. The session tells which."""
         if response.status not in NO_SUCH_ENDPOINT or await self.events(session) is None:
             return False
         self._streams = False
         return True
 
     async def _accepted(self, response: aiohttp.ClientResponse) -> None:
-        """What is refused before a run begins leaves nothing behind; after a 5xx nobody knows."""
+        """A refusal before a run begins leaves nothing behind. After a 5xx nobody knows."""
         if response.status < HTTPStatus.BAD_REQUEST:
             if response.status == HTTPStatus.SEE_OTHER:
                 raise Cut("The agent's server took this, and tells about it elsewhere.")
@@ -178,7 +179,7 @@ class RemoteServer:
         raise self._unreachable(_refusal("it did not take the message", response.status, body))
 
     def _check_place(self, response: aiohttp.ClientResponse) -> None:
-        """A redirect is not followed: what is sent here, headers included, is for this server alone."""
+        """Redirects are not followed: what is sent here, headers included, is for this server only."""
         if HTTPStatus.MULTIPLE_CHOICES <= response.status < HTTPStatus.BAD_REQUEST:
             to = response.headers.get("Location", "")[:200]
             raise self._unreachable(f"it sends us to {to!r} ({response.status}): set [agent] url to where its API is")
@@ -208,7 +209,7 @@ class RemoteServer:
         return status, told
 
     def _session(self) -> aiohttp.ClientSession:
-        """A connection each: one that was kept may be gone just when an answer is sent on it."""
+        """A connection for each call: one that was kept may break just when an answer is sent on it."""
         if self._http is None:
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._http = aiohttp.ClientSession(
@@ -219,7 +220,7 @@ class RemoteServer:
         return self._http
 
     def _unreachable(self, why: str) -> Unreachable:
-        """Asked less and less often; and whatever answers next may be another server."""
+        """Asked less and less often. The next server that answers may be another one."""
         self._about, self._streams = None, True
         pause = min(2.0**self._failures, LONGEST_PAUSE)
         self._failures = min(self._failures + 1, 10)
@@ -236,7 +237,7 @@ def _sessions(session: SessionKey) -> str:
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
-    """The events. A late failure comes among them, and is no reason to hang up: that would cancel what still runs."""
+    """The events. A late failure comes among them, and is no reason to hang up, which would cancel what still runs."""
     failed: Cut | Unreadable | None = None
     async for kind, data in messages(response):
         try:
@@ -260,7 +261,7 @@ def _event(text: str, kind: str) -> JsonObject:
 
 
 async def _told(response: aiohttp.ClientResponse) -> Json:
-    """What a refusal says, as far as that can be read."""
+    """What a refusal says, so far as it can be read."""
     try:
         return json_or_text(await body_of(response, MOST_REFUSAL))
     except Unreadable as error:

@@ -17,7 +17,7 @@ Settle = Callable[[SessionKey, str, Settlement, int], AsyncIterator[JsonObject]]
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """What a server is and takes, found out once."""
+    """What a server is and supports, found out once."""
 
     name: str
     metadata: bool = False  # takes `customMetadata`, and keeps it with the session's events
@@ -38,16 +38,16 @@ class Server(Protocol):
     def patience(self) -> float: ...
     async def about(self) -> About: ...
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
-        """The session's events; None if there is no such session."""
+        """The session's events. None if there is no such session."""
         ...
 
     async def create(self, session: SessionKey) -> None: ...
     def run(self, session: SessionKey, message: Content, extra: JsonObject) -> AsyncIterator[JsonObject]:
-        """The run's events as they come, to the end. `extra`: what else belongs in the request."""
+        """The run's events as they come, to the end. `extra`: further keys for the request."""
         ...
 
     async def cannot_load(self, failure: str) -> bool:
-        """Whether a run that failed like this did so because the server has the app and can't load it."""
+        """Whether a run failed like this because the server has the app and can't load it."""
         ...
 
     async def close(self) -> None: ...

@@ -48,7 +48,7 @@ class Signer:
         answer: Answer,
         credential: Credential | None = None,
     ) -> Part | None:
-        """The answer as every ADK takes it; where the plugin wants it, signed in its hint. None: there is nothing to
+        """The answer as every ADK takes it, signed in its hint if the plugin wants that. None: there is nothing to
         send."""
         asked = None if asking is None else asking.asked
         response = (
@@ -103,7 +103,7 @@ class Signer:
 
 
 def was_refused(cut: Cut) -> bool:
-    """Whether the plugin said so, in whatever else the server put around it."""
+    """Whether the plugin said so, within whatever the server put around it."""
     return isinstance(cut, Failed) and UNSIGNED.partition(":")[0] in str(cut)
 
 

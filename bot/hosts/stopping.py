@@ -15,7 +15,8 @@ async def read_until_stopped(
 ) -> AsyncIterator[JsonObject]:
     """The events up to the stop. `running`: the ids of calls that start with this run.
 
-    Servers end a run when its reader hangs up, and would tear a tool that runs: so its result is waited for."""
+    Servers end a run when its reader hangs up, which would interrupt a running tool, so its result is waited for.
+    """
     under_way = set(running)
     came: asyncio.Queue[JsonObject | None] = asyncio.Queue()
 

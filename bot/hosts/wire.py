@@ -28,7 +28,7 @@ SSE_FIELDS = ("", "id", "retry")
 
 
 class Unreadable(Exception):
-    """The server sent what is not read; the message says what."""
+    """The server sent what can't be read. The message says what."""
 
 
 async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> str:
@@ -43,7 +43,7 @@ async def body_of(response: aiohttp.ClientResponse, most: int = MOST_BODY) -> st
 
 
 async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[tuple[str, str]]:
-    """Server-sent messages, to the end: what kind each is, and its data. Raises `Unreadable`."""
+    """Server-sent events, to the end: the kind of each, and its data. Raises `Unreadable`."""
     kind, data, size = "", list[str](), 0
     async for raw in _lines(response):
         line = raw.decode("utf-8", "replace").rstrip("\r\n")
@@ -84,7 +84,7 @@ async def _lines(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
-    """As they come. Nothing is unpacked: we asked for nothing compressed, and a bomb is larger than it looks."""
+    """The bytes as they come. Nothing is decompressed: none was asked for, and a bomb is larger than it looks."""
     encoding = response.headers.get(hdrs.CONTENT_ENCODING, "identity").strip().lower()
     if encoding not in ("", "identity"):
         raise Unreadable(f"it answers with Content-Encoding {encoding[:40]!r}, although it was asked not to")
@@ -94,7 +94,7 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def json_or_text(text: str) -> Json:
-    """Raises `Unreadable` for what is nested too deeply."""
+    """Raises `Unreadable` for JSON that is nested too deep."""
     try:
         value: Json = json.loads(text)
     except ValueError:
