@@ -21,7 +21,7 @@ from blocks.text import plain
 from blocks.values import json_text, quick, same
 
 Schema = Mapping[str, JsonValue]
-Ask = Callable[[dict[str, JsonValue], list[str] | None, dict[str, JsonValue] | None], JsonValue]
+AskSchema = Callable[[dict[str, JsonValue], list[str] | None, dict[str, JsonValue] | None], JsonValue]
 """Calls `check`."""
 
 _HOPS = 20
@@ -51,7 +51,7 @@ class FormSchema:
     """A schema as a form uses it. `ask` decides where it is read."""
 
     root: dict[str, JsonValue]
-    ask: Ask
+    ask: AskSchema
 
     def shapes(self, names: Sequence[str]) -> dict[str, Shape]:
         """Of those names that the schema has."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 from bot.audit.ledger import SYSTEM, LedgerKeys, LedgerLine, LineKind, digest, is_sealed, line_hash
 
-Span = tuple[int, int]
+SeqRange = tuple[int, int]
 """A range of line numbers, both ends included."""
 
-Emptied = tuple[tuple[str, tuple[Span, ...]], ...]
+Emptied = tuple[tuple[str, tuple[SeqRange, ...]], ...]
 """Lines by chain."""
 
 
@@ -24,7 +24,7 @@ def emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
     >>> emptied([("b", 7), ("a", 2), ("a", 1), ("a", 4)])
     (('a', ((1, 2), (4, 4))), ('b', ((7, 7),)))
     """
-    spans: dict[str, list[Span]] = {}
+    spans: dict[str, list[SeqRange]] = {}
     for chain, seq in sorted(lines):
         known = spans.setdefault(chain, [])
         if known and known[-1][1] == seq - 1:
@@ -38,12 +38,12 @@ def emptied(lines: Iterable[tuple[str, int]]) -> Emptied:
 class Purges:
     """All lines that were purged."""
 
-    spans: Mapping[str, Sequence[Span]] = field(default_factory=dict)
+    spans: Mapping[str, Sequence[SeqRange]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, lines: Iterable[LedgerLine], keys: LedgerKeys) -> Purges:
         """The purge lines among these whose seals are intact."""
-        spans: dict[str, list[Span]] = {}
+        spans: dict[str, list[SeqRange]] = {}
         for line in lines:
             for chain, found in _told(line, keys):
                 spans.setdefault(chain, []).extend(found)

@@ -20,7 +20,7 @@ from bot.confirmation.exact_json import ExactObject
 from bot.confirmation.model import AskedCall, Confirmation, SessionKey, VoteKind
 from bot.policy.approvers import Person
 from bot.policy.model import Policy
-from bot.policy.versioned import Reader, UnreadableRecord, tagged, untagged
+from bot.policy.versioned import ReadOlder, UnreadableRecord, tagged, untagged
 from runtime.errors import Conflict
 from runtime.jsontypes import JsonObject, canonical
 
@@ -49,7 +49,7 @@ class Grant:
     sealed: str = ""  # a keyed digest over all that was granted
 
     VERSION: ClassVar[int] = 3
-    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part, 2: lambda part: part}  # 1 had no seal, 2 no uses
+    READERS: ClassVar[dict[int, ReadOlder]] = {1: lambda part: part, 2: lambda part: part}  # 1 had no seal, 2 no uses
 
     def to_json(self) -> JsonObject:
         return tagged(self.VERSION, _ADAPTER.dump_python(self, mode="json", exclude={"used"}))

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from bot.confirmation.effects import Delivery, Step
 from bot.confirmation.model import Confirmation
-from bot.policy.versioned import Reader, UnreadableRecord, tagged, untagged
+from bot.policy.versioned import ReadOlder, UnreadableRecord, tagged, untagged
 from runtime.jsontypes import Json, JsonObject
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ def _from_version_3(row: JsonObject) -> JsonObject:
     return row
 
 
-READERS: dict[int, Reader] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
+READERS: dict[int, ReadOlder] = {1: _from_version_1, 2: _from_version_2, 3: _from_version_3}
 TOLD_VERSION = 1
 """Of what goes into the mailbox and into ledger lines."""
 
@@ -113,7 +113,7 @@ def _text(part: JsonObject, version: int) -> str:
     return json.dumps(tagged(version, part), allow_nan=False, separators=(",", ":"))
 
 
-def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, Reader]) -> T:
+def _read(adapter: TypeAdapter[T], stored: str, what: str, version: int, readers: dict[int, ReadOlder]) -> T:
     try:
         return adapter.validate_python(untagged(json.loads(stored), what, version, readers))
     except json.JSONDecodeError as error:

@@ -72,7 +72,7 @@ class _Found:
 class _Page:
     """One page of what may be for somebody: rows, with who spoke in their sessions, all from one moment."""
 
-    places: list[waiting_index.Position]
+    places: list[waiting_index.ListPosition]
     rows: list[tuple[Confirmation, frozenset[Person]]]
     at: datetime
 
@@ -150,7 +150,7 @@ class HomeQuery:
 
     async def _may_decide(self, reader: Reader, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []
-        after: waiting_index.Position | None = None
+        after: waiting_index.ListPosition | None = None
         for _ in range(PAGES):
             page = await self._database.read(_page, reader.at.team, names, after)
             permitted = await asyncio.gather(
@@ -213,7 +213,7 @@ def _stands(row: Confirmation) -> bool:
 # Transactions
 
 
-def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.Position | None) -> _Page:
+def _page(tx: Tx, team: str, names: frozenset[str], after: waiting_index.ListPosition | None) -> _Page:
     places = waiting_index.page(tx, team, names, after, PAGE)
     rows = waiting_index.read_rows(tx, [id_ for _, id_ in places])
     sessions = {key: find_session(tx, key) for key in {chain_of(row.asked.session) for row in rows}}

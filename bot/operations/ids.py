@@ -24,7 +24,7 @@ class SlackSaysNo(ConfirmError):
 
 
 @dataclass(frozen=True)
-class Known:
+class Named:
     """`entry` is what the settings take: `user:…` or `group:…` among approvers, or a channel's bare id."""
 
     entry: str
@@ -35,7 +35,7 @@ class Known:
         return {"entry": self.entry, "name": self.name, "note": self.note}
 
 
-async def ids(token: str, api_url: str, wanted: str) -> list[Known]:
+async def ids(token: str, api_url: str, wanted: str) -> list[Named]:
     """Those whose name, address or id holds `wanted`, in any case: groups, then channels, then people."""
     client = AsyncWebClient(token, base_url=api_url, retry_handlers=[])
     try:
@@ -51,13 +51,13 @@ async def ids(token: str, api_url: str, wanted: str) -> list[Known]:
     return [one for one in found if text_ in f"{one.entry} {one.name} {one.note}".lower()]
 
 
-async def _groups(client: AsyncWebClient) -> AsyncIterator[Known]:
+async def _groups(client: AsyncWebClient) -> AsyncIterator[Named]:
     answer = await client.usergroups_list(include_count=True)
     for group in objects(answer.get("usergroups")):
-        yield Known(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
+        yield Named(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
 
 
-async def _channels(client: AsyncWebClient) -> AsyncIterator[Known]:
+async def _channels(client: AsyncWebClient) -> AsyncIterator[Named]:
     """Those that the app sees: all public ones, and the private ones that it is in."""
     cursor = ""
     for _ in range(PAGES):
@@ -66,13 +66,13 @@ async def _channels(client: AsyncWebClient) -> AsyncIterator[Known]:
         )
         for channel in objects(answer.get("channels")):
             inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-            yield Known(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
+            yield Named(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
         cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return
 
 
-async def _people(client: AsyncWebClient) -> AsyncIterator[Known]:
+async def _people(client: AsyncWebClient) -> AsyncIterator[Named]:
     """Those who may decide: no bots, guests or deactivated accounts."""
     cursor = ""
     for _ in range(PAGES):
@@ -81,7 +81,7 @@ async def _people(client: AsyncWebClient) -> AsyncIterator[Known]:
             other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
             if not any(user.get(flag) for flag in other) and text(user.get("id")) != "USLACKBOT":
                 address = text(obj(user.get("profile")).get("email"))
-                yield Known(f"user:{text(user.get('id'))}", person_name(user), address)
+                yield Named(f"user:{text(user.get('id'))}", person_name(user), address)
         cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return

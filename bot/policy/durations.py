@@ -81,7 +81,7 @@ def spell_grant(grant: GrantTerms) -> str | dict[str, str | int]:
     return length if grant.uses is None else {"for": length, "uses": grant.uses}
 
 
-Grant = Annotated[GrantTerms, PlainValidator(parse_grant), PlainSerializer(spell_grant)]
+GrantKey = Annotated[GrantTerms, PlainValidator(parse_grant), PlainSerializer(spell_grant)]
 Duration = Annotated[
     timedelta, PlainValidator(parse_duration), PlainSerializer(spell_duration, return_type=str, when_used="json")
 ]

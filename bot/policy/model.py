@@ -20,9 +20,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, StrictBool, StrictInt, StrictStr
 
 from bot.policy.approvers import Approver, ApproverField, ApproverKind
-from bot.policy.durations import Duration, Grant
+from bot.policy.durations import Duration, GrantKey
 from bot.policy.redaction import Redactor
-from bot.policy.versioned import Reader, tagged, untagged
+from bot.policy.versioned import ReadOlder, tagged, untagged
 from bot.policy.when import ExpressionFailed, holds
 from bot.policy.wording import Format, Title
 from runtime.jsontypes import Json, JsonObject, canonical
@@ -92,7 +92,7 @@ class Policy(BaseModel):
     max_denials: Annotated[StrictInt, Field(ge=1)] | None = None
     barred: tuple[ApproverField, ...] = ()
     shared_channels: StrictBool = False
-    grant: Grant | None = None
+    grant: GrantKey | None = None
     grant_on: tuple[StrictStr, ...] | None = None
     notify: tuple[ApproverField, ...] = ()
     dm: StrictBool = False
@@ -102,7 +102,7 @@ class Policy(BaseModel):
     format: Format = ()
 
     VERSION: ClassVar[int] = 2
-    READERS: ClassVar[dict[int, Reader]] = {1: lambda part: part}  # version 2 has more keys, each with a default
+    READERS: ClassVar[dict[int, ReadOlder]] = {1: lambda part: part}  # version 2 has more keys, each with a default
 
     def governs(self, call: CallFacts) -> bool:
         """Whether the call falls under this policy; `ExpressionFailed` when its `when` can't say."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from runtime.errors import ConfirmError
 from runtime.jsontypes import JsonObject
 
-Reader = Callable[[JsonObject], JsonObject]
+ReadOlder = Callable[[JsonObject], JsonObject]
 """Turns a value of one version into the value that the next version would have written."""
 
 
@@ -23,7 +23,7 @@ def tagged(version: int, part: JsonObject) -> JsonObject:
     return {"v": version, **part}
 
 
-def untagged(stored: object, what: str, current: int, readers: Mapping[int, Reader]) -> JsonObject:
+def untagged(stored: object, what: str, current: int, readers: Mapping[int, ReadOlder]) -> JsonObject:
     """The stored value in the form of the current version, without its tag."""
     if not isinstance(stored, dict) or type(version := stored.get("v")) is not int:
         raise UnreadableRecord(f"A stored {what} has no version: it was not written by adk-confirm.")

@@ -51,7 +51,7 @@ class StatusChange:
 
 
 @dataclass(frozen=True)
-class Next:
+class NextStatus:
     """What to do about a session's status. `again`: look again in so many seconds."""
 
     change: StatusChange | None = None
@@ -70,7 +70,7 @@ def begin_processing(tx: Tx, key: str) -> StatusChange | None:
     return change
 
 
-def begin_next(tx: Tx, key: str) -> Next:
+def begin_next(tx: Tx, key: str) -> NextStatus:
     """The status to set now, if any. It counts as shown from here on."""
     lock_session(tx, key)
     found = next_status(tx, key)
@@ -79,25 +79,25 @@ def begin_next(tx: Tx, key: str) -> Next:
     return found
 
 
-def next_status(tx: Tx, key: str) -> Next:
+def next_status(tx: Tx, key: str) -> NextStatus:
     """The status to set next. Changes nothing."""
     if cards_owed(tx) > MANY_CARDS:
-        return Next(again=LOOK_AGAIN)
+        return NextStatus(again=LOOK_AGAIN)
     found = shown(tx, key)
     status, since = wanted(tx, key)
     now = tx.now()
     if status is AgentStatus.PROCESSING:
-        return Next(again=LOOK_AGAIN) if found is not None else Next()
+        return NextStatus(again=LOOK_AGAIN) if found is not None else NextStatus()
     if found is None and status is not AgentStatus.SUSPENDED:
-        return Next()
+        return NextStatus()
     if found is not None and found[0] is status:
-        return Next()
+        return NextStatus()
     ready = since + SUSPENDED_AFTER if status is AgentStatus.SUSPENDED else now
     if found is not None and found[0] is AgentStatus.PROCESSING:
         ready = found[1] + SOON
     if ready > now:
-        return Next(again=ready - now)
-    return Next(_change(tx, key, status))
+        return NextStatus(again=ready - now)
+    return NextStatus(_change(tx, key, status))
 
 
 def not_changed(tx: Tx, key: str, change: StatusChange) -> None:

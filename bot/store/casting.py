@@ -54,15 +54,15 @@ class Cast:
     refusal: Refusal | None = None
 
 
-Known = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
+KnownFacts = Callable[[Confirmation, Vote, frozenset[Person]], Facts | None]
 """What was found out already about who votes, with who spoke in the session; `None`: it has to be asked. No I/O."""
 
 
 def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:  # noqa: ARG001
-    return None  # a `Known`
+    return None  # a `KnownFacts`
 
 
-def cast(tx: Tx, ballot: Ballot, rules: Rules, known: Known = nothing_known) -> Cast:
+def cast(tx: Tx, ballot: Ballot, rules: Rules, known: KnownFacts = nothing_known) -> Cast:
     """Stores a vote. The caller acks only afterwards. The vote is counted here if nothing has to be looked up, or was
     looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)

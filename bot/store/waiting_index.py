@@ -23,7 +23,7 @@ from bot.store.tables import confirmations, waiting
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 
-Position = tuple[float, str]
+ListPosition = tuple[float, str]
 """Where a list goes on: when it was asked, and the confirmation's id."""
 
 MOST_ENTRIES = 200
@@ -99,9 +99,9 @@ def _distinct(tx: Tx, team: str, first: str, end: str) -> Iterator[str]:
         after = entry
 
 
-def page(tx: Tx, team: str, names: Collection[str], after: Position | None, size: int) -> list[Position]:
+def page(tx: Tx, team: str, names: Collection[str], after: ListPosition | None, size: int) -> list[ListPosition]:
     """The oldest `size` after a position, each once, whichever entries they wait for."""
-    found: set[Position] = set()
+    found: set[ListPosition] = set()
     place = (waiting.c.created, waiting.c.confirmation)
     for name in names:
         here = select(*place).where(waiting.c.team == team, waiting.c.whom == name).order_by(*place).limit(size)
@@ -111,7 +111,7 @@ def page(tx: Tx, team: str, names: Collection[str], after: Position | None, size
     return sorted(found)[:size]
 
 
-def count_after(tx: Tx, team: str, names: Collection[str], after: Position) -> int:
+def count_after(tx: Tx, team: str, names: Collection[str], after: ListPosition) -> int:
     """How many come after a position, up to `MANY`, since nobody reads a larger number and counting takes time."""
     if not names:
         return 0

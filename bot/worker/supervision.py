@@ -16,7 +16,7 @@ from runtime.errors import reason
 
 log = logging.getLogger(__name__)
 
-Run = Callable[[], Awaitable[None]]
+Job = Callable[[], Awaitable[None]]
 
 LONGEST_PAUSE = 60.0
 STEADY = 10.0
@@ -37,7 +37,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._names: set[str] = set()
 
-    def begin(self, name: str, run: Run) -> asyncio.Task[None]:
+    def begin(self, name: str, run: Job) -> asyncio.Task[None]:
         """`run` must go on until it is stopped, and must allow another call after a failure."""
         if name in self._names:
             raise ValueError(f"there are two background tasks called {name}")
@@ -53,7 +53,7 @@ class Supervisor:
 
 
 class _Supervised:
-    def __init__(self, name: str, run: Run, meter: TaskMeter, stopping: asyncio.Event) -> None:
+    def __init__(self, name: str, run: Job, meter: TaskMeter, stopping: asyncio.Event) -> None:
         self._name, self._run, self._meter, self._stopping = name, run, meter, stopping
         self._failures = 0
         self._trouble: str | None = None

@@ -14,7 +14,7 @@ from opentelemetry.util.types import AttributeValue
 
 from runtime.telemetry.tracing import Span
 
-About = Mapping[str, str | int | bool | None]
+Attributes = Mapping[str, str | int | bool | None]
 
 
 class Otel:
@@ -23,7 +23,7 @@ class Otel:
         self._carrier = TraceContextTextMapPropagator()
 
     @contextmanager
-    def span(self, name: str, parent: str | None, about: About, told: Span) -> Iterator[None]:
+    def span(self, name: str, parent: str | None, about: Attributes, told: Span) -> Iterator[None]:
         with self._tracer.start_as_current_span(
             name,
             context=self._context(parent),
@@ -41,7 +41,7 @@ class Otel:
                 if not told.forgotten:
                     current.end()
 
-    def past(self, name: str, began: int, parent: str | None, about: About) -> None:
+    def past(self, name: str, began: int, parent: str | None, about: Attributes) -> None:
         self._tracer.start_span(
             name, context=self._context(parent), attributes=_attributes(about), start_time=began
         ).end()
@@ -60,6 +60,6 @@ class Otel:
         return self._carrier.extract({"traceparent": parent}) if parent else None
 
 
-def _attributes(about: About) -> dict[str, AttributeValue]:
+def _attributes(about: Attributes) -> dict[str, AttributeValue]:
     """Python's names have no dots, OpenTelemetry's do."""
     return {name.replace("__", "."): value for name, value in about.items() if value is not None}

@@ -22,7 +22,7 @@ from bot.slack.answers import obj, objects, text, texts
 from bot.slack.cache import Lookups
 from bot.slack.directory.channels import Channels
 from bot.slack.directory.names import NameLookup
-from bot.slack.directory.questions import PATIENCE, Pause, Questions
+from bot.slack.directory.questions import PATIENCE, Questions, Sleep
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
@@ -50,7 +50,7 @@ class Directory:
         rota: Rota | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
-        pause: Pause = asyncio.sleep,
+        pause: Sleep = asyncio.sleep,
     ) -> None:
         self._sender, self._rota, self.names = sender, rota or Rota(), NameLookup(sender, clock)
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)

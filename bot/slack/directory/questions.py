@@ -30,7 +30,7 @@ AGAIN = (1.0, 2.0, 4.0, 8.0)
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
-Pause = Callable[[float], Awaitable[None]]
+Sleep = Callable[[float], Awaitable[None]]
 
 
 class Questions:
@@ -41,7 +41,7 @@ class Questions:
         patience: float = PATIENCE,
         again: Sequence[float] = AGAIN,
         clock: Callable[[], float] = time.monotonic,
-        pause: Pause = asyncio.sleep,
+        pause: Sleep = asyncio.sleep,
     ) -> None:
         self._sender, self._patience = sender, patience
         self._again, self._clock, self._pause = again, clock, pause
@@ -80,7 +80,7 @@ class _Spell:
     """A time in which Slack fails for one method in one workspace. One caller at a time tries it, and the others wait
     for that."""
 
-    def __init__(self, again: Sequence[float], clock: Callable[[], float], pause: Pause) -> None:
+    def __init__(self, again: Sequence[float], clock: Callable[[], float], pause: Sleep) -> None:
         self._again, self._clock, self._pause = again, clock, pause
         self._failures, self._failed_at = 0, 0.0
         self._one_at_a_time = asyncio.Lock()
