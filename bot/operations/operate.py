@@ -42,7 +42,7 @@ from runtime.store.migrate import migrate
 from runtime.store.open import HISTORY as RUNTIME_HISTORY
 
 if TYPE_CHECKING:
-    from bot.worker.worker import PeopleLookup
+    from bot.worker.asking import PeopleLookup
 
 Clock = Callable[[], float]
 

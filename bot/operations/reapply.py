@@ -30,7 +30,7 @@ from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
 
 if TYPE_CHECKING:
-    from bot.worker.worker import PeopleLookup
+    from bot.worker.asking import PeopleLookup
 
 PAGE = 200
 

@@ -24,8 +24,6 @@ from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
 from bot.leasing.lease_loop import Attendant, NotNow
-from bot.policy.approvers import Person
-from bot.policy.model import Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.answers import texts
 from bot.slack.workspaces.removal import removed
@@ -48,6 +46,7 @@ from bot.store.slack_lanes import CARDS, THREADS, cards_owed
 from bot.store.tables import cards, confirmations, replies, sessions, threads
 from bot.store.transactions import draw_again, drawn, keep_time, look_at_grant, placed
 from bot.telemetry.tracing import following
+from bot.worker.asking import Asking, PeopleLookup
 from runtime.errors import NotFound
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database, Tx
@@ -63,14 +62,6 @@ RowOwed = tuple[Confirmation, tuple[Owed, ...]]
 
 HELD_FOR = 300.0
 """How long a vote waits until Slack can be asked about it. Then it is refused, and its voter is told why."""
-
-
-class PeopleLookup(Protocol):
-    """Looks up what must be known before a vote is counted."""
-
-    async def facts(
-        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
-    ) -> Facts: ...
 
 
 class CardDrawer(Protocol):
@@ -102,7 +93,7 @@ class Worker:
         term: float = TERM,
         clicks: Backpressure | None = None,
     ) -> None:
-        self._people, self._drawing, self._rules = people, drawing, rules
+        self._people, self._drawing, self._rules = Asking(people), drawing, rules
         self._clicks = clicks = clicks or Backpressure()
         kinds = (
             RowKind(
@@ -143,6 +134,7 @@ class Worker:
     def stop(self) -> None:
         for attendant in self._attendants:
             attendant.stop()
+        self._people.stop()
 
     @property
     def at_work(self) -> list[str]:
@@ -166,15 +158,15 @@ class Worker:
             await lease.run(due_again, confirmation_id)
 
     async def _decide(self, row: Confirmation, due: set[Owed], lease: Lease) -> RowOwed:
-        if Owed.COUNT in due:
-            try:
+        try:
+            if Owed.COUNT in due:
                 with following("count", row=row):
                     return await self._count(lease, row)
-            except NotNow:
-                await lease.run(keep_time, row.id)  # it does not wait for what Slack says about a voter
-                raise
-        if Owed.LOOK_AT_GRANT in due:
-            return await self._look_at_grant(lease, row)
+            if Owed.LOOK_AT_GRANT in due:
+                return await self._look_at_grant(lease, row)
+        except NotNow:
+            await lease.run(keep_time, row.id)  # it does not wait for what Slack says about a voter
+            raise
         return await lease.run(then_owed(keep_time), row.id)
 
     async def _card(self, confirmation_id: str, lease: Lease) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from bot.store.slack_lanes import THREADS
 from bot.store.tables import confirmations, mail
 from runtime import Answer, Runner
 from runtime.store.database import Tx
-from tests.support.office import Office, office
+from tests.support.office import AT_ONCE, Office, office
 
 LAB = "tests.support.lab:agent"
 PATIENCE = 60.0
@@ -164,6 +165,41 @@ async def test_an_approved_call_does_not_wait_for_what_slack_is_asked_about_othe
             at.slack.faults.clear()
             await at.slack.until(lambda: at.ann.sees(at.deploys, thread=card).count('pay: {"did":"pay"}') == 1)
         assert len(at.ran()) == 1
+
+
+ON_CALL = """
+[[policy]]
+tools = ["breaks"]
+approvers = ["user:U0BOB"]
+expires_after = "10m"
+[[policy]]
+tools = ["*"]
+approvers = ["group:S0ONCALL"]
+"""
+
+
+@pytest.mark.slow
+async def test_a_request_expires_while_slack_says_nothing_about_many_voters(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More of them than are counted at once."""
+    log, long = tmp_path / "tools.log", replace(AT_ONCE, lookups=3600)
+    async with office(sqlite_url, log, monkeypatch, ON_CALL, target=LAB, limits=long, time_moves=True) as at:
+        calls = "\n".join(f'pay {{"to": "Ada", "amount": {amount}}}' for amount in range(26))
+        threads = [await at.ann.says(f"@adk-confirm {calls}", at.deploys) for _ in range(3)]
+        due = await at.ann.says('@adk-confirm breaks {"why": "it is old"}', at.deploys)
+        await at.slack.until(lambda: all(len(cards(at, thread)) == 26 for thread in threads))
+        await at.later(minutes=9)  # what is known of people is out of date
+        for method in ("usergroups.users.list", "users.info"):
+            at.slack.faults.hangs(method, times=None)
+        for card in [one for thread in threads for one in cards(at, thread)]:
+            await at.bob.clicks(card, "Approve")
+
+        await at.later(minutes=2, meanwhile=True)
+
+        await at.ann.finds("Expired", at.deploys, thread=due)
+        at.slack.faults.clear()
+        await have_run(at, 78)
 
 
 async def test_answers_that_waited_are_given_in_one_message(at: Office) -> None:

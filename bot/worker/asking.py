@@ -1,0 +1,58 @@
+"""Asks Slack about voters, and lets other rows have their turn while Slack takes its time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from bot.confirmation.authorise import Facts
+from bot.confirmation.model import Confirmation, Vote
+from bot.leasing.lease_loop import NotNow
+from bot.policy.approvers import Person
+from bot.policy.model import Policies
+
+AT_ONCE, LATER = 2.0, 1.0
+"""For so many seconds a row waits for Slack. Then others have their turn, and it looks so often for the answer."""
+
+_MOST = 10_000
+
+
+class PeopleLookup(Protocol):
+    """Looks up what must be known before a vote is counted."""
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = ...
+    ) -> Facts: ...
+
+
+class Asking:
+    """A question goes on after the row that asked it was put off. The row finds the answer when it comes up again."""
+
+    def __init__(self, people: PeopleLookup) -> None:
+        self._people = people
+        self._asked: dict[tuple[str, int, str], asyncio.Task[Facts]] = {}
+
+    async def facts(
+        self, row: Confirmation, vote: Vote, policies: Policies, speakers: frozenset[Person] = frozenset()
+    ) -> Facts:
+        """Raises `NotNow` if Slack has not answered soon."""
+        key = row.id, row.version, vote.id
+        known = self._asked.get(key)
+        asked = known or asyncio.ensure_future(self._people.facts(row, vote, policies, speakers))
+        if known is None:
+            self._keep(key, asked)
+        await asyncio.wait({asked}, timeout=AT_ONCE if known is None else 0)
+        if not asked.done() or asked.cancelled():
+            raise NotNow(LATER, "Slack has not answered yet who may decide.")
+        self._asked.pop(key, None)
+        return asked.result()
+
+    def stop(self) -> None:
+        """Nobody here waits for the answers any more."""
+        for asked in self._asked.values():
+            asked.cancel()
+
+    def _keep(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+        self._asked[key] = asked
+        while len(self._asked) > _MOST:  # those of rows that changed meanwhile, or that another replica has taken
+            self._asked.pop(next(iter(self._asked))).cancel()
