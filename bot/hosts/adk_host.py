@@ -38,6 +38,7 @@ from bot.hosts.stopping import read_until_stopped
 from bot.hosts.tasks import tasks_in
 from bot.hosts.words import (
     ANOTHER,
+    ASKED_ANEW,
     GONE,
     NOT_KEPT,
     NOT_LOADED,
@@ -155,6 +156,8 @@ class ForeignHost:
     async def _answer_all(self, session: SessionKey, answers: Sequence[HostAnswer]) -> AsyncIterator[Heard]:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
+        if any((asking := before.asking(one.request_id)) is not None and asking.overtaken for one in answers):
+            raise Lost(ASKED_ANEW)
         if Standing.GONE in standing.values():
             raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
         left = [answer for answer in answers if (found := before.asking(answer.request_id)) is not None and found.open]

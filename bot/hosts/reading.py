@@ -119,6 +119,11 @@ class ForeignRequest:
         """Nobody answered it, and the agent went on: no answer makes its call run any more."""
         return not self.given and self.standing is Standing.PASSED_OVER
 
+    @property
+    def overtaken(self) -> bool:
+        """A question that nobody answered before the same was asked again."""
+        return self.asked_anew and not self.given and self.ask is Ask.INPUT
+
     def turn(self, *, resumable: bool) -> str:
         """The same for what has to be answered in one message."""
         if self.siblings and resumable and self.by_root:

@@ -12,6 +12,8 @@ GONE = (
     "Without a database, sessions are lost when the agent's process ends."
 )
 
+ASKED_ANEW = "The agent asked the same again before it had this answer, so it did not get it. Use the newer card."
+
 ANOTHER = "The agent's server has another call now than the one that was approved. Nothing was sent."
 
 NOT_LOADED = (

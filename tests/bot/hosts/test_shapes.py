@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,12 @@ from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind
 from bot.hosts import open_host
 from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import HostRequest
+from bot.hosts.host import HostRequest, Lost
 from bot.store.open import open_store
 from runtime.confirming import Answer
 from runtime.wire import Content
 from tests.support.foreign.alone import ran
-from tests.support.foreign.visit import Visit
+from tests.support.foreign.visit import Visit, texts
 from tests.support.secret import SECRET
 
 pytest.importorskip("google.adk.workflow")
@@ -125,6 +126,22 @@ async def test_a_tool_that_asks_again_is_said_to_wait_in_vain(visiting: Visiting
     (waits,) = (await visit.host.look(visit.session)).waits
     assert "ask_twice asked for one more approval" in waits.said.text
     assert ran() == []
+
+
+async def test_an_answer_to_what_was_asked_again_meanwhile_says_so(visiting: Visiting) -> None:
+    visit = await visiting("asks_both__plain")
+    await visit.say("go")
+    colour, size = await visit.requests()
+    first = replace(visit.answer(colour, True, payload={"answer": "red"}), ask=colour.ask)
+    second = replace(visit.answer(size, True, payload={"answer": "small"}, since=1.0), ask=size.ask)
+    await texts(visit.host.answer(visit.session, [first]))
+    with pytest.raises(Lost, match="Use the newer card") as lost:
+        await texts(visit.host.answer(visit.session, [second]))
+    assert not lost.value.may_have_run
+    (newer,) = await visit.requests()
+    again = replace(visit.answer(newer, True, payload={"answer": "small"}), ask=newer.ask)
+    await texts(visit.host.answer(visit.session, [again]))
+    assert ran() == [{"tool": "chosen", "colour": "red", "size": "small"}]
 
 
 @pytest.mark.parametrize("target", RUNS_ALL)

@@ -88,6 +88,23 @@ def deploying(name: str, *services: str, **more: Any) -> LlmAgent:
     return scripted(name, [("deploy", {"service": service}) for service in services], **more)
 
 
+def asking_both() -> Any:
+    """A workflow whose node asks two questions at once, and asks again for what it has no answer to."""
+    from google.adk import workflow
+    from google.adk.events.request_input import RequestInput
+
+    def ask(ctx: Any, node_input: Any) -> Any:
+        missing = [one for one in ("colour", "size") if one not in ctx.resume_inputs]
+        for one in missing:
+            yield RequestInput(interrupt_id=one, message=f"Which {one}?")
+        if not missing:
+            log("chosen", **ctx.resume_inputs)
+            yield "chosen"
+
+    asking = workflow.FunctionNode(func=ask, rerun_on_resume=True)
+    return workflow.Workflow(name="flow", edges=[(workflow.START, asking)])
+
+
 def handing_over(to: str, *agents: Any) -> LlmAgent:
     return scripted("front", [("transfer_to_agent", {"agent_name": to})], sub_agents=list(agents))
 
@@ -127,6 +144,7 @@ with warnings.catch_warnings():
         ),
         "turns_in_branches": lambda: ParallelAgent(name="at_once", sub_agents=[in_turn_of(one) for one in ("x", "y")]),
         "handed_to_branches": lambda: handing_over("branches", branches()),
+        "asks_both": asking_both,
         "asks_twice": lambda: scripted("clerk", [("ask_twice", {"what": "it"})], tools=[FunctionTool(ask_twice)]),
     }
 
