@@ -136,7 +136,7 @@ async def test_each_kind_of_item_is_told_in_words() -> None:
     assert answer(False).title == "not confirmed"
     line = append(Head(), "system", LineKind.PAUSED, {"by": "x"}, KEYS, at=datetime.now(UTC), salt="s")
     assert ledger_line(line, NAMES).title == "paused"
-    assert "the hash of the line before" in ledger_line(line, NAMES).note
+    assert ledger_line(line, NAMES).note == "somebody paused runs. Approved calls start once runs are resumed."
     assert ledger_line(line, NAMES).body["content"] == {"by": "x"}
     assert ledger_line(purged(line), NAMES).body["content"] == "purged"
 
