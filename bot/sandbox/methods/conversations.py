@@ -51,8 +51,8 @@ def open_direct(call: Call) -> JsonObject:
             raise ApiRefusal("user_disabled")
         call.need("im:write" if len(people) == 1 else "mpim:write")
         channel = call.workspace.directory.direct(people[0].team_id, call.bot, *names)
-    told: JsonObject = channel.to_json(call.bot) if call.args.flag("return_im") else {"id": channel.id}
-    return {"ok": True, "channel": told}
+    found: JsonObject = channel.to_json(call.bot) if call.args.flag("return_im") else {"id": channel.id}
+    return {"ok": True, "channel": found}
 
 
 def join(call: Call) -> JsonObject:
@@ -106,7 +106,7 @@ def replies(call: Call) -> JsonObject:
 
 def _said(call: Call, channel: Channel, page: Sequence[Message], cursor: str) -> JsonObject:
     with_metadata = call.args.flag("include_all_metadata")
-    told: list[JsonObject] = []
+    found: list[JsonObject] = []
     for message in page:
         one = message.to_json(with_metadata=with_metadata)
         answers = call.workspace.messages.thread(channel, message.ts)[1:] if message.thread_ts == message.ts else []
@@ -114,8 +114,8 @@ def _said(call: Call, channel: Channel, page: Sequence[Message], cursor: str) ->
             one["reply_count"] = len(answers)
             one["reply_users"] = [*sorted({each.user for each in answers})]
             one["latest_reply"] = answers[-1].ts
-        told.append(one)
-    return paged({"ok": True, "messages": [*told], "has_more": bool(cursor)}, cursor)
+        found.append(one)
+    return paged({"ok": True, "messages": [*found], "has_more": bool(cursor)}, cursor)
 
 
 METHODS: Methods = {

@@ -64,10 +64,10 @@ def team_info(call: Call) -> JsonObject:
     if wanted not in call.teams:
         raise ApiRefusal("team_not_found")
     team = call.workspace.directory.team(wanted)
-    told: JsonObject = {"id": team.id, "name": team.name, "domain": team.domain}
+    described: JsonObject = {"id": team.id, "name": team.name, "domain": team.domain}
     if team.enterprise_id:
-        told["enterprise_id"] = team.enterprise_id
-    return {"ok": True, "team": told}
+        described["enterprise_id"] = team.enterprise_id
+    return {"ok": True, "team": described}
 
 
 def bot_info(call: Call) -> JsonObject:

@@ -141,22 +141,22 @@ class Page:
 
     async def _tell(self, response: web.StreamResponse, screen: Screen) -> None:
         changes, travels = self._slack.workspace.changes, self.travels
-        number, version, told = changes.number, travels.version, screen.whole()
-        told["travels"] = [*travels.since(0)]
+        number, version, update = changes.number, travels.version, screen.whole()
+        update["travels"] = [*travels.since(0)]
         await response.write(f"retry: {_COME_BACK_AFTER}\n\n".encode())
         event = "screen"
         while True:
-            if told:
-                await response.write(f"event: {event}\ndata: {json.dumps(told)}\n\n".encode())
+            if update:
+                await response.write(f"event: {event}\ndata: {json.dumps(update)}\n\n".encode())
             elif not await _either(changes.after(number), travels.changes.after(version)):
                 await response.write(b": still here\n\n")
             fresh, event = changes.since(number), "patch"
             if fresh and fresh[0].number > number + 1:  # more has happened than is kept
-                told, event = screen.whole(), "screen"
+                update, event = screen.whole(), "screen"
             else:
-                told = screen.after(fresh)
+                update = screen.after(fresh)
             if travels.version > version:
-                told["travels"] = [*travels.since(version)]
+                update["travels"] = [*travels.since(version)]
             number, version = changes.number, travels.version
 
     async def _travelled(self, request: web.Request) -> web.Response:

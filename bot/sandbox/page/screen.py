@@ -72,7 +72,7 @@ class Screen:
 
     def after(self, changes: Sequence[WorkspaceChange]) -> JsonObject:
         """What is different on this screen now."""
-        told: JsonObject = {}
+        shown: JsonObject = {}
         channels: JsonObject = {}
         messages: dict[str, JsonObject] = {}
         for change in changes:
@@ -82,18 +82,18 @@ class Screen:
                 if self._sees(channel):
                     self._told_of_messages(messages.setdefault(channel.id, {}), channel, change)
             if change.kind in ("person", "install"):
-                told["people"] = self._people()
+                shown["people"] = self._people()
             elif change.kind == "group":
-                told["groups"] = self._groups()
+                shown["groups"] = self._groups()
             elif change.kind == "view" and change.user == self._user.id:
-                told |= self._views()
+                shown |= self._views()
             elif change.kind == "home" and change.user == self._user.id:
-                told["home"] = self._home()
+                shown["home"] = self._home()
             elif change.kind == "stage":
-                told |= {"stage": self._staged(), "now": self._workspace.clock.now()}
+                shown |= {"stage": self._staged(), "now": self._workspace.clock.now()}
         if channels:
-            told |= {"channels": channels, "messages": {**messages}}
-        return told
+            shown |= {"channels": channels, "messages": {**messages}}
+        return shown
 
     def _told_of_messages(self, messages: JsonObject, channel: Channel, change: WorkspaceChange) -> None:
         if change.ts:
@@ -217,10 +217,10 @@ def seen_message(workspace: Workspace, user: User, channel_id: str, ts: str) -> 
 
 
 def _shown(message: Message) -> JsonObject:
-    told = message.to_json()
-    told["streaming"] = message.streaming_since is not None
-    told["files"] = [
+    shown = message.to_json()
+    shown["streaming"] = message.streaming_since is not None
+    shown["files"] = [
         {"id": as_text(file.get("id")), "title": as_text(file.get("title")), "size": file.get("size")}
         for file in message.files
     ]
-    return told
+    return shown

@@ -50,8 +50,8 @@ class Gestures:
             raise Forbidden(f"{user.name} is not in {channel.name or channel.id} and cannot write there.")
         blocks: list[JsonObject] = [_as_typed(text)] if text else []
         subtype = "thread_broadcast" if broadcast and thread_ts else "file_share" if files else ""
-        told = [self._workspace.keep_file(user, channel, name, data) for name, data in (files or {}).items()]
-        attached = [file.to_json(self.base, self._workspace.clock.now()) for file in told]
+        kept = [self._workspace.keep_file(user, channel, name, data) for name, data in (files or {}).items()]
+        attached = [file.to_json(self.base, self._workspace.clock.now()) for file in kept]
         return self._workspace.messages.post(
             channel, user.id, thread_ts=thread_ts, text=text, blocks=blocks, subtype=subtype, files=attached
         )
@@ -76,15 +76,15 @@ class Gestures:
         new = _entry(element, value)
         if new is not None:
             entered[block_id, action_id] = new
-        told = self._payloads.on_message("block_actions", user, install, channel, message)
+        payload = self._payloads.on_message("block_actions", user, install, channel, message)
         hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id, message.ts, message.thread_ts)
-        told |= {
+        payload |= {
             "state": {"values": state.values(message.blocks, entered)},
             "response_url": f"{self.base}/actions/{hook.secret}",
             "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
             "actions": [self._payloads.action(element, block_id, new)],
         }
-        return await self._interact(user, told, "This action could not be completed.")
+        return await self._interact(user, payload, "This action could not be completed.")
 
     async def act_in_view(self, user: User, view: View, block_id: str, action_id: str, value: Json = None) -> Delivery:
         element = _element(objects(view.body.get("blocks")), block_id, action_id)
@@ -92,18 +92,18 @@ class Gestures:
         if new is not None:
             self._workspace.views.enter(view, block_id, action_id, new)
         install = self._app_for(user)
-        told = self._payloads.on_view("block_actions", user, install, view)
-        told["trigger_id"] = self._workspace.tickets.trigger(
+        payload = self._payloads.on_view("block_actions", user, install, view)
+        payload["trigger_id"] = self._workspace.tickets.trigger(
             user.team_id, user.id, view.id if view.kind == "modal" else ""
         )
-        told["actions"] = [self._payloads.action(element, block_id, new)]
-        return await self._interact(user, told, TROUBLE)
+        payload["actions"] = [self._payloads.action(element, block_id, new)]
+        return await self._interact(user, payload, TROUBLE)
 
     async def suggest(self, user: User, view: View, block_id: str, action_id: str, typed: str) -> list[JsonObject]:
         """The app's options for what was typed into an external select."""
-        told = self._payloads.on_view("block_suggestion", user, self._app_for(user), view)
-        told |= {"block_id": block_id, "action_id": action_id, "value": typed}
-        made = await self._outbox.deliver("interactive", told)
+        payload = self._payloads.on_view("block_suggestion", user, self._app_for(user), view)
+        payload |= {"block_id": block_id, "action_id": action_id, "value": typed}
+        made = await self._outbox.deliver("interactive", payload)
         options = objects(made.json.get("options"))
         if not made.acked or any(True for _ in array(OPTION, 100, 0)([*options], "/options")):
             self._workspace.notice(user.id, TROUBLE)
@@ -129,9 +129,9 @@ class Gestures:
         if wrong:
             return None
         install = self._app_for(user)
-        told = self._payloads.on_view("view_submission", user, install, view)
-        told |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id, view.id), "response_urls": []}
-        made = await self._interact(user, told, TROUBLE)
+        payload = self._payloads.on_view("view_submission", user, install, view)
+        payload |= {"trigger_id": self._workspace.tickets.trigger(user.team_id, user.id, view.id), "response_urls": []}
+        made = await self._interact(user, payload, TROUBLE)
         if made.acked:
             await self.takes_answers.wait()
             self._follow(user, view, made)
@@ -139,15 +139,15 @@ class Gestures:
 
     async def close(self, user: User, view: View, *, everything: bool = False) -> Delivery | None:
         cleared = everything or view.body.get("clear_on_close") is True
-        told = self._payloads.on_view("view_closed", user, self._app_for(user), view)
+        payload = self._payloads.on_view("view_closed", user, self._app_for(user), view)
         if cleared:
             self._workspace.views.clear(user.id)
         else:
             self._workspace.views.close(view)
         if view.body.get("notify_on_close") is not True:
             return None
-        told.pop("trigger_id", None)
-        return await self._outbox.deliver("interactive", {**told, "is_cleared": cleared})
+        payload.pop("trigger_id", None)
+        return await self._outbox.deliver("interactive", {**payload, "is_cleared": cleared})
 
     async def command(self, user: User, channel: Channel, command: str, text: str) -> Delivery:
         if command not in self._workspace.app.commands:
@@ -168,24 +168,24 @@ class Gestures:
         return made
 
     async def shortcut(self, user: User, callback_id: str) -> Delivery:
-        told = self._payloads.global_shortcut(user, self._app_for(user), callback_id)
-        told["trigger_id"] = self._workspace.tickets.trigger(user.team_id, user.id)
-        return await self._interact(user, told, TROUBLE)
+        payload = self._payloads.global_shortcut(user, self._app_for(user), callback_id)
+        payload["trigger_id"] = self._workspace.tickets.trigger(user.team_id, user.id)
+        return await self._interact(user, payload, TROUBLE)
 
     async def message_shortcut(self, user: User, message: Message, callback_id: str) -> Delivery:
         channel = self._workspace.directory.channel(message.channel_id)
         self._may_be_in(user, channel)
         install = self._install(channel, user)
-        told = self._payloads.on_message("message_action", user, install, channel, message)
+        payload = self._payloads.on_message("message_action", user, install, channel, message)
         hook = self._workspace.tickets.hook(install.team_id, channel.id, user.id, "", message.thread_ts)
-        told |= {
+        payload |= {
             "callback_id": callback_id,
             "message_ts": message.ts,
             "action_ts": self._workspace.messages.next_ts(),
             "trigger_id": self._workspace.tickets.trigger(user.team_id, user.id),
             "response_url": f"{self.base}/app/{hook.secret}",
         }
-        return await self._interact(user, told, TROUBLE)
+        return await self._interact(user, payload, TROUBLE)
 
     def open_home(self, user: User) -> None:
         install = self._app_for(user)
@@ -235,8 +235,8 @@ class Gestures:
             channel, install.bot_user_id, thread_ts=thread_ts, only_for=only_for, by=install, text=text, blocks=blocks
         )
 
-    async def _interact(self, user: User, told: JsonObject, trouble: str) -> Delivery:
-        made = await self._outbox.deliver("interactive", told)
+    async def _interact(self, user: User, payload: JsonObject, trouble: str) -> Delivery:
+        made = await self._outbox.deliver("interactive", payload)
         if not made.acked:
             self._workspace.notice(user.id, trouble)
         return made

@@ -30,40 +30,40 @@ class Hooks:
             body: Json = json.loads(await request.text())
         except ValueError:
             return web.Response(status=400, text="invalid_payload")
-        told = as_object(body)
-        self.used.append(told)
+        payload = as_object(body)
+        self.used.append(payload)
         secret = request.match_info["secret"]
-        fault = self._faults.take("response_url", told)
+        fault = self._faults.take("response_url", payload)
         try:
             if fault is not None:
-                return await misbehave(fault, request, lambda: self._use(secret, told))
-            return self._use(secret, told)
+                return await misbehave(fault, request, lambda: self._use(secret, payload))
+            return self._use(secret, payload)
         except ApiRefusal as refused:
             status = refused.status if refused.status != 200 else 400
             return web.json_response(refused.body(), status=status, headers=refused.headers)
 
-    def _use(self, secret: str, told: JsonObject) -> web.Response:
-        self._answer(self._workspace.tickets.use(secret), told)
+    def _use(self, secret: str, payload: JsonObject) -> web.Response:
+        self._answer(self._workspace.tickets.use(secret), payload)
         return web.Response(text="ok")
 
-    def _answer(self, hook: Hook, told: JsonObject) -> None:
-        if told.get("delete_original") is True or told.get("replace_original") is True:
-            self._change(hook, told)
+    def _answer(self, hook: Hook, payload: JsonObject) -> None:
+        if payload.get("delete_original") is True or payload.get("replace_original") is True:
+            self._change(hook, payload)
             return
-        thread_ts = as_text(told.get("thread_ts")) or hook.thread_ts
-        self._gestures.respond(hook.channel_id, hook.user, told, thread_ts)
+        thread_ts = as_text(payload.get("thread_ts")) or hook.thread_ts
+        self._gestures.respond(hook.channel_id, hook.user, payload, thread_ts)
 
-    def _change(self, hook: Hook, told: JsonObject) -> None:
+    def _change(self, hook: Hook, payload: JsonObject) -> None:
         channel = self._workspace.directory.channel(hook.channel_id)
         try:
             message = self._workspace.messages.find(hook.channel_id, hook.message_ts)
         except NotFound as error:
             raise ApiRefusal("message_not_found", status=404) from error
-        if told.get("delete_original") is True:
+        if payload.get("delete_original") is True:
             self._workspace.messages.delete(channel, message)
             return
-        text = check_text(as_text(told.get("text")), updating=True)
-        blocks = check_blocks(told.get("blocks") or [], self._workspace.refused_blocks)
+        text = check_text(as_text(payload.get("text")), updating=True)
+        blocks = check_blocks(payload.get("blocks") or [], self._workspace.refused_blocks)
         if not text and not blocks:
             raise ApiRefusal("no_text", status=400)
         self._workspace.messages.edit(channel, message, message.user, text=text, blocks=blocks)

@@ -52,85 +52,85 @@ class Payloads:
         if by_person and mentions_us and channel.kind != "im" and "app_mention" in wanted:
             events.append({**self._message(happening, install), "type": "app_mention"})
         if f"message.{_SUBSCRIPTION[channel.kind]}" in wanted:
-            told = self._message(happening, install)
+            payload = self._message(happening, install)
             if by_person:
-                told["client_msg_id"] = str(uuid.uuid4())
-            events.append({**told, "channel_type": _CHANNEL_TYPE[channel.kind]})
+                payload["client_msg_id"] = str(uuid.uuid4())
+            events.append({**payload, "channel_type": _CHANNEL_TYPE[channel.kind]})
         return events
 
     def _message(self, happening: Happening, install: Install) -> JsonObject:
         channel, message = happening.channel, happening.message
-        told = message.to_json()
+        payload = message.to_json()
         if happening.kind == "posted":
             parent = channel.messages.get(message.thread_ts)
             if message.is_reply and parent is not None:
-                told["parent_user_id"] = parent.user
+                payload["parent_user_id"] = parent.user
             if message.team_id != install.team_id:
-                told |= {"user_team": message.team_id, "source_team": message.team_id}
-            return {**told, "channel": channel.id, "event_ts": message.ts}
+                payload |= {"user_team": message.team_id, "source_team": message.team_id}
+            return {**payload, "channel": channel.id, "event_ts": message.ts}
         ts = self._workspace.messages.next_ts()
         before = happening.before.to_json() if happening.before else {}
         step: JsonObject = {
             "type": "message", "subtype": f"message_{'changed' if happening.kind == 'edited' else 'deleted'}",
             "hidden": True, "channel": channel.id, "ts": ts, "event_ts": ts, "previous_message": before,
         }  # fmt: skip
-        return step | ({"message": told} if happening.kind == "edited" else {"deleted_ts": message.ts})
+        return step | ({"message": payload} if happening.kind == "edited" else {"deleted_ts": message.ts})
 
     # Interactions
 
     def _common(self, kind: str, user: User, install: Install, team_id: str) -> JsonObject:
         team = self._workspace.directory.team(team_id)
-        told: JsonObject = {"id": team.id, "domain": team.domain}
+        payload: JsonObject = {"id": team.id, "domain": team.domain}
         enterprise: JsonObject | None = None
         if team.enterprise_id:
             enterprise = {"id": team.enterprise_id, "name": team.enterprise_id}
-            told |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
+            payload |= {"enterprise_id": team.enterprise_id, "enterprise_name": team.enterprise_id}
         return {
             "type": kind, "token": self._workspace.app.verification_token,
             "user": {"id": user.id, "username": user.name, "name": user.name, "team_id": user.team_id},
-            "team": None if install.is_enterprise else told, "enterprise": enterprise,
+            "team": None if install.is_enterprise else payload, "enterprise": enterprise,
             "is_enterprise_install": install.is_enterprise,
         }  # fmt: skip
 
     def on_message(self, kind: str, user: User, install: Install, channel: Channel, message: Message) -> JsonObject:
         """The common part of a click, a suggestion and a message shortcut. An ephemeral message is not included."""
         names = {"im": "directmessage", "private": "privategroup"}
-        told = self._common(kind, user, install, install.team_id)
-        told["channel"] = {"id": channel.id, "name": names.get(channel.kind, channel.name)}
+        payload = self._common(kind, user, install, install.team_id)
+        payload["channel"] = {"id": channel.id, "name": names.get(channel.kind, channel.name)}
         if not message.only_for:
-            told["message"] = message.to_json()
+            payload["message"] = message.to_json()
         if kind != "message_action":
             container: JsonObject = {
                 "type": "message", "message_ts": message.ts, "channel_id": channel.id,
                 "is_ephemeral": bool(message.only_for),
             }  # fmt: skip
-            told |= {"api_app_id": self._workspace.app.id, "container": container}
+            payload |= {"api_app_id": self._workspace.app.id, "container": container}
             if message.thread_ts:
                 container["thread_ts"] = message.thread_ts
-        return told
+        return payload
 
     def on_view(self, kind: str, user: User, install: Install, view: View) -> JsonObject:
-        told = self._common(kind, user, install, user.team_id)
-        told["api_app_id"] = self._workspace.app.id
-        told["view"] = self._workspace.views.to_json(view, install)
+        payload = self._common(kind, user, install, user.team_id)
+        payload["api_app_id"] = self._workspace.app.id
+        payload["view"] = self._workspace.views.to_json(view, install)
         if kind in ("block_actions", "block_suggestion"):
-            told["container"] = {"type": "view", "view_id": view.id}
-        return told
+            payload["container"] = {"type": "view", "view_id": view.id}
+        return payload
 
     def global_shortcut(self, user: User, install: Install, callback_id: str) -> JsonObject:
-        told = self._common("shortcut", user, install, user.team_id)
-        return {**told, "callback_id": callback_id, "action_ts": self._workspace.messages.next_ts()}
+        payload = self._common("shortcut", user, install, user.team_id)
+        return {**payload, "callback_id": callback_id, "action_ts": self._workspace.messages.next_ts()}
 
     def action(self, element: JsonObject, block_id: str, entered: JsonObject | None) -> JsonObject:
         """One entry of `actions`: the element, and what was done with it."""
-        told: JsonObject = {
+        payload: JsonObject = {
             "type": element.get("type"), "action_id": element.get("action_id"), "block_id": block_id,
             "action_ts": self._workspace.messages.next_ts(),
         }  # fmt: skip
         for name in ("text", "value", "style", "confirm", "placeholder", "url"):
             if name in element:
-                told[name] = element[name]
-        return told | {name: value for name, value in (entered or {}).items() if name != "type"}
+                payload[name] = element[name]
+        return payload | {name: value for name, value in (entered or {}).items() if name != "type"}
 
     def command(self, user: User, install: Install, channel: Channel, command: str, text: str) -> dict[str, str]:
         team = self._workspace.directory.team(user.team_id)

@@ -127,10 +127,10 @@ class SocketMode:
             if message.type == WSMsgType.PING and not connection.silent:
                 await connection.socket.pong(message.data)
             if message.type == WSMsgType.TEXT:
-                told: Json = json.loads(message.data)
-                acked = connection.waiting.get(as_text(as_object(told).get("envelope_id")))
+                frame: Json = json.loads(message.data)
+                acked = connection.waiting.get(as_text(as_object(frame).get("envelope_id")))
                 if acked is not None and not acked.done():
-                    acked.set_result(as_object(told).get("payload"))
+                    acked.set_result(as_object(frame).get("payload"))
 
     def _forget(self, connection: Connection) -> None:
         if connection in self.connections:

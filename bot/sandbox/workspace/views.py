@@ -111,7 +111,7 @@ class Views:
 
     def to_json(self, view: View, install: Install) -> JsonObject:
         blocks = objects(view.body.get("blocks"))
-        told: JsonObject = {
+        view_json: JsonObject = {
             "id": view.id, "team_id": view.team_id, "type": view.kind, "hash": view.hash,
             "state": {"values": state.values(blocks, view.entered)},
             "root_view_id": view.root_id, "previous_view_id": view.previous_id or None,
@@ -120,7 +120,7 @@ class Views:
             "title": None, "close": None, "submit": None, "private_metadata": "", "callback_id": "",
             "external_id": "", "clear_on_close": False, "notify_on_close": False,
         }  # fmt: skip
-        return told | copied(view.body)
+        return view_json | copied(view.body)
 
     def _make(
         self, team_id: str, user: str, kind: Literal["modal", "home"], body: JsonObject, after: View | None = None
