@@ -14,7 +14,8 @@ from bot.policy.model import Policies
 AT_ONCE, LATER = 2.0, 1.0
 """For so many seconds a row waits for Slack. Then others have their turn, and it looks so often for the answer."""
 
-_MOST = 10_000
+KNOWN_FOR = 30.0
+"""After so many seconds an answer that no row came for is forgotten: it is about who may decide now."""
 
 
 class PeopleLookup(Protocol):
@@ -54,5 +55,9 @@ class Asking:
 
     def _keep(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
         self._asked[key] = asked
-        while len(self._asked) > _MOST:  # those of rows that changed meanwhile, or that another replica has taken
-            self._asked.pop(next(iter(self._asked))).cancel()
+        loop = asyncio.get_running_loop()
+        asked.add_done_callback(lambda _: loop.call_later(KNOWN_FOR, self._forget, key, asked))
+
+    def _forget(self, key: tuple[str, int, str], asked: asyncio.Task[Facts]) -> None:
+        if self._asked.get(key) is asked:
+            del self._asked[key]
