@@ -14,11 +14,10 @@ from bot.leasing.due_rows import RowKind
 from bot.sandbox.methods.call import Made
 from bot.sandbox.people.seen import Seen
 from bot.slack.outbound.client import VIEWS, WHISPERS
-from bot.slack.outbound.methods import OPEN_VIEW
 from bot.store.tables import ledger, replies
 from runtime.store.database import Tx
 from tests.support.deciding import ANNA, MALLORY, Desk, make_policy
-from tests.support.office import POLICY, Office, Opens
+from tests.support.office import POLICY, Office, Opens, office
 from tests.support.scraping import scrape
 
 pytestmark = pytest.mark.every_case
@@ -78,8 +77,11 @@ async def test_four_hundred_refused_clicks_of_one_person_are_nobody_elses_troubl
             assert any(call.args.get("thread_ts") == card.thread for call in heard), "each was told"
 
 
-async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: Opens) -> None:
+async def test_nobody_waits_for_all_that_somebody_else_has_clicked(
+    open_office: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of it at once. How long that takes says nothing: what counts is whose clicks were stored in between."""
+    monkeypatch.setattr("bot.sandbox.server.delivery.ACK_WITHIN", 120.0)  # a busy machine needs longer than Slack waits
     async with open_office(f'{POLICY}card = "thread"\n') as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         other = await at.ask("reimburse 1700 for lunch")
@@ -88,8 +90,7 @@ async def test_nobody_waits_for_all_that_somebody_else_has_clicked(open_office: 
 
         async def clicks() -> None:
             nonlocal answered
-            if not (await at.oscar.clicks(button, "Approve")).acked:
-                return  # Slack waits for three seconds, which a busy machine may need for all of them
+            await at.oscar.clicks(button, "Approve")
             answered += 1
             if answered == UNDER_WAY:
                 begun.set()
@@ -120,15 +121,16 @@ async def test_somebody_who_clicks_on_and_on_is_told_no_more_than_their_share(op
         assert len(told(at, at.oscar.id)) == first + 1, "what came since is told once"
 
 
-async def test_somebody_who_opens_forms_on_and_on_leaves_room_for_those_of_others(open_office: Opens) -> None:
+async def test_somebody_who_opens_forms_on_and_on_leaves_room_for_those_of_others(
+    sqlite_stocked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Slack's hundred a minute are for all people of a workspace."""
-    async with open_office() as at:
+    async with office(sqlite_stocked, tmp_path / "log", monkeypatch) as at:
         card = await at.ask("reimburse 1500 for the team dinner")
         button = at.bob.now(card)
-        for _ in range(OPEN_VIEW.per_minute // 10):
-            await asyncio.gather(*(at.bob.clicks(button, "Edit…") for _ in range(11)))
+        for _ in range(VIEWS + 3):
+            await at.bob.clicks(button, "Edit…")
         await at.bob.finds("too much was asked of it", at.deploys, thread=card)
-        await at.rests()
         assert len(at.slack.calls_of("views.open")) <= VIEWS
         await at.cyd.clicks(at.cyd.now(card), "Deny…")
         await (await at.cyd.gets_modal("Deny")).submits({})
