@@ -12,6 +12,7 @@ from playwright.async_api import expect
 
 import bot.sandbox.page.page
 from blocks.card_text import heading
+from blocks.tasks import TaskView, plan
 from bot.sandbox.reading import objects
 from runtime.jsontypes import JsonObject
 from tests.blocks import samples
@@ -160,6 +161,27 @@ async def test_details_unfold_and_warnings_stand_out(scene: Scene, visits: Visit
     scene.slack.workspace.views.open(scene.slack.team.id, scene.dana.id, SENT["modal_verdicts.newer"])
     await expect(me.dialog.locator(".alert-warning")).to_have_count(2)
     assert await audit(me.page) == []
+
+
+async def test_the_tasks_of_a_plan_are_lines_and_fit_a_phone(scene: Scene, visits: Visits) -> None:
+    card = (await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="the card"))["ts"]
+    link = str((await scene.app.client.chat_getPermalink(channel=scene.deploys.id, message_ts=card))["permalink"])
+    tasks = [
+        TaskView("c1", "Check health", "complete", "well"),
+        TaskView("c2", f"Look up {'a very long name ' * 5}", "error", "no <b>rota</b> " + "x" * 150),
+        TaskView("c3", "Refund ada", "in_progress"),
+        TaskView("c4", "Deploy checkout 2.4.1", "pending", "Waits for approval", link),
+    ]
+    await scene.app.client.chat_postMessage(channel=scene.deploys.id, text="tasks", blocks=[plan(tasks, "b1")])
+    me = await visits(width=390, height=844, touch=True)
+    message = me.message("Check health")
+    await expect(message.locator("summary")).to_have_text("4 tool calls, 1 waiting, 1 not done")
+    signs = await message.locator(".task").evaluate_all("nodes => nodes.map(node => node.className)")
+    assert signs == ["task task-complete", "task task-error", "task task-in_progress", "task task-pending"]
+    await expect(message).to_contain_text("no ‹b›rota‹/b›")
+    await expect(message.get_by_role("link", name="Card")).to_have_attribute("href", re.compile(card.replace(".", "")))
+    assert await audit(me.page) == []
+    assert await me.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
 async def test_a_new_message_is_told_by_its_text(scene: Scene, visits: Visits) -> None:
