@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import GenerateJsonSchema
@@ -96,7 +95,9 @@ class Signature:
     @cached_property
     def model(self) -> type[BaseModel]:
         """The arguments as one pydantic model, which gives both validation and JSON schema."""
-        documented = {p.arg_name: p.description or "" for p in docstring_parser.parse(self.description).params}
+        from docstring_parser import parse  # a service in front of somebody else's agent has no functions to describe
+
+        documented = {p.arg_name: p.description or "" for p in parse(self.description).params}
         fields: dict[str, tuple[object, object]] = {}
         for parameter in self._parameters:
             if parameter.name == self.context_name or parameter.kind in _VARIADIC:
