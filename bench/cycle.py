@@ -31,7 +31,7 @@ Cycle = Callable[[], Awaitable[None]]
 class Size:
     rounds: int = 3
     cycles: int = 20
-    seconds: float = 4.0
+    seconds: float = 3.0
     histories: tuple[int, ...] = HISTORIES
     at_once: tuple[int, ...] = AT_ONCE
 

@@ -25,7 +25,7 @@ from runtime.models.scripted import call
 SESSIONS = 16
 APP = "replicas"
 REPLICAS = (1, 2, 3)
-TIMERS, FIRED_WITHIN = 500, 120.0
+TIMERS, FIRED_WITHIN = 300, 120.0
 
 
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:

@@ -28,6 +28,10 @@ _sessions = count(1)
 _for_good = ExitStack()  # in the servers: what lasts as long as the process
 
 
+class Failed(Exception):
+    """A cycle did not get to its end."""
+
+
 def our_agent() -> Any:
     from runtime import Agent, FunctionTool
 
@@ -54,12 +58,12 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
         }
         client = await stack.enter_async_context(aiohttp.ClientSession())
         for name, url in servers.items():
-            await _cycles(client, url, 1, 1)
+            await _cycles(client, url, 1, 1, fails=False)
             took[name] = []
         for _ in range(1 if quick else 3):
             for name, url in servers.items():
                 for sessions in (1, 16):
-                    rate, each = await _cycles(client, url, sessions, 3 if quick else 8)
+                    rate, each = await _cycles(client, url, sessions, 3 if quick else 8, fails=name == ADKS)
                     found.add(name, str(sessions), value=rate)
                     took[name] += each if sessions == 1 else []
     rows = []
@@ -77,7 +81,7 @@ async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str: 
     return "\n\n".join(
         [
             "Cycles a second over HTTP: two `POST /run`, the second with the approval. Each server is a process of its "
-            "own, with a store on SQLite.",
+            "own, with a store on SQLite. What fails at google-adk (its store is locked) is not counted.",
             table(["", "one session", "16 sessions at once", "p50 of one cycle", "p99"], rows),
             goals(
                 Goal("one session: 5 times `adk api_server`", times(ratios[0]), ratios[0] >= 5, _ALONE),
@@ -123,8 +127,10 @@ async def _ready(url: str) -> str:
             await asyncio.sleep(0.05)
 
 
-async def _cycles(client: aiohttp.ClientSession, url: str, sessions: int, each: int) -> tuple[float, list[float]]:
-    """Cycles a second, and how long each took."""
+async def _cycles(
+    client: aiohttp.ClientSession, url: str, sessions: int, each: int, *, fails: bool
+) -> tuple[float, list[float]]:
+    """Cycles a second, and how long each took. `fails`: what fails ("database is locked") is not counted."""
     names = [f"s{next(_sessions)}" for _ in range(sessions)]
     for name in names:
         async with client.post(f"{url}/apps/clerk/users/u/sessions/{name}", json={}) as answer:
@@ -134,27 +140,36 @@ async def _cycles(client: aiohttp.ClientSession, url: str, sessions: int, each: 
     async def several(name: str) -> None:
         for _ in range(each):
             began = time.perf_counter()
-            await _cycle(client, url, name)
-            took.append(time.perf_counter() - began)
+            try:
+                await _cycle(client, url, name)
+            except Failed:
+                if not fails:
+                    raise
+            else:
+                took.append(time.perf_counter() - began)
 
     began = time.perf_counter()
     await asyncio.gather(*(several(name) for name in names))
-    return sessions * each / (time.perf_counter() - began), took
+    return len(took) / (time.perf_counter() - began), took
 
 
 async def _cycle(client: aiohttp.ClientSession, url: str, session: str) -> None:
     parts = [part for event in await _run(client, url, session, {"text": WORDS}) for part in event["content"]["parts"]]
     calls = [part["functionCall"] for part in parts if "functionCall" in part]
-    (asked,) = [call["id"] for call in calls if call["name"] == "adk_request_confirmation"]
+    asked = next((call["id"] for call in calls if call["name"] == "adk_request_confirmation"), None)
+    if asked is None:
+        raise Failed("no call waits")
     response = {"id": asked, "name": "adk_request_confirmation", "response": {"confirmed": True}}
     said = await _run(client, url, session, {"functionResponse": response})
-    assert said[-1]["content"]["parts"][0]["text"] == DONE, said
+    if not said or said[-1]["content"]["parts"][0].get("text") != DONE:
+        raise Failed(f"{said}")
 
 
 async def _run(client: aiohttp.ClientSession, url: str, session: str, part: dict[str, object]) -> list[dict[str, Any]]:
     message = {"role": "user", "parts": [part]}
     body = {"appName": "clerk", "userId": "u", "sessionId": session, "newMessage": message}
     async with client.post(f"{url}/run", json=body) as answer:
-        assert answer.status == 200, f"{url} {await answer.text()}"
+        if answer.status != 200:
+            raise Failed(f"{url}: {await answer.text()}")
         events: list[dict[str, Any]] = await answer.json()
         return [event for event in events if event.get("content")]

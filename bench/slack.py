@@ -23,6 +23,10 @@ _CLICK = (
     "the bare app stores nothing; behind our ack are the vote, its ledger line and their seals in a transaction, and "
     "the work that the decision begins"
 )
+_MANY = (
+    "a cycle is about 65 small transactions and 45 reads, for the agent, the card and the thread. The event loop takes "
+    "half of the CPU, of that a quarter for drawing cards; the store's threads take the other half"
+)
 _SHARED = "the people and their Slack use the same two cores"
 
 
@@ -55,9 +59,9 @@ class Found:
 async def measured(folder: Path, postgres: str, *, quick: bool = False) -> str:  # noqa: ARG001  (all parts are called alike)
     part = 8 if quick else 1
     channels, threads = CHANNELS // part, THREADS // part
-    clicked = await compared(folder, 1_600 // part)
+    clicked = await compared(folder, 1_200 // part)
     found = {
-        "one at a time": await _one_at_a_time(folder / "one", 16 // part),
+        "one at a time": await _one_at_a_time(folder / "one", 12 // part),
         f"{channels} at once, over {channels} channels": await _at_once(folder / "forty", channels),
         f"{4 * channels} asked at once, over {channels} channels": await _asked_at_once(folder / "many", channels),
     }
@@ -251,7 +255,7 @@ def _goals_of_cycles(one: Found, forty: Found, asked: Found) -> list[Goal]:
     calls, cpu = one.calls_each, (one.cpu or 0) * 1000
     return [
         Goal("4.5 Slack calls a cycle", f"{calls:.1f}", calls <= 4.5, "the calls are above"),
-        Goal("25 ms of CPU a cycle", f"{cpu:.0f} ms", cpu <= 25, _SHARED),
+        Goal("25 ms of CPU a cycle", f"{cpu:.0f} ms", cpu <= 25, _MANY),
         _within("40 at once: all cards within 5 s", forty.cards, 1.0, 5.0),
         _within("40 at once: all final cards within 10 s of the click", forty.finals, 1.0, 10.0),
         _within("160 asked at once: all cards within 20 s", asked.cards, 1.0, 20.0),
