@@ -113,6 +113,7 @@ async def fill_many(file: Path, count: int, *, config: str) -> None:
 
 def _copy(file: Path, confirmation: str, count: int) -> None:
     with closing(sqlite3.connect(file, isolation_level=None)) as store:
+        store.execute("PRAGMA journal_mode=OFF")  # else all of it is written twice
         store.execute("PRAGMA synchronous=OFF")
         store.execute("PRAGMA cache_size=-500000")
         store.execute("BEGIN")
