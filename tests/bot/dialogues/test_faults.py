@@ -240,6 +240,7 @@ async def test_the_token_is_revoked_midway_and_a_new_one_goes_on(open_office: Op
         await asking.reached()
         at.slack.install.revoked = True
         asking.release()
+        await at.rests()
         await at.stops()
 
         at.slack.install = at.slack.workspace.directory.install(at.slack.team)

@@ -194,7 +194,7 @@ async def test_nobody_grants_what_they_ask_for_themselves(at: Office) -> None:
 
     await waiting(at, card)
     await at.bob.clicks(await waiting(at, card), "Approve")
-    await at.bob.finds("You asked for this, so somebody else has to decide", at.deploys, thread=card)
+    await at.bob.gets_modal("You asked for this, so somebody else has to decide")
     assert len(at.ran()) == 1
     await told_it_ended(at, card, "they spoke to the agent here")
 
