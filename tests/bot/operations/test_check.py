@@ -282,7 +282,7 @@ async def test_a_standby_that_may_be_behind(at: Setup) -> None:
     async with pair() as both:
         primary = both.primary.url(NAME)
         said = await at.says(code=0, DATABASE_URL=primary)
-        assert "warn standby walreceiver follows asynchronously: where it is promoted it can have" in said
+        assert "warn standby walreceiver follows asynchronously: after it is promoted, a decision can be lost" in said
         both.primary.psql("CREATE ROLE guest LOGIN")
         said = await at.says(code=0, DATABASE_URL=primary.replace("postgres:@", "guest:@"))
         assert "warn standby a standby follows, and this user may not see how: GRANT pg_read_all_stats" in said

@@ -17,6 +17,7 @@ from bot.store.repository import SESSIONS
 from bot.store.tables import confirmations, sessions
 from runtime.store.database import Tx
 from tests.support.office import Office, office
+from tests.support.waiting import until
 from tests.support.workspaces import (
     PATIENCE,
     POLICIES,
@@ -223,7 +224,7 @@ async def test_installing_it_again_takes_up_where_it_was_left(
         assert (await install(at.bot.url, globex.approver)).status == 200
         await globex.asker.finds("the app was removed from this workspace", globex.channel, timeout=PATIENCE)
         await at.rests()
-        assert "[Approve]" not in str(globex.asker.now(before))
+        await until(lambda: "[Approve]" not in str(globex.asker.now(before)))
         assert "before anybody decided" in globex.asker.now(before)
 
         told = await system_lines(at)

@@ -12,6 +12,7 @@ from bot.confirmation.model import State
 from bot.sandbox.server.server import FakeSlack
 from runtime.jsontypes import JsonObject
 from tests.support.office import Office, office
+from tests.support.waiting import until
 from tests.support.workspaces import PATIENCE, Branch, comes_to, distributed, install, several, system_lines, two
 
 # slack_sdk still makes its Authorization header with what aiohttp 4 will have no more.
@@ -39,7 +40,7 @@ async def test_slack_tells_of_the_removal_only_after_it_is_installed_again(
 
         await globex.asker.finds(CLOSED, globex.channel, thread=before, timeout=PATIENCE)
         await comes_to(at, State.WITHDRAWN, State.WAITING, State.WAITING)
-        assert "[Approve]" not in str(globex.asker.now(before))
+        await until(lambda: "[Approve]" not in str(globex.asker.now(before)))
         told = await system_lines(at)
         # A card that is drawn in that minute hears of it from Slack's answer, before the event comes.
         heard = ("uninstalled", "token_revoked")
@@ -99,7 +100,7 @@ async def test_an_organisation_takes_the_app_away_from_one_workspace_and_gives_i
 
         at.slack.grants(everywhere, south.team)
         await south.asker.finds(CLOSED, south.channel, thread=theirs, timeout=PATIENCE)
-        assert "[Approve]" not in str(south.asker.now(theirs))
+        await until(lambda: "[Approve]" not in str(south.asker.now(theirs)))
         again = await south.ask("reimburse 1800 for the offsite")
         await south.approver.clicks(again, "Approve")
         await south.asker.finds("Done: Reimburse", south.channel, thread=again, timeout=PATIENCE)
