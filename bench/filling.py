@@ -25,8 +25,8 @@ async def fill(
     from bot.confirmation.model import Place
     from bot.hosts.host import HostRequest
     from bot.policy.approvers import Person
-    from bot.policy.model import CallFacts, Governs
-    from bot.store.incoming_words import Heard, hear
+    from bot.policy.model import CallFacts, GoverningPolicy
+    from bot.store.incoming_words import IncomingMessage, hear
     from bot.store.open import open_store
     from bot.store.repository import chain_of, lock_session
     from bot.store.requests import Opening, open_request
@@ -42,7 +42,7 @@ async def fill(
         from bot.store.tables import mail, sessions, threads
 
         ts = f"{number}.0"
-        heard = Heard(
+        heard = IncomingMessage(
             app=app, team="T0ACME", enterprise=None, channel="C0DEPLOYS", thread_ts=ts, ts=ts, person=ann, text="x"
         )
         hear(tx, heard)
@@ -56,7 +56,7 @@ async def fill(
             invocation_id=f"e-{number}",
         )
         governs = policies.resolve(CallFacts(tool="deploy", args=request.arguments))
-        if expires_at is not None and isinstance(governs, Governs):
+        if expires_at is not None and isinstance(governs, GoverningPolicy):
             left = timedelta(seconds=expires_at - tx.now())
             governs = replace(governs, policy=governs.policy.model_copy(update={"expires_after": left}))
         place = Place(channel="C0DEPLOYS", thread_ts=ts, ts="1.2", drawn_version=99)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from blocks import words
-from blocks.content import Room, headline, result
+from blocks.content import Space, headline, result
 from blocks.readable import LONGEST_TITLE
 from blocks.rich import Box, Group, Line, Piece, Prose, Quote, Say, Span, User, When, code, line, listed, name, say
 from blocks.text import plain, seen
@@ -72,7 +72,7 @@ def confirm_withdraw(view: CardView) -> tuple[str, str]:
     return words.CONFIRM_WITHDRAW_QUESTION if view.question else words.CONFIRM_WITHDRAW
 
 
-def outcome(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+def outcome(view: CardView, room: Space) -> tuple[list[Piece], bool]:
     """What the card says about its state, and whether some of it had to be cut."""
     pieces: list[Piece] = [Line(_sentence(view))] if view.face not in _OPEN else []
     cut = False
@@ -174,7 +174,7 @@ def _took(view: CardView, template: str = words.TOOK) -> str:
 _CHECKS = 5
 
 
-def _unknown(view: CardView, room: Room) -> tuple[list[Piece], bool]:
+def _unknown(view: CardView, room: Space) -> tuple[list[Piece], bool]:
     """What is known of a call whose outcome nobody knows, and what to check. A card says only what is needed to
     answer."""
     row = say(words.UNKNOWN) if view.started_at is None else say(words.UNKNOWN_SINCE, when=When(view.started_at))

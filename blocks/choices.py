@@ -18,7 +18,7 @@ from slack_sdk.models.blocks import (
 )
 
 from blocks import words
-from blocks.fields import ACTION, UNTOUCHED, Entry, Read, Wrong, as_typed, string, text_input
+from blocks.fields import ACTION, UNTOUCHED, Entry, FieldError, Read, as_typed, string, text_input
 from blocks.kit import label, plain_text
 from blocks.text import OPTION, PLACEHOLDER, plain
 from blocks.values import quick, same
@@ -51,7 +51,7 @@ class Choice:
             return UNTOUCHED
         index = chosen.get("value") if isinstance(chosen, Mapping) else None
         if not isinstance(index, str) or not re.fullmatch("[0-9]{1,2}", index) or int(index) >= len(self.options):
-            return Wrong(words.FIELD_UNREADABLE)
+            return FieldError(words.FIELD_UNREADABLE)
         option = self.options[int(index)]
         return UNTOUCHED if self._is_current(option) else option
 
@@ -84,14 +84,14 @@ class OneOf:
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "value")
-        if isinstance(text, Wrong):
+        if isinstance(text, FieldError):
             return text
         if as_typed(text) == as_typed("" if self.current is ABSENT else quick(self.current)):
             return UNTOUCHED
         for option in self.options:
             if text.strip() in (quick(option), option):
                 return option
-        return Wrong(words.FIELD_OPTION.format(count=len(self.options)))
+        return FieldError(words.FIELD_OPTION.format(count=len(self.options)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class Day:
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "selected_date")
-        if isinstance(text, Wrong):
+        if isinstance(text, FieldError):
             return text
         if text == (self.current or ""):
             return UNTOUCHED
         if not text:
-            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
-        return text if is_day(text) else Wrong(words.FIELD_DATE)
+            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
+        return text if is_day(text) else FieldError(words.FIELD_DATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +132,9 @@ class Moment:
         if chosen is None:
             if before is None:
                 return UNTOUCHED
-            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
+            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
         if not isinstance(chosen, int) or isinstance(chosen, bool) or not 0 <= chosen <= 9_999_999_999:
-            return Wrong(words.FIELD_UNREADABLE)
+            return FieldError(words.FIELD_UNREADABLE)
         if before is not None and chosen == int(before.timestamp()):
             return UNTOUCHED
         zone = before.tzinfo if before else UTC

@@ -39,7 +39,7 @@ from blocks.view import ABSENT, Absent, Argument, CardView, Face, FieldDiff
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class Space:
     """How much a place can hold, in units, lines and arguments. In `exact` places values are JSON."""
 
     value: int
@@ -60,16 +60,16 @@ class Room:
 
 _ENDLESS = 10**9
 _ANY_VIEW = 300_000
-CARD = Room(value=130, lines=3, total=900, arguments=12)
-LIST = Room(value=86, lines=2, total=400, arguments=6, hint=86, result=120)
-WHOLE = Room(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, exact=True)
+CARD = Space(value=130, lines=3, total=900, arguments=12)
+LIST = Space(value=86, lines=2, total=400, arguments=6, hint=86, result=120)
+WHOLE = Space(_ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, _ENDLESS, exact=True)
 
 
 @dataclass(slots=True)
 class _Drawing:
     """The pieces so far, their units, and whether something was left out."""
 
-    room: Room
+    room: Space
     pieces: list[Piece] = field(default_factory=list)
     spent: int = 0
     blind: bool = False
@@ -106,7 +106,7 @@ class DrawnCall:
     """Anything at all is missing: "See everything" shows it."""
 
 
-def content(view: CardView, room: Room) -> DrawnCall:
+def content(view: CardView, room: Space) -> DrawnCall:
     drawing = _Drawing(room)
     _say_tool(view, drawing)
     if view.face is Face.WAITING:
@@ -329,7 +329,7 @@ def _say_exact(
         drawing.add(Line((Say(words.WAS),)), Box(drawing.fitted(was.text, room.old, room.lines, runs=False)))
 
 
-def _shown(value: JsonValue | Absent, room: Room) -> Shown:
+def _shown(value: JsonValue | Absent, room: Space) -> Shown:
     return Shown("", boxed=False) if value is ABSENT else shown(value, room.enough)
 
 
@@ -360,14 +360,14 @@ def differences(changes: Sequence[FieldDiff]) -> tuple[Piece, ...]:
     return tuple(drawing.pieces[1:])
 
 
-def values(arguments: Sequence[Argument], room: Room) -> tuple[Piece, ...]:
+def values(arguments: Sequence[Argument], room: Space) -> tuple[Piece, ...]:
     """Arguments without a card, for the thread."""
     drawing = _Drawing(room)
     _say_values(arguments, {}, drawing)
     return tuple(drawing.pieces)
 
 
-def result(value: JsonValue, room: Room) -> tuple[list[Piece], bool]:
+def result(value: JsonValue, room: Space) -> tuple[list[Piece], bool]:
     """What a tool returned, and whether some of it had to be cut."""
     drawing = _Drawing(replace(room, value=room.result))
     if room.exact:

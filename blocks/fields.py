@@ -41,13 +41,13 @@ UNTOUCHED = Untouched.UNTOUCHED
 
 
 @dataclass(frozen=True, slots=True)
-class Wrong:
+class FieldError:
     """What is wrong, as a sentence for the field."""
 
     sentence: str
 
 
-Read = JsonValue | Untouched | Wrong
+Read = JsonValue | Untouched | FieldError
 
 
 class Kind(Protocol):
@@ -71,8 +71,8 @@ class Text:
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "value")
-        if isinstance(text, Wrong) or as_typed(text) == as_typed(self.current or ""):
-            return text if isinstance(text, Wrong) else UNTOUCHED
+        if isinstance(text, FieldError) or as_typed(text) == as_typed(self.current or ""):
+            return text if isinstance(text, FieldError) else UNTOUCHED
         if self.current and "\r\n" in self.current:
             text = as_lines(text).replace("\n", "\r\n")
         return None if not text and self.nullable else text
@@ -109,15 +109,15 @@ class Number:
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "value")
-        if isinstance(text, Wrong):
+        if isinstance(text, FieldError):
             return text
         text = text.strip()
         if not text:
             if self.current is None:
                 return UNTOUCHED
-            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
+            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
         if not (_WHOLE if self.whole else _NUMBER).fullmatch(text):
-            return Wrong(words.FIELD_WHOLE if self.whole else words.FIELD_NUMBER)
+            return FieldError(words.FIELD_WHOLE if self.whole else words.FIELD_NUMBER)
         if self.current is not None and Decimal(text) == Decimal(repr(self.current)):
             return UNTOUCHED
         return self._number(text)
@@ -127,7 +127,7 @@ class Number:
         if self.whole or (integral and not isinstance(self.current, float)):
             return int(text)
         value = float(text)
-        return value if abs(value) < float("inf") else Wrong(words.FIELD_TOO_BIG)
+        return value if abs(value) < float("inf") else FieldError(words.FIELD_TOO_BIG)
 
 
 def plain_number(value: int | float, *, whole: bool) -> str:
@@ -164,16 +164,16 @@ class Json:
 
     def read(self, entry: Entry) -> Read:
         text = string(entry, "value")
-        if isinstance(text, Wrong) or as_typed(text) == as_typed(self.drawn()):
-            return text if isinstance(text, Wrong) else UNTOUCHED
+        if isinstance(text, FieldError) or as_typed(text) == as_typed(self.drawn()):
+            return text if isinstance(text, FieldError) else UNTOUCHED
         if not text.strip():
             if self.current is None or self.current is ABSENT:
                 return UNTOUCHED
-            return None if self.nullable else Wrong(words.FIELD_REQUIRED)
+            return None if self.nullable else FieldError(words.FIELD_REQUIRED)
         try:
             value = parse_json(text)
         except NotJson as error:
-            return Wrong(str(error))
+            return FieldError(str(error))
         return UNTOUCHED if self.current is not ABSENT and same(value, self.current) else value
 
 
@@ -186,11 +186,11 @@ def text_input(drawn: str, *, multiline: bool) -> InputInteractiveElement:
     )
 
 
-def string(entry: Entry, key: str) -> str | Wrong:
+def string(entry: Entry, key: str) -> str | FieldError:
     value = entry.get(key)
     if value is None:
         return ""
-    return value if isinstance(value, str) else Wrong(words.FIELD_UNREADABLE)
+    return value if isinstance(value, str) else FieldError(words.FIELD_UNREADABLE)
 
 
 def as_lines(text: str) -> str:

@@ -12,7 +12,7 @@ from slack_sdk.models.blocks import InputBlock
 
 from blocks import words
 from blocks.choices import Choice, Day, Moment, OneOf, is_day, moment
-from blocks.fields import ACTION, UNTOUCHED, Json, Kind, Number, Read, Text, Wrong, as_lines
+from blocks.fields import ACTION, UNTOUCHED, FieldError, Json, Kind, Number, Read, Text, as_lines
 from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
@@ -68,10 +68,10 @@ class Field:
         if block is None:
             found: Read = UNTOUCHED
         else:
-            found = self.kind.read(entry) if isinstance(entry, Mapping) else Wrong(words.FIELD_UNREADABLE)
+            found = self.kind.read(entry) if isinstance(entry, Mapping) else FieldError(words.FIELD_UNREADABLE)
         if found is UNTOUCHED:
             missing = self.current is ABSENT and self.shape.required
-            return Wrong(words.FIELD_REQUIRED) if missing else UNTOUCHED
+            return FieldError(words.FIELD_REQUIRED) if missing else UNTOUCHED
         return found
 
 
@@ -99,7 +99,7 @@ class Fieldset:
         errors: dict[str, str] = {}
         for one in self.fields:
             found = one.read(values)
-            if isinstance(found, Wrong):
+            if isinstance(found, FieldError):
                 errors[one.block_id] = found.sentence
             elif found is not UNTOUCHED:
                 changes[one.name] = found

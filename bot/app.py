@@ -29,7 +29,7 @@ from bot.cards.thread_worker import ThreadWorker
 from bot.config.reload import Reloading, ended
 from bot.config.rules import Rules, RulesInForce
 from bot.config.settings import Settings
-from bot.confirmation.sign_in import Addresses
+from bot.confirmation.sign_in import SignInAddresses
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeQuery
 from bot.home.tab import HomeTabs, TabDrawer
@@ -46,11 +46,11 @@ from bot.inbound.prompts import Prompts
 from bot.inbound.sign_in_page import SignInPage
 from bot.leasing.backpressure import Backpressure
 from bot.operations.control import serve_control
-from bot.operations.operate import Desk, operator_handlers
+from bot.operations.operate import OperatorContext, operator_handlers
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import CallLimits, Calls
 from bot.slack.outbound.client import Sender
-from bot.slack.outbound.taken import Taken
+from bot.slack.outbound.feature_support import FeatureSupport
 from bot.slack.scopes import scopes_for
 from bot.slack.workspaces.tokens import SeveralWorkspaces, Workspaces, open_workspaces
 from bot.store.open import open_store, socket_path
@@ -159,10 +159,10 @@ async def _made(
         replicas=replicas.alive,
         clock=monotonic,
     )
-    sender = Sender(calls, taken=Taken(monotonic, database))
+    sender = Sender(calls, taken=FeatureSupport(monotonic, database))
     directory = Directory(sender, patience=limits.lookups, clock=monotonic)
     agent_sessions = AgentSessions(sender, rules)
-    addresses = Addresses(seal, settings.slack.public_url)
+    addresses = SignInAddresses(seal, settings.slack.public_url)
     sign_ins = SignIns(replicas.name, monotonic)
     door = SignInPage(database, directory, rules, sign_ins, addresses)
     cards = Cards(sender, directory, addresses)
@@ -221,7 +221,7 @@ async def _doors_opened(
     stack: AsyncExitStack, stop: Shutdown, readiness: Readiness, settings: Settings, parts: _Parts, app: AsyncApp
 ) -> str:
     """Where HTTP is answered from here on. Operators come in by a socket of their own."""
-    operators = operator_handlers(Desk(parts.database, parts.rules, parts.directory, parts.reloading))
+    operators = operator_handlers(OperatorContext(parts.database, parts.rules, parts.directory, parts.reloading))
     await stack.enter_async_context(serve_control(socket_path(settings.store_url), operators))
     secret = settings.environment.signing_secret
     site = make_site(app, secret.get_secret_value()) if secret else make_site(None)

@@ -14,7 +14,7 @@ from bot.config import settings
 from bot.config.environment import Environment
 from bot.config.settings import parse_settings
 from bot.config.token_cipher import KEY
-from bot.policy.model import CallFacts, Governs
+from bot.policy.model import CallFacts, GoverningPolicy
 from runtime.jsontypes import JsonObject
 from runtime.target import load_agent
 
@@ -64,7 +64,7 @@ def test_as_it_stands_it_governs_the_example_agent() -> None:
 
     def governing(tool: str, args: JsonObject) -> int | None:
         found = read.policies.resolve(CallFacts(tool=tool, args=args))
-        assert isinstance(found, Governs)
+        assert isinstance(found, GoverningPolicy)
         return found.index
 
     assert governing("deploy", {"env": "prod"}) == 0

@@ -19,15 +19,15 @@ from bot.confirmation.sign_in import HOLDER, Credential
 from bot.confirmation.states import Illegal
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import (
-    Altered,
+    AgentMessage,
     Attachment,
+    CallAltered,
     Heard,
     Host,
     HostAnswer,
-    Look,
-    Lost,
     RefusedByHost,
-    Said,
+    RequestLost,
+    SessionSnapshot,
     Task,
     TaskState,
     Unreachable,
@@ -93,7 +93,7 @@ class Deliveries:
                     await self._lease.run(never_arrived, letter.confirmation)
                 await self._lease.run(out_of_reach, letter.confirmation)
 
-    async def lost(self, letters: Sequence[Letter], lost: Lost) -> None:
+    async def lost(self, letters: Sequence[Letter], lost: RequestLost) -> None:
         """The session that asked is gone. What was approved will not run, unless it did just before."""
         kind = OutcomeKind.UNKNOWN if lost.may_have_run else OutcomeKind.REFUSED
         for letter in letters:
@@ -102,7 +102,7 @@ class Deliveries:
             row = await self._lease.read(read_confirmation, letter.confirmation)
             if row is None or row.state is not State.APPROVED or row.outcome is not None:
                 continue
-            said, altered = None if lost.may_have_run else str(lost), isinstance(lost, Altered)
+            said, altered = None if lost.may_have_run else str(lost), isinstance(lost, CallAltered)
             await self._lease.run(see, row.id, HostReport(kind=kind, text=said, altered=altered))
 
     async def _begun_before(self, session: Session, letter: Letter) -> float | None:
@@ -240,17 +240,17 @@ def _run_again(row: Confirmation, delivery: SettlementDelivery, letter: Letter) 
     )
 
 
-def unreachable(letter: Letter, error: Unreachable) -> Said:
+def unreachable(letter: Letter, error: Unreachable) -> AgentMessage:
     """The thread's line if a letter can't be delivered: the agent is down, or refuses it, and why."""
     if isinstance(error, RefusedByHost):
-        return Said(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
+        return AgentMessage(event=f"refused:{letter.mark}", author="", text=str(error), failed=True)
     text = words.UNREACHABLE_APPROVED if _may_lapse(letter) else words.UNREACHABLE
-    return Said(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
+    return AgentMessage(event=f"unreachable:{letter.mark}", author="", text=text, failed=True)
 
 
-def on_its_way(letter: Letter) -> Said:
+def on_its_way(letter: Letter) -> AgentMessage:
     """The thread's line while nobody knows whether a letter arrives."""
-    return Said(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
+    return AgentMessage(event=f"cut:{letter.mark}", author="", text=words.ON_ITS_WAY, failed=True)
 
 
 def _may_lapse(letter: Letter) -> bool:
@@ -264,9 +264,9 @@ def _mark(letter: Letter) -> str:
     return f"mail:{letter.mark}"
 
 
-def _open(row: Confirmation, look: Look) -> bool:
+def _open(row: Confirmation, look: SessionSnapshot) -> bool:
     return look.is_open(row.asked.request_id)
 
 
-def _known(row: Confirmation, look: Look) -> bool:
+def _known(row: Confirmation, look: SessionSnapshot) -> bool:
     return any(outcome.request_id == row.asked.request_id for outcome in look.outcomes)

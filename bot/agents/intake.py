@@ -17,7 +17,7 @@ from bot.confirmation.model import Ask, Confirmation, Place, Vote
 from bot.hosts.host import HostRequest
 from bot.leasing.lease_loop import NotNow
 from bot.policy.approvers import Person, Unresolved
-from bot.policy.model import CallFacts, Governs, Policy, Unfit, Ungoverned, may_show_in
+from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, GoverningPolicy, Policy, may_show_in
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone, SlackTrouble
@@ -33,7 +33,7 @@ from runtime.store.lease import Lease
 
 T = TypeVar("T")
 
-Unfits = Callable[[Workspace, Governs | Ungoverned], Awaitable[Unfit | None]]
+Unfits = Callable[[Workspace, GoverningPolicy | CallRefusal], Awaitable[CallRefusalReason | None]]
 """Why nobody in a workspace may be asked, although a policy is found."""
 
 
@@ -51,20 +51,20 @@ class Intake:
         if request.ask is not Ask.CREDENTIAL:
             asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
-        found: Governs | Ungoverned | None = _not_to_be_shown(request)
+        found: GoverningPolicy | CallRefusal | None = _not_to_be_shown(request)
         if found is None:  # a `when` may take up to 0.1 s over these arguments
             found = await asyncio.to_thread(self._rules.now.policies.resolve, call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
-            found = Ungoverned(unfit, found.index)
+            found = CallRefusal(unfit, found.index)
         opening = Opening(place=session.place, request=request, asked_by=asked_by, governs=found)
-        if isinstance(found, Ungoverned):
+        if isinstance(found, CallRefusal):
             return opening
         if call.sign_in:
             places = await self._dm_to(session, found, [asked_by])
         else:
             places = await self._places(session, found, call)
-        if isinstance(places, Ungoverned):
+        if isinstance(places, CallRefusal):
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
@@ -80,7 +80,9 @@ class Intake:
         givers = (giver for grant in given for giver in grant.given_by)
         return await rights_of(givers, asked, policy, self._rules.now, at, ask)
 
-    async def _places(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+    async def _places(
+        self, session: Session, found: GoverningPolicy, call: CallFacts
+    ) -> tuple[Place, ...] | CallRefusal:
         channel = found.policy.channel
         if channel is None and session.channel.startswith("D"):
             return await self._dms(session, found, call)
@@ -92,9 +94,9 @@ class Intake:
             place = Place(channel=channel)
         shared = _in_turn(await self._directory.shared(at, place.channel))
         unfit = may_show_in(found.policy, None if isinstance(shared, Unresolved) else shared)
-        return (place,) if unfit is None else Ungoverned(unfit, found.index)
+        return (place,) if unfit is None else CallRefusal(unfit, found.index)
 
-    async def _dms(self, session: Session, found: Governs, call: CallFacts) -> tuple[Place, ...] | Ungoverned:
+    async def _dms(self, session: Session, found: GoverningPolicy, call: CallFacts) -> tuple[Place, ...] | CallRefusal:
         """In a direct message nobody else can see the thread, so each approver gets the card as a direct message
         too."""
         at = Workspace(session.team, session.enterprise)
@@ -105,14 +107,14 @@ class Intake:
                 if isinstance(people, NotWritable)
                 else f"{people.what} could not be looked up: {people.why}."
             )
-            return Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, why)
+            return CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, why)
         return await self._dm_to(session, found, people)
 
     async def _dm_to(
-        self, session: Session, found: Governs, people: Sequence[Person]
-    ) -> tuple[Place, ...] | Ungoverned:
+        self, session: Session, found: GoverningPolicy, people: Sequence[Person]
+    ) -> tuple[Place, ...] | CallRefusal:
         places, gone = await self._written_to(session, people)
-        return places or Ungoverned(Unfit.NOBODY_TO_WRITE_TO, found.index, str(gone))
+        return places or CallRefusal(CallRefusalReason.NOBODY_TO_WRITE_TO, found.index, str(gone))
 
     async def _written_to(
         self, session: Session, people: Sequence[Person]
@@ -155,12 +157,12 @@ def request_facts(session: Session, request: HostRequest) -> CallFacts:
     )
 
 
-def _not_to_be_shown(request: HostRequest) -> Ungoverned | None:
+def _not_to_be_shown(request: HostRequest) -> CallRefusal | None:
     try:
         check_json(request.arguments, "The call")
         check_json(request.payload, "The payload that it asks for")
     except Invalid as error:
-        return Ungoverned(Unfit.NOT_TO_BE_SHOWN, detail=str(error))
+        return CallRefusal(CallRefusalReason.NOT_TO_BE_SHOWN, detail=str(error))
     return None
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from blocks.tasks import MOST_TASKS
-from bot.hosts.host import Piece, Task, TaskState
+from bot.hosts.host import MessageDelta, Task, TaskState
 from bot.store.repository import Session
 from runtime.errors import ConfirmError
 from runtime.store.lease import Lease
@@ -43,7 +43,7 @@ class Stage(Protocol):
         """It is not at work any more."""
         ...
 
-    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """A part of a reply. It may be shown, or dropped."""
         ...
 
@@ -64,7 +64,7 @@ class Showing:
     def __init__(self, stage: Stage, lease: Lease, session: Session, *, left: bool) -> None:
         """`left`: an earlier run was cut while its reply was shown."""
         self._stage, self._lease, self._session, self._left = stage, lease, session, left
-        self._pieces: list[Piece] = []
+        self._pieces: list[MessageDelta] = []
         self._tasks: dict[str, Task] = {}
         self._news, self._words, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._seen = False
@@ -72,7 +72,7 @@ class Showing:
         _tasks.add(task)
         task.add_done_callback(_tasks.discard)
 
-    def piece(self, piece: Piece) -> None:
+    def piece(self, piece: MessageDelta) -> None:
         if self._pieces and self._pieces[-1].invocation_id == piece.invocation_id:
             piece = replace(piece, text=self._pieces.pop().text + piece.text)
         self._pieces.append(piece)

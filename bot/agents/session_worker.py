@@ -24,16 +24,16 @@ from bot.confirmation.model import Confirmation, OutcomeKind, State, turn_of
 from bot.confirmation.outcome import HostReport
 from bot.confirmation.states import Illegal
 from bot.hosts.host import (
+    AgentMessage,
     Attachment,
     Capabilities,
-    Cut,
+    DeliveryUnknown,
     Host,
     HostOutcome,
-    Look,
-    Lost,
-    OneByOne,
-    Piece,
-    Said,
+    MessageDelta,
+    RequestLost,
+    SendSeparately,
+    SessionSnapshot,
     Task,
     Unreachable,
 )
@@ -137,11 +137,11 @@ class _Stretch:
             self._under_way = frozenset(letter.id for letter in letters)
             try:
                 with following("run", session=session.session, parent=letters[0].trace, letter=letters[0].kind):
-                    held: list[Said] = []
+                    held: list[AgentMessage] = []
                     tasks = await self._deliver(session, mail, held)
                     await self._take_in(session, letters[0], held)
                     await self._say_tasks(session, letters[0], tasks)
-            except OneByOne as error:
+            except SendSeparately as error:
                 log.info("answers are sent one by one: %s", error)
                 several = False
                 mail = await self._lease.read(read_mail, key, together=together, several=several)
@@ -197,13 +197,13 @@ class _Stretch:
                 tasks = await self._deliver(session, mail, [])
                 await self._observe(session, await self._host.look(session.session))
                 await self._say_tasks(session, mail.letters[0], tasks)
-            except (Unreachable, OneByOne, NotNow) as error:
+            except (Unreachable, SendSeparately, NotNow) as error:
                 log.info("said again when its turn comes: %s", error)
                 return
 
     # Out: what the agent is told
 
-    async def _deliver(self, session: Session, mail: Mail, held: list[Said]) -> tuple[Task, ...]:
+    async def _deliver(self, session: Session, mail: Mail, held: list[AgentMessage]) -> tuple[Task, ...]:
         """Returns the tool calls that people see and after which the agent said nothing."""
         letters = mail.letters
         attachments: tuple[Attachment, ...] = ()
@@ -227,9 +227,9 @@ class _Stretch:
         except Unreachable:
             await self._deliveries.not_reached(session, letters)
             raise
-        except Lost as lost:
+        except RequestLost as lost:
             await self._deliveries.lost(letters, lost)
-        except Cut as error:
+        except DeliveryUnknown as error:
             self._sign_ins.hide_in(error)
             if error.again_after is not None:
                 await self._say(session, on_its_way(letters[0]))
@@ -244,7 +244,7 @@ class _Stretch:
         """A reply that shows tool calls, and has no words."""
         invocation = next((task.invocation_id for task in tasks if task.invocation_id), "")
         if invocation:
-            said = Said(event=f"tasks:{letter.mark}"[:256], author="", text="", invocation_id=invocation)
+            said = AgentMessage(event=f"tasks:{letter.mark}"[:256], author="", text="", invocation_id=invocation)
             await self._lease.run(say_later, session.key, said, None, tasks)
 
     async def _say_unreachable(self, session: Session, letters: Sequence[Letter], error: Unreachable) -> None:
@@ -258,11 +258,11 @@ class _Stretch:
         """Says, once for each approval that waits for others of its turn, why nothing happens."""
         for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
-            said = Said(event=f"held:{row.id}", author="", text=text, failed=True)
+            said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._say(session, said)
 
     async def _listen(
-        self, session: Session, letter: Letter, exchange: Exchange, showing: Showing, held: list[Said] | None
+        self, session: Session, letter: Letter, exchange: Exchange, showing: Showing, held: list[AgentMessage] | None
     ) -> None:
         """With a list to hold them, the agent's words wait until it is known what a policy hides in them, since they
         may come before the call, or before its result."""
@@ -274,10 +274,10 @@ class _Stretch:
                 continue
             if looks:  # what became of the call stands in the thread before the words about it
                 await self._glance(session, letter)
-            looks = letter.confirmation is not None and isinstance(heard, Said)
+            looks = letter.confirmation is not None and isinstance(heard, AgentMessage)
             if held is not None:
-                held += [heard] if isinstance(heard, Said) else []
-            elif isinstance(heard, Piece):
+                held += [heard] if isinstance(heard, AgentMessage) else []
+            elif isinstance(heard, MessageDelta):
                 showing.piece(replace(heard, text=self._sign_ins.hide(heard.text)))
             else:
                 await self._say(session, heard, letter, showing.whole())
@@ -325,7 +325,7 @@ class _Stretch:
 
     # In: what the session says
 
-    async def _take_in(self, session: Session, letter: Letter, held: Sequence[Said] = ()) -> None:
+    async def _take_in(self, session: Session, letter: Letter, held: Sequence[AgentMessage] = ()) -> None:
         look = await self._host.look(session.session)
         said_now = (*look.said, *held)
         rows, spoken = await self._lease.read(read_known, session.key)
@@ -351,7 +351,7 @@ class _Stretch:
         if new:
             await self._observe(session, look)
 
-    def _hidden(self, session: Session, said: Said, look: Look) -> Said:
+    def _hidden(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:
         """Masks words that come with a call that nobody was asked about yet; the thread knows the others."""
         text = said.text
         for request in look.open_requests:
@@ -371,10 +371,10 @@ class _Stretch:
             raise NotNow(error.again_after, str(error)) from error
         return LOOK_AGAIN if await self._lease.read(in_the_air, session.key, patience) else None
 
-    async def _observe(self, session: Session, look: Look) -> None:
+    async def _observe(self, session: Session, look: SessionSnapshot) -> None:
         await self._copy_outcomes(await self._lease.read(session_confirmations, session.key), look)
 
-    async def _copy_outcomes(self, rows: Sequence[Confirmation], look: Look) -> None:
+    async def _copy_outcomes(self, rows: Sequence[Confirmation], look: SessionSnapshot) -> None:
         outcomes = {outcome.request_id: outcome for outcome in look.outcomes}
         for row in rows:
             outcome = outcomes.get(row.asked.request_id)
@@ -402,7 +402,7 @@ class _Stretch:
             log.info("not copied: %s", error)  # the row moved on meanwhile; the next look tells
 
     async def _say(
-        self, session: Session, said: Said, letter: Letter | None = None, tasks: Sequence[Task] = ()
+        self, session: Session, said: AgentMessage, letter: Letter | None = None, tasks: Sequence[Task] = ()
     ) -> None:
         """Puts words into the outbox. If a turn failed on somebody's message (`letter`), they can try it again;
         anything else that failed is tried again by itself."""

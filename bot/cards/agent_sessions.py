@@ -8,8 +8,8 @@ from bot.config.rules import RulesInForce
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later, SlackTrouble
+from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.methods import RENAME_SESSION, SET_SESSION_STATUS, Method
-from bot.slack.outbound.taken import Feature
 from bot.store.agent_sessions import (
     StatusChange,
     begin_next,

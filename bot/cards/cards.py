@@ -13,11 +13,11 @@ from blocks.content import headline
 from blocks.step_views import Counted, VerdictView
 from blocks.verdict import verdict_message, verdict_modal, verdicts_modal
 from bot.cards.card_presenter import card_view
-from bot.cards.draw import PLAIN, Around, Drawing
+from bot.cards.draw import PLAIN, CardContext, Drawing
 from bot.cards.ledger_presenter import verdict_view
-from bot.cards.places import Whereabouts
+from bot.cards.places import CardPlaces
 from bot.confirmation.model import Confirmation, Place
-from bot.confirmation.sign_in import Addresses
+from bot.confirmation.sign_in import SignInAddresses
 from bot.slack.answers import text, texts
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
@@ -35,12 +35,12 @@ _UNTIL_COUNTING = (0.1, 0.4, 1.0, 1.5)
 
 
 class Cards:
-    def __init__(self, sender: Sender, directory: Directory, addresses: Addresses) -> None:
+    def __init__(self, sender: Sender, directory: Directory, addresses: SignInAddresses) -> None:
         self._sender, self._names, self._addresses = sender, directory.names, addresses
-        self._whereabouts = Whereabouts(sender, directory)
+        self._whereabouts = CardPlaces(sender, directory)
 
     async def draw(
-        self, lease: Lease, row: Confirmation, session: Session, around: Around = PLAIN
+        self, lease: Lease, row: Confirmation, session: Session, around: CardContext = PLAIN
     ) -> tuple[Place, ...]:
         """Brings every place up to date, and returns the places with what Slack said.
 

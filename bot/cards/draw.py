@@ -15,7 +15,7 @@ from bot.cards.card_presenter import Links, approvers_view, card_view
 from bot.cards.places import is_note
 from bot.confirmation.grants import Grant
 from bot.confirmation.model import Confirmation, Place, State
-from bot.confirmation.sign_in import Addresses
+from bot.confirmation.sign_in import SignInAddresses
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
@@ -27,14 +27,14 @@ from bot.store.repository import Session
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class CardContext:
     """What a card shows besides its row: the grants in force, and what is wrong."""
 
     grants: Sequence[Grant] = ()
     notices: Sequence[Notice] = ()
 
 
-PLAIN = Around()
+PLAIN = CardContext()
 
 _FOR_GOOD = 2**31 - 1
 """The version of a line that leads to a card, once there is nothing in it that could change any more."""
@@ -47,9 +47,9 @@ class Drawing:
         attempts: Attempts,
         row: Confirmation,
         session: Session,
-        around: Around,
+        around: CardContext,
         names: NameLookup,
-        addresses: Addresses,
+        addresses: SignInAddresses,
     ) -> None:
         self._sender, self._attempts, self._names, self._addresses = sender, attempts, names, addresses
         self._row, self._session, self._around = row, session, around

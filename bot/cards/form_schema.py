@@ -7,11 +7,11 @@ from pathlib import Path
 import blocks.schema
 from blocks import words
 from blocks.schema import FormSchema
-from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError
 from runtime.jsontypes import Json, JsonObject
 
-_CHECKED = Bounded(Path(blocks.schema.__file__))
+_CHECKED = BoundedCheck(Path(blocks.schema.__file__))
 
 
 class UnreadableSchema(ConfirmError):

@@ -20,7 +20,7 @@ from bot.cards.form_schema import form_schema
 from bot.cards.ledger_presenter import step_view
 from bot.confirmation.edits import check_edit
 from bot.confirmation.model import Confirmation, Edit, State
-from bot.confirmation.sign_in import Addresses, Credential, SignIn, Way, query_of
+from bot.confirmation.sign_in import Credential, SignIn, SignInAddresses, SignInMethod, query_of
 from bot.confirmation.words import FIELD_REFUSALS
 from bot.policy.model import Policies
 from runtime.jsontypes import JsonObject
@@ -60,24 +60,26 @@ def approve_view(row: Confirmation, ref: Ref) -> JsonObject:
 
 
 _ENTRIES = {
-    Way.KEY: (SignInField.KEY,),
-    Way.TOKEN: (SignInField.TOKEN,),
-    Way.PASSWORD: (SignInField.USERNAME, SignInField.PASSWORD),
+    SignInMethod.KEY: (SignInField.KEY,),
+    SignInMethod.TOKEN: (SignInField.TOKEN,),
+    SignInMethod.PASSWORD: (SignInField.USERNAME, SignInField.PASSWORD),
 }
 
 
-def _entries(row: Confirmation, addresses: Addresses) -> tuple[SignInField, ...]:
+def _entries(row: Confirmation, addresses: SignInAddresses) -> tuple[SignInField, ...]:
     if addresses.comes_back(row):
         return ()
     return _ENTRIES.get(SignIn.of(row).way, (SignInField.ADDRESS,))
 
 
-def sign_in_view(row: Confirmation, ref: Ref, addresses: Addresses) -> JsonObject:
+def sign_in_view(row: Confirmation, ref: Ref, addresses: SignInAddresses) -> JsonObject:
     url, redirect = addresses.of(row), addresses.redirect(row)
     return _while_waiting(row, ref) or sign_in_form(_view(row), _entries(row, addresses), url, redirect)
 
 
-def read_sign_in(row: Confirmation, values: Mapping[str, object], addresses: Addresses) -> Credential | FormErrors:
+def read_sign_in(
+    row: Confirmation, values: Mapping[str, object], addresses: SignInAddresses
+) -> Credential | FormErrors:
     """What somebody typed. Nothing of it is quoted."""
     entries = _entries(row, addresses)
     entered = read_entered(values, entries)
@@ -89,7 +91,7 @@ def read_sign_in(row: Confirmation, values: Mapping[str, object], addresses: Add
     return Credential(way=SignIn.of(row).way, value=value, username=entered.values.get(SignInField.USERNAME, ""))
 
 
-def _read_address(row: Confirmation, url: str, addresses: Addresses) -> Credential | FormErrors:
+def _read_address(row: Confirmation, url: str, addresses: SignInAddresses) -> Credential | FormErrors:
     query, where = query_of(url), SignInField.ADDRESS.value
     if not addresses.is_redirect(row, url):
         return FormErrors({where: words.SIGN_IN_ELSEWHERE.format(where=addresses.redirect(row))})

@@ -24,7 +24,7 @@ def is_note(place: Place) -> bool:
     return place.pointer and place.person is not None
 
 
-class Whereabouts:
+class CardPlaces:
     def __init__(self, sender: Sender, directory: Directory) -> None:
         self._sender, self._directory = sender, directory
 

@@ -21,13 +21,13 @@ from bot.cards.agent_sessions import AgentSessions
 from bot.cards.live import LiveReply, same_invocation
 from bot.cards.streams import Streams
 from bot.cards.tasks import task_views
-from bot.hosts.host import Piece, Task
+from bot.hosts.host import MessageDelta, Task
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
+from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.methods import SET_THREAD_STATUS
-from bot.slack.outbound.taken import Feature
 from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind, unfinished
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, cards_owed
@@ -106,7 +106,7 @@ class Streaming:
             return False
         return True
 
-    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Shows a part of the reply once it takes a while, but never if a policy of the session hides something, nor
         while earlier words are still being sent."""
         live = self._current(session, piece.invocation_id)

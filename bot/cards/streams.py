@@ -12,8 +12,8 @@ from bot.cards.live import LiveReply
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack, SlackTrouble
+from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.methods import APPEND_STREAM, START_STREAM, STOP_STREAM
-from bot.slack.outbound.taken import Feature
 from bot.store.repository import Session
 from runtime.jsontypes import JsonObject
 from runtime.store.lease import Lease

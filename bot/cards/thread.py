@@ -22,13 +22,13 @@ from bot.cards.plans import Plans, digest, empty
 from bot.cards.streaming import Streaming
 from bot.cards.tasks import is_open
 from bot.confirmation.model import Confirmation
-from bot.hosts.host import Attachment, Piece, Said, Task
+from bot.hosts.host import AgentMessage, Attachment, MessageDelta, Task
 from bot.slack.directory.names import NameLookup
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.downloads import attachments
 from bot.slack.outbound.errors import SlackTrouble, Unsure
-from bot.slack.outbound.history import Sent
+from bot.slack.outbound.history import SentMessage
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.store.attempts import Attempts
 from bot.store.outbox import third_tries
@@ -80,7 +80,7 @@ class Thread:
         self,
         lease: Lease,
         session: Session,
-        said: Said,
+        said: AgentMessage,
         *,
         rows: Sequence[Confirmation] = (),
         retry: str | None = None,
@@ -138,7 +138,7 @@ class Thread:
         if self._streaming is not None:
             await self._streaming.quiet(session)
 
-    async def piece(self, lease: Lease, session: Session, piece: Piece) -> None:
+    async def piece(self, lease: Lease, session: Session, piece: MessageDelta) -> None:
         """Shows a part of a reply. The whole reply follows and replaces it."""
         if self._streaming is not None:
             await self._streaming.piece(lease, session, piece)
@@ -209,19 +209,19 @@ class Thread:
     async def _there(self, session: Session, since: float) -> dict[object, str]:
         return {identity(one.metadata): one.ts for one in reversed(await self._sent(session, since))}
 
-    async def _sent(self, session: Session, since: float) -> list[Sent]:
+    async def _sent(self, session: Session, since: float) -> list[SentMessage]:
         at = Workspace(session.team, session.enterprise)
         return await self._sender.history.sent(at, session.channel, thread_ts=session.thread_ts, since=since)
 
 
-def _masked(said: Said, rows: Iterable[Confirmation]) -> Said:
+def _masked(said: AgentMessage, rows: Iterable[Confirmation]) -> AgentMessage:
     text = said.text
     for row in rows:
         text = row.redactor.mask_text(text)
     return replace(said, text=text)
 
 
-def _spoken(session: Session, said: Said, retry: str | None) -> list[Message]:
+def _spoken(session: Session, said: AgentMessage, retry: str | None) -> list[Message]:
     def mark(part: int) -> JsonObject:
         return SaidMark(session.key, said.event, part).metadata()
 

@@ -13,11 +13,11 @@ from bot.cards.agent_sessions import AgentSessions
 from bot.cards.reactions import Reactions
 from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, OutcomeKind, State
-from bot.hosts.host import Said, Task
+from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
 from bot.store.mailbox import read_session
 from bot.store.outbox import (
-    Telling,
+    NextPost,
     all_told,
     copies_since,
     looked_for_copies,
@@ -51,7 +51,7 @@ class ThreadWriter(Protocol):
         self,
         lease: Lease,
         session: Session,
-        said: Said,
+        said: AgentMessage,
         *,
         rows: Sequence[Confirmation] = (),
         retry: str | None = None,
@@ -99,7 +99,7 @@ class ThreadWorker:
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
         await lease.finish(all_told, key, again)
 
-    async def _tell(self, lease: Lease, session: Session, telling: Telling, rows: Sequence[Confirmation]) -> None:
+    async def _tell(self, lease: Lease, session: Session, telling: NextPost, rows: Sequence[Confirmation]) -> None:
         if telling.said is None:
             wait = ends_soon(telling.lines, rows, (await lease.read(now)).timestamp())
             if wait > 0:

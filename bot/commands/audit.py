@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bot.audit.checkpoints import Anchor
     from bot.audit.verification import Report
     from bot.operations.names import Namer
-    from bot.store.audit_log import Wanted
+    from bot.store.audit_log import LineFilter
     from runtime.store.database import Database
 
 _EXAMPLES = "2030-01-31, 2030-01-31T18:00, 2030-01-31T18:00+01:00, or 90d for 90 days ago"
@@ -56,10 +56,10 @@ def export(
 ) -> int:
     """Export the ledger's lines for other programs."""
     from bot.operations.operator_times import begins, ends
-    from bot.store.audit_log import Wanted
+    from bot.store.audit_log import LineFilter
 
     at = call.now()
-    wanted = Wanted(
+    wanted = LineFilter(
         since=begins(since, "--since", at) if since else None,
         until=ends(until, "--until", at) if until else None,
         tool=tool,
@@ -75,7 +75,9 @@ def export(
     return 0
 
 
-async def _write(call: CommandLine, wanted: Wanted, session: str | None, form: str, out: TextIO, *, names: bool) -> int:
+async def _write(
+    call: CommandLine, wanted: LineFilter, session: str | None, form: str, out: TextIO, *, names: bool
+) -> int:
     """Page by page, so that a long ledger needs little memory. Returns how many lines were written."""
     from dataclasses import replace
 
@@ -94,7 +96,7 @@ async def _write(call: CommandLine, wanted: Wanted, session: str | None, form: s
     return count - (form == "csv")
 
 
-async def _rows(database: Database, wanted: Wanted, form: str, namer: Namer | None) -> AsyncIterator[list[str]]:
+async def _rows(database: Database, wanted: LineFilter, form: str, namer: Namer | None) -> AsyncIterator[list[str]]:
     from bot.operations.audit_export import csv_header, csv_row, ids_of, jsonl_row
     from bot.operations.names import NO_NAMES
     from bot.store.audit_log import pages

@@ -53,8 +53,8 @@ from bot.confirmation.authorise import Reason
 from bot.confirmation.edits import amendments
 from bot.confirmation.effects import AnswerDelivery, Step, Unsealed
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, Withheld, granted
-from bot.confirmation.model import AskedCall, Confirmation, Outside, Revision, State, VoteKind
+from bot.confirmation.grants import LOOKED_AT_EVERY, Grant, GrantRefusal, granted
+from bot.confirmation.model import AskedCall, Confirmation, OutsideAnswer, Revision, State, VoteKind
 from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.seals import with_decision, with_terms
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed, decided
@@ -163,7 +163,7 @@ def revoke(row: Confirmation, now: datetime, by: Person, said: str | None = None
     return Transition(row=row, steps=(step,), revoked_by=by)
 
 
-def grant_looked_at(row: Confirmation, now: datetime, why: Withheld | None) -> Transition:
+def grant_looked_at(row: Confirmation, now: datetime, why: GrantRefusal | None) -> Transition:
     """Records whether the grant would still let a call like its own through. If it would not, and for a reason that
     will not pass, the grant ends, so that its card does not promise what is no longer true."""
     if row.grant_until is None:
@@ -227,7 +227,7 @@ def elsewhere(row: Confirmation, confirmed: bool | None, now: datetime) -> Trans
     step = replace(step_of(row, LineKind.ELSEWHERE, now), yes=confirmed, text=str(row.state))
     if row.state is State.WAITING:
         row = decided(row, ConfirmationEvent.ANSWERED_ELSEWHERE, now)
-    row = changed(replace(row, outside=Outside(at=now, confirmed=confirmed)), now)
+    row = changed(replace(row, outside=OutsideAnswer(at=now, confirmed=confirmed)), now)
     return Transition(row=row, steps=(step,))
 
 

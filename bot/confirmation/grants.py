@@ -115,7 +115,7 @@ def is_for(grant: Grant, asked: AskedCall, policy: Policy, now: datetime) -> boo
 
 
 @dataclass(frozen=True)
-class Withheld:
+class GrantRefusal:
     """Why a grant does not let a call through. `giver` could not approve it; without one, the policy prevents it."""
 
     refusal: Refusal
@@ -129,19 +129,19 @@ class Withheld:
 
 def withheld(
     grant: Grant, asked: AskedCall, policy: Policy, rights: Mapping[Person, Facts], seal: Seal
-) -> Withheld | None:
+) -> GrantRefusal | None:
     """Why the grant does not let a call through that it covers; None if it does. `rights`: what was looked up about
     each giver for this call. A giver about whom nothing is known gives nothing."""
     if not grant.is_sealed(seal):
-        return Withheld(Refusal(reason=Reason.UNSEALED))
+        return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if len({giver.user for giver in grant.given_by}) < policy.quorum:
-        return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
+        return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     for giver in grant.given_by:
         claim = Claim(act=Act.APPROVE, voter=giver, team=asked.team, asked_by=asked.asked_by, speakers=asked.speakers)
         facts = rights.get(giver)
         verdict = Refusal(reason=Reason.CANNOT_ASK) if facts is None else authorise(policy, claim, facts)
         if isinstance(verdict, Refusal):
-            return Withheld(verdict, giver)
+            return GrantRefusal(verdict, giver)
     return None
 
 

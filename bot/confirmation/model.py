@@ -270,7 +270,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outside:
+class OutsideAnswer:
     """An answer that did not come from here. It raises an alarm."""
 
     at: datetime
@@ -314,7 +314,7 @@ class Confirmation:
     handed_at: datetime | None = None  # when the approval was given to the host
     unreached: bool = False  # the host could not be reached with it
     unknown_until: datetime | None = None
-    outside: Outside | None = None
+    outside: OutsideAnswer | None = None
     grant_until: datetime | None = None  # a grant came with it and is in force
     grant_look_at: datetime | None = None  # when to check again whether the grant would still let a call through
     by_grant: str | None = None  # nobody was asked: this grant let it through

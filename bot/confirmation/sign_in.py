@@ -27,7 +27,7 @@ HOLDER = "holder"
 """In a vote's target: the process that has the credential."""
 
 
-class Way(StrEnum):
+class SignInMethod(StrEnum):
     """How a person signs in to the service that an agent uses."""
 
     OAUTH = "oauth"
@@ -40,7 +40,7 @@ class Way(StrEnum):
 class SignIn:
     """What a request asks for. `redirect_uri`: where the agent sends the browser, if it says so."""
 
-    way: Way
+    way: SignInMethod
     auth_uri: str = ""
     redirect_uri: str = ""
 
@@ -52,7 +52,7 @@ class SignIn:
         stored: Json = row.asked.payload
         told = stored if isinstance(stored, dict) else {}
         return cls(
-            way=Way(str(told.get("way"))),
+            way=SignInMethod(str(told.get("way"))),
             auth_uri=str(told.get("authUri") or ""),
             redirect_uri=str(told.get("redirectUri") or ""),
         )
@@ -63,7 +63,7 @@ class Credential:
     """What a person gave: the address at which they returned, a key, a token, or a password. It stays in the memory of
     the process that received it, and goes to the agent. No `repr` shows it."""
 
-    way: Way
+    way: SignInMethod
     value: str = field(repr=False)
     username: str = field(default="", repr=False)
     redirect_uri: str = ""
@@ -72,7 +72,7 @@ class Credential:
     def secrets(self) -> tuple[str, ...]:
         """Every value that must never be shown."""
         parts = {self.value}
-        if self.way is Way.OAUTH:
+        if self.way is SignInMethod.OAUTH:
             query = urlsplit(self.value).query
             codes = (piece.partition("=")[2] for piece in query.split("&") if piece.startswith("code="))
             parts |= {spelled for code in codes for spelled in (code, unquote_plus(code))}
@@ -84,7 +84,7 @@ def callback_at(public_url: str | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Addresses:
+class SignInAddresses:
     """The addresses for signing in. `public_url`: where browsers reach this app, if they do."""
 
     seal: Seal
@@ -93,7 +93,7 @@ class Addresses:
     def of(self, row: Confirmation) -> str | None:
         """Where the person signs in; None if they type into a form."""
         sign_in = SignIn.of(row)
-        if sign_in.way is not Way.OAUTH:
+        if sign_in.way is not SignInMethod.OAUTH:
             return None
         parts = urlsplit(sign_in.auth_uri)
         own = {"redirect_uri": self._redirect(sign_in), "state": self._state_of(row)}
@@ -102,7 +102,7 @@ class Addresses:
     def comes_back(self, row: Confirmation) -> bool:
         """Whether the browser returns to this app. If not, the person copies the address into a form."""
         sign_in = SignIn.of(row)
-        return sign_in.way is Way.OAUTH and self._redirect(sign_in) == callback_at(self.public_url)
+        return sign_in.way is SignInMethod.OAUTH and self._redirect(sign_in) == callback_at(self.public_url)
 
     def is_for(self, row: Confirmation, state: str) -> bool:
         """Whether this app made this state, for this confirmation, its person and its revision."""
@@ -118,7 +118,7 @@ class Addresses:
         sign_in = SignIn.of(row)
         redirect, own = self._redirect(sign_in), query_of(sign_in.auth_uri).get("state")
         came_to = urlunsplit(urlsplit(redirect)._replace(query=_with(query, {"state": own})))
-        return Credential(way=Way.OAUTH, value=came_to, redirect_uri=redirect)
+        return Credential(way=SignInMethod.OAUTH, value=came_to, redirect_uri=redirect)
 
     def redirect(self, row: Confirmation) -> str:
         """Where the browser is sent at the end."""
@@ -134,7 +134,7 @@ class Addresses:
 
 
 def ref_in(state: str) -> Ref | None:
-    """The confirmation that a state names. `Addresses.is_for` says whether that is true."""
+    """The confirmation that a state names. `SignInAddresses.is_for` says whether that is true."""
     return parse_ref(state.rpartition(".")[0])
 
 

@@ -20,7 +20,7 @@ from bot.confirmation.model import Confirmation, State, Vote, VoteState
 from bot.confirmation.outcome import altered
 from bot.confirmation.seals import first_with, revision_stands, terms_stand, vote_stands, with_terms
 from bot.confirmation.states import Transition, changed
-from bot.policy.model import Governs, Policies
+from bot.policy.model import GoverningPolicy, Policies
 
 MOST_NAMED = 10
 
@@ -76,7 +76,7 @@ def _in_doubt(
     return Transition(row=row, steps=(_alarm(row, Unsealed.ROW, now),))
 
 
-def under(row: Confirmation, found: Governs, seal: Seal) -> Confirmation:
+def under(row: Confirmation, found: GoverningPolicy, seal: Seal) -> Confirmation:
     """The row under another policy. Times count from when it was asked. Whoever was notified is not notified again."""
     old, new = row.policy, found.policy
     reminded = old.remind_after is not None and row.remind_at is None
@@ -118,14 +118,14 @@ def _under_the_file(row: Confirmation, now: datetime, policies: Policies, seal: 
     if row.state is State.WAITING and not known:
         return _not_the_call(row, now)
     found = policies.resolve(row.asked.facts(row.revision.arguments))
-    same_policy = isinstance(found, Governs) and found.policy.fingerprint == row.policy.fingerprint
+    same_policy = isinstance(found, GoverningPolicy) and found.policy.fingerprint == row.policy.fingerprint
     change = _without(row, _in_play(row), now)
     steps: tuple[Step, ...] = change.steps
     if row.sealed and not steps:
         steps = (_alarm(row, Unsealed.TERMS, now),)
     row = replace(change.row, unsealed=row.unsealed or bool(steps))
     row = changed(row, now, visible=bool(steps) or not same_policy)
-    if not isinstance(found, Governs):
+    if not isinstance(found, GoverningPolicy):
         return _for_nobody(row, now, words.ungoverned(found), words.ungoverned_to_model(found), seal).after(*steps)
     row = under(_numbered(row, seal) if known else row, found, seal)
     moved = () if same_policy else (replace(step_of(row, LineKind.REAPPLIED, now), quorum=row.policy.quorum),)

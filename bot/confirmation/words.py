@@ -12,7 +12,7 @@ from datetime import timedelta
 from bot.audit.verification import Integrity, Report
 from bot.confirmation.authorise import Reason
 from bot.policy.durations import spell_duration
-from bot.policy.model import Unfit, Ungoverned
+from bot.policy.model import CallRefusal, CallRefusalReason
 from runtime.jsontypes import JsonObject, canonical
 
 WITHDRAWN_TO_MODEL = "withdrawn by the person who asked; it did not run"
@@ -45,58 +45,58 @@ def lapsed_to_model(within: timedelta) -> str:
     return f"it was approved, but did not start within {spell_duration(within)}; it did not run"
 
 
-def ungoverned_to_model(found: Ungoverned) -> str:
+def ungoverned_to_model(found: CallRefusal) -> str:
     """Why nobody is asked, plain enough that the model does not ask the same again."""
     match found.why:
-        case Unfit.NO_POLICY:
+        case CallRefusalReason.NO_POLICY:
             return "no policy covers this call, so nobody may approve it"
-        case Unfit.NO_APPROVERS:
+        case CallRefusalReason.NO_APPROVERS:
             return "the policy for this call names nobody who may approve it"
-        case Unfit.WHEN_FAILED:
+        case CallRefusalReason.WHEN_FAILED:
             return "the policies can't be applied to this call, so nobody may approve it"
-        case Unfit.TOO_MANY_DENIALS:
+        case CallRefusalReason.TOO_MANY_DENIALS:
             return "people denied this tool several times just now; don't ask again without new instructions"
-        case Unfit.SHARED_CHANNEL:
+        case CallRefusalReason.SHARED_CHANNEL:
             return "this channel is shared with another company, where nothing may be approved"
-        case Unfit.CHANNEL_UNKNOWN:
+        case CallRefusalReason.CHANNEL_UNKNOWN:
             return "Slack did not say who shares this channel, so nothing may be approved in it for now"
-        case Unfit.NOBODY_TO_WRITE_TO:
+        case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return "those who may approve this call can't be asked by direct message"
-        case Unfit.WHOSE_POLICY:
+        case CallRefusalReason.WHOSE_POLICY:
             return "the policy for this call does not say which workspace it is for, so nobody may approve it"
-        case Unfit.REMOVED:
+        case CallRefusalReason.REMOVED:
             return "the app was removed from the Slack workspace, so nobody can be asked"
-        case Unfit.NOT_TO_BE_SHOWN:
+        case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"this call can't be shown to anybody, so nobody may approve it: {found.detail}"
-        case Unfit.SESSION_CHANGED:
+        case CallRefusalReason.SESSION_CHANGED:
             return "this conversation was changed in the database, so nothing may be approved in it"
 
 
-def ungoverned(found: Ungoverned) -> str:
+def ungoverned(found: CallRefusal) -> str:
     """The same for people, in the thread and from `adk-confirm explain`, with how to fix it."""
     policy = "The policy" if found.index is None else f"policy[{found.index}]"
     match found.why:
-        case Unfit.NO_POLICY:
+        case CallRefusalReason.NO_POLICY:
             return "No policy covers this call. To allow approvals, add a [[policy]] for it."
-        case Unfit.NO_APPROVERS:
+        case CallRefusalReason.NO_APPROVERS:
             return f"{policy} names no approvers. To allow approvals, name some there."
-        case Unfit.WHEN_FAILED:
+        case CallRefusalReason.WHEN_FAILED:
             return f"The `when` of {policy} has no answer for this call: {found.detail}. Fix the expression."
-        case Unfit.TOO_MANY_DENIALS:
+        case CallRefusalReason.TOO_MANY_DENIALS:
             return "It was denied too often within 10 minutes. Tell the agent what you want instead, or wait."
-        case Unfit.SHARED_CHANNEL:
+        case CallRefusalReason.SHARED_CHANNEL:
             return "This channel is shared with another company. Ask in a channel of your own."
-        case Unfit.CHANNEL_UNKNOWN:
+        case CallRefusalReason.CHANNEL_UNKNOWN:
             return "Slack did not say whether this channel is shared with another company. Try again in a minute."
-        case Unfit.NOBODY_TO_WRITE_TO:
+        case CallRefusalReason.NOBODY_TO_WRITE_TO:
             return f"Nobody can be asked by direct message: {found.detail} Or ask the agent in a channel."
-        case Unfit.WHOSE_POLICY:
+        case CallRefusalReason.WHOSE_POLICY:
             return f'Several workspaces are installed, and {policy} does not say whose it is. Add team = "T…" to it.'
-        case Unfit.REMOVED:
+        case CallRefusalReason.REMOVED:
             return "The app was removed from this workspace. Install it again, then ask again."
-        case Unfit.NOT_TO_BE_SHOWN:
+        case CallRefusalReason.NOT_TO_BE_SHOWN:
             return f"It can't be shown, so nobody can approve it. {found.detail} Ask the agent for something simpler."
-        case Unfit.SESSION_CHANGED:
+        case CallRefusalReason.SESSION_CHANGED:
             return "Who spoke here is not known: this conversation was changed in the database. Ask in a new thread."
 
 

@@ -7,7 +7,7 @@ import time
 
 from blocks.home import approvals, help_message
 from blocks.kit import Message
-from bot.home.query import HomeQuery, Reader
+from bot.home.query import HomeQuery, HomeReader
 from bot.slack.outbound.client import Sender
 from bot.store.repository import CONFIRMATIONS, read_confirmation
 from runtime.jsontypes import JsonObject
@@ -20,14 +20,14 @@ class ApprovalsList:
     def __init__(self, database: Database, sender: Sender, home_query: HomeQuery) -> None:
         self._database, self._sender, self._home_query = database, sender, home_query
 
-    async def show(self, reader: Reader, channel: str, url: str) -> None:
+    async def show(self, reader: HomeReader, channel: str, url: str) -> None:
         """The list of what waits for this person, and what else waits in this channel."""
         await self._tell(reader, channel, url, approvals(await self._home_query.listed(reader, channel, _version())))
 
-    async def help(self, reader: Reader, channel: str, url: str) -> None:
+    async def help(self, reader: HomeReader, channel: str, url: str) -> None:
         await self._tell(reader, channel, url, help_message())
 
-    async def redraw(self, reader: Reader, channel: str, url: str, votes: dict[str, str]) -> None:
+    async def redraw(self, reader: HomeReader, channel: str, url: str, votes: dict[str, str]) -> None:
         """Draws the list again after clicks in it, once these votes (by confirmation) are counted. Buttons that no
         longer work go."""
         with self._database.waiter(CONFIRMATIONS) as waiter:
@@ -47,7 +47,7 @@ class ApprovalsList:
                 return True
         return False
 
-    async def _tell(self, reader: Reader, channel: str, url: str, message: Message) -> None:
+    async def _tell(self, reader: HomeReader, channel: str, url: str, message: Message) -> None:
         if await self._sender.respond(url, message):
             return
         person, at = reader.person, reader.at

@@ -39,7 +39,7 @@ PAGE, PAGES = 40, 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class HomeReader:
     """Who looks, and through which installation."""
 
     person: Person
@@ -81,7 +81,7 @@ class HomeQuery:
     def __init__(self, database: Database, sender: Sender, directory: Directory, rules: RulesInForce) -> None:
         self._database, self._sender, self._directory, self._rules = database, sender, directory, rules
 
-    async def home(self, reader: Reader, version: int) -> Composed:
+    async def home(self, reader: HomeReader, version: int) -> Composed:
         """The Home tab."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
@@ -101,7 +101,7 @@ class HomeQuery:
         stand = all(_stands(row) for row in (*mine.rows, *asked.rows))
         return Composed(view, settled=stand and not names.more_later)
 
-    async def listed(self, reader: Reader, channel: str, version: int) -> HomeView:
+    async def listed(self, reader: HomeReader, channel: str, version: int) -> HomeView:
         """What `/approvals` answers with in a channel."""
         names = await self._names(reader)
         mine = await self._may_decide(reader, names.mine)
@@ -130,7 +130,7 @@ class HomeQuery:
 
     # Who may decide what
 
-    async def _names(self, reader: Reader) -> _Names:
+    async def _names(self, reader: HomeReader) -> _Names:
         """The entries that name this person now. One that can't be looked up lists nothing; its cards are still
         there."""
         entries = [
@@ -148,7 +148,7 @@ class HomeQuery:
         later = any(isinstance(people, Unresolved) and people.after is not None for people in members)
         return _Names(frozenset(mine | functions | {f"{ApproverKind.USER}:{reader.person.user}"}), later)
 
-    async def _may_decide(self, reader: Reader, names: frozenset[str]) -> _Found:
+    async def _may_decide(self, reader: HomeReader, names: frozenset[str]) -> _Found:
         found: list[Confirmation] = []
         after: waiting_index.ListPosition | None = None
         for _ in range(PAGES):
@@ -171,7 +171,9 @@ class HomeQuery:
         more = await self._database.read(waiting_index.count_after, reader.at.team, certain, after)
         return _Found(tuple(found), more)
 
-    async def _permitted(self, reader: Reader, row: Confirmation, speakers: frozenset[Person], at: datetime) -> bool:
+    async def _permitted(
+        self, reader: HomeReader, row: Confirmation, speakers: frozenset[Person], at: datetime
+    ) -> bool:
         """Whether this person's vote would count now and is still needed."""
         kind = VoteKind.HAPPENED if row.unknown else VoteKind.APPROVE
         given = row.standing(VoteKind.RUN_AGAIN if row.unknown else kind)
@@ -185,11 +187,11 @@ class HomeQuery:
 
     # How it looks
 
-    async def _links(self, reader: Reader, rows: Sequence[Confirmation]) -> dict[str, Links]:
+    async def _links(self, reader: HomeReader, rows: Sequence[Confirmation]) -> dict[str, Links]:
         links = await asyncio.gather(*(self._link(reader, row) for row in rows))
         return {row.id: Links(card=link) for row, link in zip(rows, links, strict=True)}
 
-    async def _link(self, reader: Reader, row: Confirmation) -> str | None:
+    async def _link(self, reader: HomeReader, row: Confirmation) -> str | None:
         """A link to a card that this reader can see: their own, or the one in a channel."""
         cards = [place for place in row.places if _is_card(place)]
         own = [place for place in cards if place.person == reader.person]

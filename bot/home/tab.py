@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import ColumnElement, func, select, update
 
 from blocks.home import home_tab
-from bot.home.query import HomeQuery, Reader
+from bot.home.query import HomeQuery, HomeReader
 from bot.leasing.due_rows import RowKind
 from bot.policy.approvers import Person
 from bot.slack.outbound.calls import Workspace
@@ -44,7 +44,7 @@ _STRAGGLERS = 2.0
 @dataclass(frozen=True, kw_only=True)
 class HomeTab:
     key: str
-    reader: Reader
+    reader: HomeReader
     looked_at: float
     version: int
     digest: str | None
@@ -58,7 +58,7 @@ class HomeTabs:
         self._database, self._pause = database, pause
         self._stopping = asyncio.Event()
 
-    async def opened(self, reader: Reader) -> None:
+    async def opened(self, reader: HomeReader) -> None:
         await self._database.run(opened, reader)
 
     async def run(self) -> None:
@@ -128,7 +128,7 @@ def _digest(view: JsonObject) -> str:
 # Transactions
 
 
-def opened(tx: Tx, reader: Reader) -> None:
+def opened(tx: Tx, reader: HomeReader) -> None:
     """Makes the tab due at once, whatever it showed before, since Slack may have forgotten it."""
     key, at = f"{reader.at.team}/{reader.person.user}", tx.now()
     first = {
@@ -152,7 +152,7 @@ def read_home(tx: Tx, key: str) -> tuple[HomeTab, float]:
     row = tx.execute(select(homes).where(homes.c.key == key)).one_or_none()
     if row is None:
         raise NotFound(f"Nobody opened the Home tab {key}.")
-    reader = Reader(person=Person(row.team, row.user_id), at=Workspace(row.team, row.enterprise))
+    reader = HomeReader(person=Person(row.team, row.user_id), at=Workspace(row.team, row.enterprise))
     home = HomeTab(
         key=key, reader=reader, looked_at=row.looked_at, version=row.version, digest=row.digest, hash=row.hash
     )

@@ -46,7 +46,7 @@ async def open_host(
 
 
 def _remote(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -> Host:
-    from bot.hosts.adk_host import ForeignHost
+    from bot.hosts.adk_host import AdkHost
     from bot.hosts.remote import RemoteServer
 
     headers = dict(agent.headers)
@@ -59,7 +59,7 @@ def _remote(agent: AgentSettings, url: str, clock: Callable[[], float] | None) -
         )
     assert agent.app is not None
     server = RemoteServer(url, agent.app, headers=headers, timeout=agent.timeout.total_seconds())
-    return ForeignHost(server, secret=secret, clock=clock)
+    return AdkHost(server, secret=secret, clock=clock)
 
 
 def _from_environment(name: str, key: str) -> str:

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from bot.hosts.host import Unreachable
-from bot.hosts.server import About, Settle
+from bot.hosts.server import ServerInfo, Settle
 from runtime.adk.signing import OUR_API
 from runtime.jsontypes import Json, JsonObject
 
@@ -58,7 +58,7 @@ NOT_DESCRIBED = (
 NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are looked for by their text and time."
 
 
-async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
+async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerInfo:
     """`settle`: how our own API, if it is that, is told people's answer about an unknown outcome. Raises `Unreachable`
     if the server, or the app on it, is not there."""
     _check_app(app, await _found(get, "/list-apps"))
@@ -69,7 +69,7 @@ async def find_out(app: str, get: Get, settle: Settle | None = None) -> About:
     fields = _run_fields(described)
     metadata = "customMetadata" in fields
     resumable = _is_resumable((await _tolerant(get, f"/dev/apps/{name}/build_graph"))[1])
-    return About(
+    return ServerInfo(
         name=f"adk-confirm's own API ({_name(version)})" if ours else _name(version),
         metadata=metadata,
         invocation="invocationId" in fields,

@@ -17,21 +17,21 @@ from bot.confirmation.model import Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts import reading
 from bot.hosts.events import event_from, said_in
 from bot.hosts.host import (
-    Altered,
+    AgentMessage,
+    CallAltered,
     Capabilities,
-    Cut,
-    Failed,
+    DeliveryUnknown,
     Heard,
     HostAnswer,
-    Look,
-    Lost,
-    Piece,
+    HostFailed,
+    MessageDelta,
     RefusedByHost,
-    Said,
+    RequestLost,
+    SessionSnapshot,
     Unreachable,
     UserWords,
 )
-from bot.hosts.reading import ForeignRequest, Reading, Standing
+from bot.hosts.reading import AdkRequest, RequestStatus, SessionReading
 from bot.hosts.server import Server
 from bot.hosts.signed import MENDED_BY_PEOPLE, NOT_SIGNED, NOT_TAKEN, Signer, was_refused
 from bot.hosts.stopping import read_until_stopped
@@ -65,7 +65,7 @@ MOST_FAILURES = 1000
 """Of so many sessions it is known what their last runs failed at."""
 
 
-class ForeignHost:
+class AdkHost:
     def __init__(self, server: Server, *, secret: str | None = None, clock: Callable[[], float] | None = None) -> None:
         self.server, self._signer = server, Signer(server.app, secret)
         self._clock = clock or time.time
@@ -93,7 +93,7 @@ class ForeignHost:
     async def close(self) -> None:
         await self.server.close()
 
-    async def look(self, session: SessionKey) -> Look:
+    async def look(self, session: SessionKey) -> SessionSnapshot:
         about = await self.server.about()
         before = self._running.get(session, {})
         found = await self._read(session)
@@ -135,8 +135,8 @@ class ForeignHost:
             async for said in self._run(session, message, mark):
                 yield said
         except RefusedByHost as refused:
-            yield Said(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
-        except Cut as cut:
+            yield AgentMessage(event=f"refused:{mark}", author="", text=f"{refused} Say it differently.", failed=True)
+        except DeliveryUnknown as cut:
             self._sent[mark] = began
             heard = (await self._after(cut, session)).heard(mark, message.text, began - SLACK_OF_CLOCKS)
             if heard is None:
@@ -157,14 +157,16 @@ class ForeignHost:
         before = await self._read(session)
         standing = {answer.request_id: before.standing(answer.request_id) for answer in answers}
         if any((asking := before.asking(one.request_id)) is not None and asking.overtaken for one in answers):
-            raise Lost(ASKED_ANEW)
-        if Standing.GONE in standing.values():
-            raise Lost(GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers))
+            raise RequestLost(ASKED_ANEW)
+        if RequestStatus.GONE in standing.values():
+            raise RequestLost(
+                GONE, may_have_run=any(answer.confirmed and answer.since is not None for answer in answers)
+            )
         left = [answer for answer in answers if (found := before.asking(answer.request_id)) is not None and found.open]
         for answer in left:
             asking = before.asking(answer.request_id)
             if _is_another(asking, answer):
-                raise Altered(ANOTHER)
+                raise CallAltered(ANOTHER)
             if self._signer.lacks_secret(asking):
                 raise RefusedByHost(NOT_SIGNED, MENDED_BY_PEOPLE)
             self._wait_out(answer.mark, answer.since, self.server.patience)
@@ -229,9 +231,9 @@ class ForeignHost:
         before = await self._read(session)
         asking = before.asking(request_id)
         if asking is None:
-            raise Lost(GONE)
+            raise RequestLost(GONE)
         if again is not None and _is_another(asking, again):
-            raise Altered(ANOTHER)
+            raise CallAltered(ANOTHER)
         if (settle := (await self.server.about()).settle) is not None:
             if word is not OutcomeKind.NOBODY_KNOWS:  # that it says by itself, after a day
                 with self._on_its_way(session, {request_id: len(asking.given) - 1}):
@@ -247,7 +249,7 @@ class ForeignHost:
             async for said in self._tell(session, text, mark, 0.0):
                 yield said
             return
-        if asking.standing is Standing.SETTLED or len(asking.given) > attempt:
+        if asking.standing is RequestStatus.SETTLED or len(asking.given) > attempt:
             return  # its result came after all, or it was sent before
         self._wait_out(mark, None, self.server.patience)
         if again is None:
@@ -259,7 +261,7 @@ class ForeignHost:
             yield said
 
     async def _give(
-        self, session: SessionKey, before: Reading, parts: list[Part], requests: list[str], marks: list[str]
+        self, session: SessionKey, before: SessionReading, parts: list[Part], requests: list[str], marks: list[str]
     ) -> AsyncIterator[Heard]:
         given = {one: len(asking.given) for one in requests if (asking := before.asking(one)) is not None}
         asking = before.asking(requests[0])
@@ -272,33 +274,33 @@ class ForeignHost:
                 running = [one.call_id for key in requests if (one := before.asking(key)) is not None]
                 async for said in self._run(session, message, marks[0], invocation, signatures, running):
                     yield said
-        except Cut as cut:
+        except DeliveryUnknown as cut:
             self._sent.update(dict.fromkeys(marks, began))
-            if isinstance(cut, Failed):
+            if isinstance(cut, HostFailed):
                 self._keep_failure(session, given, str(cut))
             if not await self._arrived(cut, session, given):
                 if was_refused(cut):
                     self._forget(marks)
                     raise RefusedByHost(NOT_TAKEN, MENDED_BY_PEOPLE) from cut
                 raise await self._not_arrived(cut, self.server.patience) from cut
-            if isinstance(cut, Failed):
-                yield Said(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
+            if isinstance(cut, HostFailed):
+                yield AgentMessage(event=f"cut:{marks[0]}", author=self.app, text=str(cut), failed=True)
         else:
-            if not await self._arrived(Cut(NOT_KEPT), session, given):
+            if not await self._arrived(DeliveryUnknown(NOT_KEPT), session, given):
                 self._sent.update(dict.fromkeys(marks, began))
-                raise Cut(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
+                raise DeliveryUnknown(NOT_KEPT, max(self.server.patience, WORDS_WAIT))
 
-    async def _arrived(self, cut: Cut, session: SessionKey, given: Mapping[str, int]) -> bool:
+    async def _arrived(self, cut: DeliveryUnknown, session: SessionKey, given: Mapping[str, int]) -> bool:
         """Whether all the answers are in the session, which had so many `given` before. The session decides, also after
         a run that ended well."""
         after = await self._after(cut, session)
         now = {key: after.asking(key) for key in given}
         if None in now.values():
-            raise Lost(GONE, may_have_run=True) from cut
+            raise RequestLost(GONE, may_have_run=True) from cut
         return all(one is not None and len(one.given) > given[key] for key, one in now.items())
 
     async def _explain(
-        self, session: SessionKey, asking: ForeignRequest | None, answer: HostAnswer
+        self, session: SessionKey, asking: AdkRequest | None, answer: HostAnswer
     ) -> AsyncIterator[Heard]:
         """ADK does not give the model a denial's reason. Without the plugin, it follows in a message of its own."""
         if asking is None or answer.confirmed or not answer.reason:
@@ -317,7 +319,7 @@ class ForeignHost:
 
     # The server
 
-    async def _read(self, session: SessionKey) -> Reading:
+    async def _read(self, session: SessionKey) -> SessionReading:
         return reading.read(await self.server.events(session), self._failures.get(session))
 
     def _keep_failure(self, session: SessionKey, given: Mapping[str, int], why: str) -> None:
@@ -329,18 +331,18 @@ class ForeignHost:
         while len(self._failures) > MOST_FAILURES:
             self._failures.pop(next(iter(self._failures)))
 
-    async def _after(self, cut: Cut, session: SessionKey) -> Reading:
+    async def _after(self, cut: DeliveryUnknown, session: SessionKey) -> SessionReading:
         """What the session says now. If it can't be asked, the message may have arrived, and may still arrive."""
         try:
             return await self._read(session)
         except Unreachable as error:
-            raise Cut(str(cut), error.again_after) from error
+            raise DeliveryUnknown(str(cut), error.again_after) from error
 
-    async def _not_arrived(self, cut: Cut, again_after: float) -> Cut | RefusedByHost:
+    async def _not_arrived(self, cut: DeliveryUnknown, again_after: float) -> DeliveryUnknown | RefusedByHost:
         """What happened in a run that left nothing in the session."""
         if await self.server.cannot_load(str(cut)):
             return RefusedByHost(NOT_LOADED.format(app=self.app), MENDED_BY_PEOPLE)
-        return Cut(str(cut), again_after)
+        return DeliveryUnknown(str(cut), again_after)
 
     def _forget(self, marks: list[str]) -> None:
         """A message that was refused can't arrive later."""
@@ -352,7 +354,7 @@ class ForeignHost:
         last = max((at for at in (self._sent.get(mark), since) if at is not None), default=None)
         rest = 0.0 if last is None else last + limit - self._clock()
         if rest > 0:
-            raise Cut("It was sent before, and may still arrive.", rest)
+            raise DeliveryUnknown("It was sent before, and may still arrive.", rest)
         self._sent.pop(mark, None)
 
     async def _run(
@@ -404,21 +406,21 @@ def _heard(raw: JsonObject) -> Iterable[Heard]:
         return  # the session tells of it, once it is read
     if event.partial:
         if event.text:
-            yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
+            yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
         return
     if raw.get("id") and (said := said_in(event)) is not None:
         yield said
     yield from tasks_in(event)
 
 
-def _is_another(asking: ForeignRequest | None, answer: HostAnswer) -> bool:
+def _is_another(asking: AdkRequest | None, answer: HostAnswer) -> bool:
     """Whether the session now has another call under the request that was decided."""
     if asking is None or not answer.confirmed or answer.arguments is None:
         return False
     return asking.twice or not same(asking.call, [answer.call_id, answer.tool, answer.arguments])
 
 
-def _by_agent(answers: Sequence[HostAnswer], before: Reading) -> list[list[HostAnswer]]:
+def _by_agent(answers: Sequence[HostAnswer], before: SessionReading) -> list[list[HostAnswer]]:
     """Groups of answers, each for one agent in one branch, because google-adk resumes one agent for each message."""
     groups: dict[str, list[HostAnswer]] = {}
     for answer in answers:
@@ -428,7 +430,7 @@ def _by_agent(answers: Sequence[HostAnswer], before: Reading) -> list[list[HostA
     return list(groups.values())
 
 
-def _word(answer: HostAnswer, before: Reading) -> Answer:
+def _word(answer: HostAnswer, before: SessionReading) -> Answer:
     """A tool that asked with a payload gets it back with a denial, because google-adk calls the tool, which may read
     it."""
     asking, payload = before.asking(answer.request_id), answer.payload

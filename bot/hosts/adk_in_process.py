@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from bot.confirmation.model import SessionKey
 from bot.hosts import adk_services
 from bot.hosts.about import ENDS, LEAVES_BRANCHES
-from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Failed, Host, Unreachable
-from bot.hosts.loop_thread import Apart
-from bot.hosts.server import About
+from bot.hosts.adk_host import AdkHost
+from bot.hosts.host import Host, HostFailed, Unreachable
+from bot.hosts.loop_thread import LoopThread
+from bot.hosts.server import ServerInfo
 from runtime.jsontypes import JsonObject
 from runtime.target import BadTarget
 from runtime.wire import Content
@@ -50,16 +50,16 @@ class AdkServer:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self._apart = Apart("google-adk")
+        self._apart = LoopThread("google-adk")
         self._version = version("google-adk")  # it reads a file, and `about` is asked often
 
     @property
     def app(self) -> str:
         return self.runner.app_name
 
-    async def about(self) -> About:
+    async def about(self) -> ServerInfo:
         config, installed = self.runner.resumability_config, self._version
-        return About(
+        return ServerInfo(
             name=f"google-adk {installed} in this process",
             metadata=True,
             invocation=True,
@@ -127,7 +127,7 @@ class AdkServer:
                 yield _json(event)
         except Exception as error:
             # Whatever the agent, its tools or its session service raise: the session tells how far it got.
-            raise Failed(f"The agent failed: {type(error).__name__}: {str(error)[:300]}") from error
+            raise HostFailed(f"The agent failed: {type(error).__name__}: {str(error)[:300]}") from error
         finally:
             await running.aclose()
 
@@ -191,7 +191,7 @@ def open_adk(
     server = AdkServer(runner)
     for note in server.notes():
         log.warning("%s: %s", name, note)
-    return ForeignHost(server, secret=secret, clock=clock)
+    return AdkHost(server, secret=secret, clock=clock)
 
 
 def _app(target: object, name: str) -> App:

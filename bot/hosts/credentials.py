@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlsplit
 
-from bot.confirmation.sign_in import Credential, SignIn, Way
+from bot.confirmation.sign_in import Credential, SignIn, SignInMethod
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import FunctionCall
 
@@ -47,10 +47,10 @@ def read_request(call: FunctionCall, tools: Mapping[str, str]) -> AskedCredentia
         return _by_oauth(tool, auth_uri, _text(_named(oauth2, "redirectUri")), message)
     if kind == "apikey":
         shown: JsonObject = {"key": _text(scheme.get("name")) or "API key"}
-        return AskedCredential(tool, SignIn(way=Way.KEY), shown, message)
+        return AskedCredential(tool, SignIn(way=SignInMethod.KEY), shown, message)
     if kind == "http":
         name = _text(scheme.get("scheme")).lower()
-        way = Way.PASSWORD if name == "basic" else Way.TOKEN
+        way = SignInMethod.PASSWORD if name == "basic" else SignInMethod.TOKEN
         return AskedCredential(tool, SignIn(way=way), {"scheme": name or "bearer"}, message)
     return None
 
@@ -63,7 +63,9 @@ def _by_oauth(tool: str, auth_uri: str, redirect_uri: str, message: str) -> Aske
     scopes: list[Json] = list(query.get("scope", "").split())
     shown: JsonObject = {"service": parts.netloc.rpartition("@")[2], **({"access": scopes} if scopes else {})}
     redirect = query.get("redirect_uri") or redirect_uri
-    return AskedCredential(tool, SignIn(way=Way.OAUTH, auth_uri=auth_uri, redirect_uri=redirect), shown, message)
+    return AskedCredential(
+        tool, SignIn(way=SignInMethod.OAUTH, auth_uri=auth_uri, redirect_uri=redirect), shown, message
+    )
 
 
 def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
@@ -78,17 +80,17 @@ def answer_to(call: FunctionCall, given: Credential) -> JsonObject:
 def _filled(credential: JsonObject, config: JsonObject, given: Credential) -> JsonObject:
     scheme = _object(_named(config, "authScheme"))
     match given.way:
-        case Way.OAUTH:
+        case SignInMethod.OAUTH:
             oauth2 = _object(_named(credential, "oauth2"))
             kept = {name: value for name, value in oauth2.items() if name not in ("auth_response_uri", "redirect_uri")}
             kept |= {"authResponseUri": given.value, "redirectUri": given.redirect_uri}
             return {"authType": "oauth2", **credential, "oauth2": kept}
-        case Way.KEY:
+        case SignInMethod.KEY:
             return {"authType": "apiKey", "apiKey": given.value}
-        case Way.TOKEN:
+        case SignInMethod.TOKEN:
             name = _text(scheme.get("scheme")) or "bearer"
             return {"authType": "http", "http": {"scheme": name, "credentials": {"token": given.value}}}
-        case Way.PASSWORD:
+        case SignInMethod.PASSWORD:
             both: JsonObject = {"username": given.username, "password": given.value}
             return {"authType": "http", "http": {"scheme": "basic", "credentials": both}}
 

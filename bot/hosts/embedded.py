@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SLACK, Ask, OutcomeKind, SessionKey, VoteKind
 from bot.hosts.host import (
+    AgentMessage,
     Capabilities,
     Heard,
     HostAnswer,
     HostOutcome,
     HostRequest,
-    Look,
-    Lost,
-    OneByOne,
-    Piece,
-    Said,
+    MessageDelta,
+    RequestLost,
+    SendSeparately,
+    SessionSnapshot,
     UserWords,
 )
 from bot.hosts.pauses import answered, form_of
@@ -44,7 +44,7 @@ class _Read:
     """What was said in a session up to a position. Events never change, so they are read once."""
 
     position: Position
-    said: tuple[Said, ...]
+    said: tuple[AgentMessage, ...]
 
 
 class EmbeddedHost:
@@ -102,9 +102,9 @@ class EmbeddedHost:
             )
         except (Conflict, NotFound) as error:
             if len(answers) > 1:
-                raise OneByOne(str(error)) from error
+                raise SendSeparately(str(error)) from error
             if isinstance(error, NotFound):
-                raise Lost(str(error)) from error
+                raise RequestLost(str(error)) from error
             return  # it was answered otherwise before; `look` tells what became of it
         async for said in _heard(run):
             yield said
@@ -140,18 +140,18 @@ class EmbeddedHost:
         async for said in _heard(run):
             yield said
 
-    async def look(self, session: SessionKey) -> Look:
+    async def look(self, session: SessionKey) -> SessionSnapshot:
         before = self._read.pop(session, None)
         news = await self.runner.news(
             user_id=session.user, session_id=session.id, since=None if before is None else before.position
         )
         if news is None:
-            return Look()
+            return SessionSnapshot()
         heard = tuple(said for event in news.events if (said := _said(event)) is not None)
         known = _Read(news.position, (*before.said, *heard) if before is not None and news.continues else heard)
         self._remember(session, known)
         asked = [call for call in news.calls if call.request is not None]
-        return Look(
+        return SessionSnapshot(
             requests=tuple(_request(call) for call in asked if call.state is CallState.HELD),
             outcomes=tuple(outcome for call in asked for outcome in _outcomes(call)),
             said=known.said,
@@ -174,7 +174,7 @@ async def _heard(run: Run) -> AsyncIterator[Heard]:
     async for event in run:
         if event.partial:
             if event.text:
-                yield Piece(author=event.author, text=event.text, invocation_id=event.invocation_id)
+                yield MessageDelta(author=event.author, text=event.text, invocation_id=event.invocation_id)
             continue
         if (said := _said(event)) is not None:
             yield said
@@ -182,15 +182,17 @@ async def _heard(run: Run) -> AsyncIterator[Heard]:
             yield task
 
 
-def _said(event: Event) -> Said | None:
+def _said(event: Event) -> AgentMessage | None:
     if event.author == "user":
         return None
     if event.error_code and not (event.custom_metadata and "callId" in event.custom_metadata):
         text = "\n\n".join(filter(None, [event.text, event.error_message or event.error_code]))
-        return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=True)
+        return AgentMessage(
+            event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=True
+        )
     if not event.text.strip():
         return None
-    return Said(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
+    return AgentMessage(event=event.id, author=event.author, text=event.text, invocation_id=event.invocation_id)
 
 
 def _answer(given: HostAnswer, schema: JsonObject | None) -> Answer:

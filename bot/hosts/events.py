@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from pydantic import ValidationError
 
-from bot.hosts.host import Said
+from bot.hosts.host import AgentMessage
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
 from runtime.wire import USER, Event
@@ -55,7 +55,7 @@ def time_of(event: Event) -> float | None:
     return None if event.timestamp == NO_TIME else event.timestamp
 
 
-def said_in(event: Event) -> Said | None:
+def said_in(event: Event) -> AgentMessage | None:
     """What an agent says in an event, or why its model failed."""
     if event.author == USER:
         return None
@@ -63,7 +63,9 @@ def said_in(event: Event) -> Said | None:
     text = (event.error_message or event.error_code or "") if failed else event.text
     if not text.strip():
         return None
-    return Said(event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed)
+    return AgentMessage(
+        event=event.id, author=event.author, text=text, invocation_id=event.invocation_id, failed=failed
+    )
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,11 @@ def _node(raw: JsonObject) -> JsonObject:
     return node if isinstance(node, dict) else {}
 
 
-def unread(raw: JsonObject, index: int, error: Invalid) -> Said:
+def unread(raw: JsonObject, index: int, error: Invalid) -> AgentMessage:
     """The sentence that replaces an event that can't be read."""
     event, author = raw.get("id"), raw.get("author")
     invocation = raw.get("invocationId")
-    return Said(
+    return AgentMessage(
         event=event if isinstance(event, str) and event else f"unread:{index}",
         author=author if isinstance(author, str) else "",
         text=str(error),

@@ -1,13 +1,14 @@
-"""A host has four verbs. `say` and `answer` stream for speed; `look` is the truth, read after every run and restart.
+"""What the app needs of an agent's host. `say` and `answer` stream for speed; `look` is the truth, read after each run.
 
-1. `say(session, words)` puts a person's words to the session's agent. The same mark again changes nothing.
-2. `answer(session, answers)` answers requests; those of one turn may come together. `settle` is the word on an outcome
-   that is unknown.
-3. `look(session)` tells what was asked, what became of it, and what the agent said.
-4. `capabilities()` says what this host can do; found out once.
+1. `say(session, words)` gives a person's message to the session's agent. The same mark again changes nothing.
+2. `answer(session, answers)` answers requests; those of one turn may go together. `settle` says what became of a
+   call whose outcome is unknown.
+3. `look(session)` returns what was asked, what became of it, and what the agent said.
+4. `capabilities()` says what this host can do. It is found out once.
 
-A host raises `Unreachable` when nothing can have happened (`RefusedByHost`: nor will, by itself), `Cut` when something
-may have: then look, and `Lost` when the request is not in the session any more.
+A host raises `Unreachable` if nothing can have happened, and `RefusedByHost` if trying again does not help either. It
+raises `DeliveryUnknown` if something may have happened: the caller then looks. It raises `RequestLost` if the
+request is not in the session any more.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class RefusedByHost(Unreachable):
     """The host is there, and took none of this. The message says why to people, some of whom may have to fix it."""
 
 
-class Cut(ConfirmError):
+class DeliveryUnknown(ConfirmError):
     """The host may have got it: read the session before anything else.
 
     `again_after`: it is not there now, but may still arrive. In so many seconds it can be sent again.
@@ -49,11 +50,11 @@ class Cut(ConfirmError):
         self.again_after = again_after
 
 
-class Failed(Cut):
+class HostFailed(DeliveryUnknown):
     """The host has it, and said itself why it failed."""
 
 
-class Lost(ConfirmError):
+class RequestLost(ConfirmError):
     """The host does not know the request any more. `may_have_run`: it was sent before the session was lost."""
 
     def __init__(self, why: str, *, may_have_run: bool = False) -> None:
@@ -61,11 +62,11 @@ class Lost(ConfirmError):
         self.may_have_run = may_have_run
 
 
-class OneByOne(ConfirmError):
+class SendSeparately(ConfirmError):
     """One of several answers does not fit. None was stored: the caller sends each in a message of its own."""
 
 
-class Altered(Lost):
+class CallAltered(RequestLost):
     """The host has another call now than the one that was approved. It does not run."""
 
 
@@ -147,7 +148,7 @@ class HostOutcome:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
+class AgentMessage:
     """Something that an agent said, whole. `failed` marks an error of the agent or its model."""
 
     event: str
@@ -158,8 +159,8 @@ class Said:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
-    """A part of what an agent is saying now. The whole follows as `Said`."""
+class MessageDelta:
+    """A part of what an agent is saying now. The whole follows as `AgentMessage`."""
 
     author: str
     text: str
@@ -175,8 +176,8 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A tool call of the run that is under way, as far as it got. `result` is one short line. Like a `Piece` it is for
-    showing only: what became of a call is in `look`."""
+    """A tool call of the run that is under way, as far as it got. `result` is one short line. Like a `MessageDelta` it
+    is for showing only: what became of a call is in `look`."""
 
     call_id: str
     tool: str
@@ -191,28 +192,28 @@ class Task:
         return replace(later, tool=later.tool or self.tool)
 
 
-Heard = Said | Piece | Task
+Heard = AgentMessage | MessageDelta | Task
 """What comes while a run goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Waits:
+class UnansweredWait:
     """The agent waits for something that this app can't answer. `said` tells people; `kind` names it in logs and
     metrics. `request`: what people are asked instead, if a policy says that they decide it."""
 
     kind: str
-    said: Said
+    said: AgentMessage
     request: HostRequest | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
+class SessionSnapshot:
     """The session as its host has it, oldest first."""
 
     requests: tuple[HostRequest, ...] = ()
     outcomes: tuple[HostOutcome, ...] = ()
-    said: tuple[Said, ...] = ()
-    waits: tuple[Waits, ...] = ()
+    said: tuple[AgentMessage, ...] = ()
+    waits: tuple[UnansweredWait, ...] = ()
 
     @property
     def open_requests(self) -> tuple[HostRequest, ...]:
@@ -226,7 +227,7 @@ class Look:
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
     """What the host can promise. `siblings_together`: answers of one turn must be held back and sent in one message.
-    `several_answers`: those that wait may go in one message; the host raises `OneByOne` if one does not fit.
+    `several_answers`: those that wait may go in one message; the host raises `SendSeparately` if one does not fit.
     `patience`: what was sent and got lost may still arrive for so many seconds."""
 
     name: str
@@ -263,6 +264,6 @@ class Host(Protocol):
         """`again`: the approval for the next attempt, if people answered "run again"."""
         ...
 
-    async def look(self, session: SessionKey) -> Look: ...
+    async def look(self, session: SessionKey) -> SessionSnapshot: ...
     async def capabilities(self) -> Capabilities: ...
     async def close(self) -> None: ...

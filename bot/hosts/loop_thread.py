@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Apart:
+class LoopThread:
     def __init__(self, name: str) -> None:
         self._begun = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._live()), name=name, daemon=True)

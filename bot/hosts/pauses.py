@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from bot.confirmation.model import Ask
 from bot.confirmation.sign_in import Credential
 from bot.hosts.credentials import NODE, answer_to, read_request
-from bot.hosts.host import HostRequest, Said, Waits
+from bot.hosts.host import AgentMessage, HostRequest, UnansweredWait
 from runtime.adk.signing import REQUEST_CREDENTIAL, REQUEST_INPUT, WORKFLOW_CONFIRMATION, bound_to_event
 from runtime.confirming import Answer, Request, answer_to_question, read_answer
 from runtime.errors import Invalid
@@ -43,7 +43,7 @@ MOST_NAME = 200
 
 
 @dataclass(frozen=True)
-class Asked:
+class PauseRequest:
     """A question, a node's confirmation or a sign-in, as one event asks it."""
 
     request: Request
@@ -66,7 +66,7 @@ class Asked:
         return self.part_id.removeprefix(WORKFLOW_CONFIRMATION) if named else None
 
 
-def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[Asked]:
+def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = None) -> Iterator[PauseRequest]:
     """The questions, nodes' confirmations and sign-ins in an event. `node`: the path of the node that it comes from.
     `tools`: the names of the session's calls, by their ids."""
     for call in event.calls():
@@ -82,7 +82,7 @@ def asked_in(event: Event, node: str = "", tools: Mapping[str, str] | None = Non
             yield _choice(event, call) or _operation(event, call)
 
 
-def waits_in(event: Event) -> Iterator[tuple[str, Waits]]:
+def waits_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     """What else an event waits for, by the id of the call."""
     long_running = set(event.long_running_tool_ids or ())
     for call in event.calls():
@@ -104,7 +104,7 @@ AGENT_TOOL = (
 )
 
 
-def stuck_in(event: Event) -> Iterator[tuple[str, Waits]]:
+def stuck_in(event: Event) -> Iterator[tuple[str, UnansweredWait]]:
     """What waited inside an agent that is used as a tool. google-adk gives it up at once."""
     for response in event.responses():
         if response.id and NOT_RESUMED in str((response.response or {}).get(_RESULT)):
@@ -118,7 +118,7 @@ ASKED_TWICE = (
 )
 
 
-def asked_twice(event: Event, call_id: str, tool: str) -> Waits:
+def asked_twice(event: Event, call_id: str, tool: str) -> UnansweredWait:
     return _waits(event, call_id, "second approval", ASKED_TWICE.format(name=tool), failed=True)
 
 
@@ -129,37 +129,37 @@ UNKNOWN = (
 LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result comes later."
 
 
-def pending(asked: Asked, request: HostRequest, announced: JsonObject | None) -> Waits:
+def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | None) -> UnansweredWait:
     """A long-running operation that has begun, with what its tool said first."""
     told = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
-    said = Said(
+    said = AgentMessage(
         event=f"waits:{asked.request.id}"[:256],
         author=asked.request.author,
         text=LONG_RUNNING.format(name=request.tool),
         invocation_id=asked.request.invocation_id,
         failed=True,
     )
-    return Waits(kind="long running", said=said, request=replace(request, hint=told))
+    return UnansweredWait(kind="long running", said=said, request=replace(request, hint=told))
 
 
-def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> Waits:
-    said = Said(
+def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> UnansweredWait:
+    said = AgentMessage(
         event=f"waits:{call_id}@{event.id}"[:256],
         author=event.author,
         text=text,
         invocation_id=event.invocation_id,
         failed=failed,
     )
-    return Waits(kind=kind, said=said)
+    return UnansweredWait(kind=kind, said=said)
 
 
-def _operation(event: Event, call: FunctionCall) -> Asked:
+def _operation(event: Event, call: FunctionCall) -> PauseRequest:
     named = bound_to_event(call.id or "", event.id)
     about = FunctionCall(id=_short(named), name=call.name, args=call.args)
-    return Asked(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
+    return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.OPERATION, named, by_node=False)
 
 
-def _choice(event: Event, call: FunctionCall) -> Asked | None:
+def _choice(event: Event, call: FunctionCall) -> PauseRequest | None:
     options = (call.args or {}).get("options")
     if call.name != CHOICE_TOOL or not isinstance(options, list) or not options:
         return None
@@ -168,10 +168,10 @@ def _choice(event: Event, call: FunctionCall) -> Asked | None:
     named = bound_to_event(call.id or "", event.id)
     about = FunctionCall(id=_short(named), name=CHOICE_TOOL, args=call.args)
     schema: JsonObject = {"type": "string", "enum": options, "title": "Choice"}
-    return Asked(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
+    return PauseRequest(_request(event, named, about, "", None), call.id or "", Ask.INPUT, named, schema, by_node=False)
 
 
-def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Asked | None:
+def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> PauseRequest | None:
     """Keeps only those parts of the request's configuration that its person reads."""
     found = read_request(call, tools)
     if found is None:
@@ -180,16 +180,16 @@ def _sign_in(event: Event, call: FunctionCall, tools: Mapping[str, str]) -> Aske
     about = FunctionCall(id=_short(named), name=found.tool, args=found.shown)
     request = _request(event, named, about, found.message, found.sign_in.to_json())
     by_node = (call.id or "").startswith(NODE)
-    return Asked(request, call.id or "", Ask.CREDENTIAL, named, by_node=by_node, call=call)
+    return PauseRequest(request, call.id or "", Ask.CREDENTIAL, named, by_node=by_node, call=call)
 
 
-def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> Asked:  # noqa: ARG001  (as `_question`)
+def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:  # noqa: ARG001  (as `_question`)
     args = call.args or {}
     payload = _object(args.get("payload"))
     about = FunctionCall(id=_short(named), name=_text(payload.get("tool_name")), args=_object(payload.get("args")))
     if not about.name:
         raise Invalid("A workflow's node asks for a confirmation without naming its tool; it is left out.")
-    return Asked(
+    return PauseRequest(
         _request(event, named, about, _text(args.get("message")), payload.get("confirmation_payload")),
         call.id or "",
         Ask.NODE,
@@ -197,7 +197,7 @@ def _confirmation(event: Event, call: FunctionCall, named: str, node: str) -> As
     )
 
 
-def _question(event: Event, call: FunctionCall, named: str, node: str) -> Asked:
+def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseRequest:
     args = call.args or {}
     by_node = "interruptId" in args or "interrupt_id" in args
     of_node = (_node_name(node) or event.author) if by_node else QUESTION_TOOL
@@ -207,7 +207,7 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> Asked:
     about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=told)
     schema = args.get("response_schema", args.get("responseSchema"))
     request = _request(event, named, about, _text(args.get("message")), None)
-    return Asked(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
+    return PauseRequest(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
 
 
 def _request(event: Event, named: str, about: FunctionCall, hint: str, payload: Json) -> Request:
@@ -258,7 +258,7 @@ def has_fields(schema: JsonObject | None) -> bool:
 
 
 def answer_part(
-    asked: Asked, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
+    asked: PauseRequest, answer: Answer, announced: JsonObject | None = None, credential: Credential | None = None
 ) -> FunctionResponse | None:
     """The answer as it goes to the agent. None: nobody answered, and a node or a request to sign in takes only an
     answer. `announced`: what a long-running tool said first; its final response repeats that, with how it ended."""
@@ -284,7 +284,7 @@ def answer_part(
 NO_ANSWER = "nobody answered"
 
 
-def _response(asked: Asked, payload: Json) -> JsonObject:
+def _response(asked: PauseRequest, payload: Json) -> JsonObject:
     """google-adk takes the one value out of `{"result": …}`, and reads a text in it as JSON if it is JSON."""
     value = answered(asked.schema, payload)
     if has_fields(asked.schema):
@@ -307,7 +307,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def read_given(asked: Asked, response: FunctionResponse) -> Answer:
+def read_given(asked: PauseRequest, response: FunctionResponse) -> Answer:
     """An answer that is in the session. For a node's confirmation any answer counts there, however it is spelled."""
     if asked.ask is Ask.OPERATION:
         confirmed = (response.response or {}).get(_STATUS) != REJECTED

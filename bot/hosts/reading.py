@@ -32,9 +32,9 @@ from bot.hosts.events import (
     time_of,
     unread,
 )
-from bot.hosts.host import HostOutcome, HostRequest, Look, Said, Waits
+from bot.hosts.host import AgentMessage, HostOutcome, HostRequest, SessionSnapshot, UnansweredWait
 from bot.hosts.passed_over import MOVED_ON, AnsweredRun, Moves, own_calls, why_not_begun
-from bot.hosts.pauses import Asked, asked_in, asked_twice, form_of, pending, read_given, stuck_in, waits_in
+from bot.hosts.pauses import PauseRequest, asked_in, asked_twice, form_of, pending, read_given, stuck_in, waits_in
 from runtime.adk.signing import MARK, WORKFLOW_CONFIRMATION, Announcement, announced
 from runtime.confirming import Answer, Request, read_answer, requests_in
 from runtime.errors import Invalid
@@ -49,7 +49,7 @@ ENDED_BY_THEIR_ANSWER = (Ask.INPUT, Ask.OPERATION, Ask.CREDENTIAL)
 """What these ask for is the answer itself: no call waits behind it."""
 
 
-class Standing(StrEnum):
+class RequestStatus(StrEnum):
     """What the session says about a request."""
 
     GONE = "gone"  # it was never asked here
@@ -60,7 +60,7 @@ class Standing(StrEnum):
 
 
 @dataclass(frozen=True)
-class Given:
+class StoredAnswer:
     """An answer that is in the session."""
 
     answer: Answer
@@ -68,18 +68,18 @@ class Given:
 
 
 @dataclass(frozen=True)
-class ForeignRequest:
+class AdkRequest:
     """A request, the answers to it, and the agent's responses to its call: the last before the first answer, and the
     first after it."""
 
     request: Request
     call_id: str
     announcement: Announcement | None = None
-    given: tuple[Given, ...] = ()
+    given: tuple[StoredAnswer, ...] = ()
     before: JsonObject | None = None
     after: tuple[JsonObject, float | None] | None = None
     twice: bool = False  # another call stands under the same id: nobody knows which of them an answer would run
-    asked: Asked | None = None  # of a question, or of a node's confirmation
+    asked: PauseRequest | None = None  # of a question, or of a node's confirmation
     answered: int = 0  # how many answers to its part's id stand in the session, whichever event they are to
     ended_empty: bool = False  # its node ended after the answer, and returned nothing
     asked_anew: bool = False  # a later event asks under the same id: an answer would go to that one
@@ -100,24 +100,24 @@ class ForeignRequest:
         return self.asked.ask if self.asked is not None else Ask.CONFIRMATION
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> RequestStatus:
         if not self.given and self.not_begun is not None:
-            return Standing.PASSED_OVER
+            return RequestStatus.PASSED_OVER
         if not self.given:
-            return Standing.GONE if self.asked_anew else Standing.ABSENT
+            return RequestStatus.GONE if self.asked_anew else RequestStatus.ABSENT
         if self.after is not None or self.ended_empty or self.ask in ENDED_BY_THEIR_ANSWER:
-            return Standing.SETTLED
-        return Standing.BEGUN if self.not_begun is None else Standing.PASSED_OVER
+            return RequestStatus.SETTLED
+        return RequestStatus.BEGUN if self.not_begun is None else RequestStatus.PASSED_OVER
 
     @property
     def open(self) -> bool:
         """Whether an answer may be sent: none was, or it was ignored because others came with it."""
-        return self.standing is Standing.ABSENT or (self.standing is Standing.PASSED_OVER and self.in_company)
+        return self.standing is RequestStatus.ABSENT or (self.standing is RequestStatus.PASSED_OVER and self.in_company)
 
     @property
     def left_behind(self) -> bool:
         """Nobody answered it, and the agent went on: no answer makes its call run any more."""
-        return not self.given and self.standing is Standing.PASSED_OVER
+        return not self.given and self.standing is RequestStatus.PASSED_OVER
 
     @property
     def overtaken(self) -> bool:
@@ -130,7 +130,7 @@ class ForeignRequest:
             return canonical([self.siblings, self.request.id])
         return self.siblings
 
-    def is_about(self, other: ForeignRequest) -> bool:
+    def is_about(self, other: AdkRequest) -> bool:
         """Whether both ask about exactly the same call."""
         return same(self.call, other.call)
 
@@ -147,7 +147,7 @@ class ForeignRequest:
 
 
 @dataclass(frozen=True)
-class ForeignWords:
+class AdkMessage:
     """What was said to the agent. `mark`: if the server kept it. `at`: when, if the server says. `replied`: the agent
     said or did something then."""
 
@@ -159,22 +159,22 @@ class ForeignWords:
 
 
 @dataclass(frozen=True)
-class Reading:
-    askings: tuple[ForeignRequest, ...] = ()
-    words: tuple[ForeignWords, ...] = ()
-    said: tuple[Said, ...] = ()
+class SessionReading:
+    askings: tuple[AdkRequest, ...] = ()
+    words: tuple[AdkMessage, ...] = ()
+    said: tuple[AgentMessage, ...] = ()
     resumable: bool = False  # the app keeps its agents' states in the session
     exists: bool = True
-    waits: tuple[Waits, ...] = ()
+    waits: tuple[UnansweredWait, ...] = ()
 
-    def asking(self, request_id: str) -> ForeignRequest | None:
+    def asking(self, request_id: str) -> AdkRequest | None:
         return next((one for one in self.askings if one.request.id == request_id), None)
 
-    def standing(self, request_id: str) -> Standing:
+    def standing(self, request_id: str) -> RequestStatus:
         asking = self.asking(request_id)
-        return Standing.GONE if asking is None else asking.standing
+        return RequestStatus.GONE if asking is None else asking.standing
 
-    def heard(self, mark: str, text: str, since: float | None) -> ForeignWords | None:
+    def heard(self, mark: str, text: str, since: float | None) -> AdkMessage | None:
         """These words, if they are here: by their mark, or else by their text, not said before `since`."""
         for words in reversed(self.words):
             if words.mark == mark:
@@ -183,20 +183,22 @@ class Reading:
                 return words
         return None
 
-    def _since(self, words: ForeignWords, since: float) -> bool:
+    def _since(self, words: AdkMessage, since: float) -> bool:
         """If a server gives no times, only the last words can be those just sent. 0 and earlier mean any time."""
         if since <= 0:
             return True
         return words is self.words[-1] if words.at is None else words.at >= since
 
-    def look(self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False) -> Look:
+    def look(
+        self, running: Mapping[str, int], schemas: Mapping[str, JsonObject], *, resumable: bool = False
+    ) -> SessionSnapshot:
         """`running`: the requests whose answers are being sent, and how many were here before them."""
         requests = (
             replace(_request(one, schemas), siblings=one.turn(resumable=resumable))
             for one in self.askings
             if one.open and not one.operation
         )
-        return Look(
+        return SessionSnapshot(
             requests=tuple(requests),
             outcomes=tuple(outcome for one in self.askings if (outcome := _outcome(one, running)) is not None),
             said=self.said,
@@ -215,17 +217,17 @@ class Reading:
 class _Gathered:
     """What is in the session, each part with its position. A session may hold a hundred thousand of each."""
 
-    askings: dict[str, ForeignRequest] = field(default_factory=dict)
+    askings: dict[str, AdkRequest] = field(default_factory=dict)
     by_call: dict[str, str] = field(default_factory=dict)  # the last request of each call
-    given: dict[str, list[tuple[int, Given]]] = field(default_factory=dict)
+    given: dict[str, list[tuple[int, StoredAnswer]]] = field(default_factory=dict)
     responses: dict[str, list[tuple[int, JsonObject, float | None]]] = field(default_factory=dict)
     tools: dict[str, str] = field(default_factory=dict)  # the names of calls, by their ids
     latest: dict[str, str] = field(default_factory=dict)  # the last question, or node's confirmation, of each part's id
     answered: Counter[str] = field(default_factory=Counter)  # by the part's id
     ended_empty: set[str] = field(default_factory=set)
-    waits: dict[str, Waits] = field(default_factory=dict)
-    words: list[ForeignWords] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    waits: dict[str, UnansweredWait] = field(default_factory=dict)
+    words: list[AdkMessage] = field(default_factory=list)
+    said: list[AgentMessage] = field(default_factory=list)
     resumable: bool = False
     places: Iterator[int] = field(default_factory=count)
     long_running: set[str] = field(default_factory=set)  # calls that may have begun without a result
@@ -235,7 +237,7 @@ class _Gathered:
     nodes: dict[str, str] = field(default_factory=dict)  # the path of the agent that made a call, by the call's id
     failures: Failures = field(default_factory=dict)
 
-    def completed(self, asking: ForeignRequest) -> ForeignRequest:
+    def completed(self, asking: AdkRequest) -> AdkRequest:
         """With the answers to it, and the responses before and after the first of them."""
         runs = self.runs.get(asking.request.id, [])
         node = self.nodes.get(asking.call_id, "")
@@ -269,10 +271,10 @@ Failures = Mapping[str, Mapping[int, str]]
 """What runs failed at by what their servers said meanwhile: by the request, and by how many answers it had before."""
 
 
-def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> Reading:
+def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) -> SessionReading:
     """Reads the session's events as its server gives them, oldest first. None for a session that does not exist."""
     if events is None:
-        return Reading(exists=False)
+        return SessionReading(exists=False)
     gathered = _Gathered(failures=failures or {})
     for index, raw in enumerate(events):
         try:
@@ -290,7 +292,7 @@ def read(events: Sequence[JsonObject] | None, failures: Failures | None = None) 
         if not (one.operation and one.asked is not None and one.asked.part_id in gathered.by_call)
     )
     waits = tuple(one for call, one in gathered.waits.items() if call not in gathered.by_call)
-    return Reading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
+    return SessionReading(askings, tuple(gathered.words), tuple(gathered.said), gathered.resumable, True, waits)
 
 
 def _hear_second_asks(gathered: _Gathered, raw: JsonObject, event: Event) -> None:
@@ -329,7 +331,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
         call_id = request.call.id or request.id
         told = announced(event.custom_metadata, call_id)
         place = next(gathered.places)
-        asking = ForeignRequest(request, call_id, told, branch=branch, siblings=siblings, place=place)
+        asking = AdkRequest(request, call_id, told, branch=branch, siblings=siblings, place=place)
         first = gathered.askings.setdefault(request.id, asking)
         if first is asking:
             gathered.by_call[call_id] = request.id
@@ -338,7 +340,7 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     gathered.tools.update((call.id, call.name or "") for call in own_calls(event) if call.id)
     gathered.nodes.update((call.id, node) for call in own_calls(event) if call.id and node)
     for asked in asked_in(event, node, gathered.tools):
-        gathered.askings[asked.request.id] = ForeignRequest(
+        gathered.askings[asked.request.id] = AdkRequest(
             asked.request,
             asked.request.id,
             announced(event.custom_metadata, asked.part_id),
@@ -368,7 +370,7 @@ def _came_to(gathered: _Gathered, event: Event, output: NodeOutput) -> None:
         kept = gathered.responses.setdefault(request, [])
         kept.append((next(gathered.places), result, time_of(event)))
     if output.whole and isinstance(output.value, str) and output.value.strip() and not event.text.strip():
-        said = Said(event=event.id, author=event.author, text=output.value, invocation_id=event.invocation_id)
+        said = AgentMessage(event=event.id, author=event.author, text=output.value, invocation_id=event.invocation_id)
         if not any(one.text == said.text and one.invocation_id == said.invocation_id for one in gathered.said):
             gathered.said.append(said)
 
@@ -380,7 +382,7 @@ def _hear(gathered: _Gathered, event: Event) -> None:
     mark = (event.custom_metadata or {}).get(MARK)
     if event.text or mark is not None:
         kept = mark if isinstance(mark, str) else None
-        gathered.words.append(ForeignWords(event.id, event.text, time_of(event), kept))
+        gathered.words.append(AdkMessage(event.id, event.text, time_of(event), kept))
     for response in event.responses():
         gathered.waits.pop(response.id or "", None)
         if response.id in gathered.latest and not _is_confirmation(gathered, response):
@@ -399,7 +401,7 @@ def _answer_to_part(gathered: _Gathered, part_id: str, response: FunctionRespons
     asked = gathered.askings[gathered.latest[part_id]].asked
     assert asked is not None
     gathered.answered[part_id] += 1
-    given = Given(read_given(asked, response), at)
+    given = StoredAnswer(read_given(asked, response), at)
     gathered.given.setdefault(asked.request.id, []).append((next(gathered.places), given))
 
 
@@ -410,11 +412,11 @@ def _answer(gathered: _Gathered, response: FunctionResponse, at: float | None) -
         return  # it settles nothing on any server: a right one still counts
     asked = answer.id if answer.id in gathered.askings else gathered.by_call.get(answer.id)  # some take the call's id
     if asked is not None:
-        gathered.given.setdefault(asked, []).append((next(gathered.places), Given(answer, at)))
+        gathered.given.setdefault(asked, []).append((next(gathered.places), StoredAnswer(answer, at)))
         _began_run(gathered, gathered.askings[asked])
 
 
-def _began_run(gathered: _Gathered, asking: ForeignRequest) -> None:
+def _began_run(gathered: _Gathered, asking: AdkRequest) -> None:
     run, before = gathered.run, gathered.runs.setdefault(asking.request.id, [])
     assert run is not None
     run.answers.append((asking.call_id, asking.request.call.name or ""))
@@ -423,7 +425,7 @@ def _began_run(gathered: _Gathered, asking: ForeignRequest) -> None:
     before.append(run)
 
 
-def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
+def _request(asking: AdkRequest, schemas: Mapping[str, JsonObject]) -> HostRequest:
     request, announcement, asked = asking.request, asking.announcement, asking.asked
     tool = request.call.name or ""
     if asked is not None and asked.ask is Ask.CREDENTIAL:
@@ -442,7 +444,7 @@ def _request(asking: ForeignRequest, schemas: Mapping[str, JsonObject]) -> HostR
     )
 
 
-def _plain_request(asking: ForeignRequest) -> HostRequest:
+def _plain_request(asking: AdkRequest) -> HostRequest:
     request = asking.request
     return HostRequest(
         request_id=request.id,
@@ -457,7 +459,7 @@ def _plain_request(asking: ForeignRequest) -> HostRequest:
     )
 
 
-def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome | None:
+def _outcome(asking: AdkRequest, running: Mapping[str, int]) -> HostOutcome | None:
     if asking.left_behind:
         return HostOutcome(
             request_id=asking.request.id, became=OutcomeKind.REFUSED, text=asking.not_begun, left_behind=True
@@ -493,7 +495,7 @@ def _outcome(asking: ForeignRequest, running: Mapping[str, int]) -> HostOutcome 
     )
 
 
-def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
+def _begun(asking: AdkRequest, confirmed: bool | None, running: Mapping[str, int]) -> HostOutcome:
     on_its_way = running.get(asking.request.id)
     text, begun_at = None, asking.given[-1].at
     if on_its_way is not None and len(asking.given) > on_its_way and confirmed:
@@ -502,7 +504,7 @@ def _begun(asking: ForeignRequest, confirmed: bool | None, running: Mapping[str,
         return HostOutcome(request_id=asking.request.id, became=None)
     elif not confirmed:
         became = OutcomeKind.REFUSED
-    elif asking.standing is Standing.PASSED_OVER:
+    elif asking.standing is RequestStatus.PASSED_OVER:
         became, text, begun_at = OutcomeKind.REFUSED, asking.not_begun, None
     else:
         became = OutcomeKind.UNKNOWN

@@ -17,8 +17,8 @@ from yarl import URL
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import SessionKey
 from bot.hosts.about import app_info, find_out
-from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
-from bot.hosts.server import About
+from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
+from bot.hosts.server import ServerInfo
 from bot.hosts.wire import Unreadable, body_of, json_or_text, messages
 from runtime.jsontypes import Json, JsonObject
 from runtime.telemetry import tracing
@@ -45,7 +45,7 @@ class RemoteServer:
         self._url, self._app, self._timeout = url.rstrip("/"), app, timeout
         self._headers = dict(headers or {})
         self._http: aiohttp.ClientSession | None = None
-        self._about: About | None = None
+        self._about: ServerInfo | None = None
         self._streams = True
         self._failures = 0
 
@@ -61,7 +61,7 @@ class RemoteServer:
         if self._http is not None:
             await self._http.close()
 
-    async def about(self) -> About:
+    async def about(self) -> ServerInfo:
         if self._about is None:
             self._about = await find_out(self._app, self.get, self.settle)
         return self._about
@@ -145,14 +145,14 @@ class RemoteServer:
         try:
             yield
         except Unreadable as error:
-            raise Cut(f"What the agent's server sent can't be used: {error}.") from error
+            raise DeliveryUnknown(f"What the agent's server sent can't be used: {error}.") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise self._unreachable(str(error)) from error
         except TimeoutError as error:
-            raise Cut(f"The agent's server took longer than {self._timeout:g} seconds.") from error
+            raise DeliveryUnknown(f"The agent's server took longer than {self._timeout:g} seconds.") from error
         except (aiohttp.ClientError, OSError) as error:
             log.warning("the connection to %s was lost: %s", self._url, _words(error))
-            raise Cut("The connection to the agent's server was lost.") from error
+            raise DeliveryUnknown("The connection to the agent's server was lost.") from error
 
     async def _has_no_streams(self, response: aiohttp.ClientResponse, session: SessionKey) -> bool:
         """A 404 may be about the session or about the endpoint. The session tells which."""
@@ -165,13 +165,13 @@ class RemoteServer:
         """A refusal before a run begins leaves nothing behind. After a 5xx nobody knows."""
         if response.status < HTTPStatus.BAD_REQUEST:
             if response.status == HTTPStatus.SEE_OTHER:
-                raise Cut("The agent's server took this, and tells about it elsewhere.")
+                raise DeliveryUnknown("The agent's server took this, and tells about it elsewhere.")
             self._check_place(response)
             self._failures = 0
             return
         body = await _told(response)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise Failed(_refusal("The run broke off", response.status, body))
+            raise HostFailed(_refusal("The run broke off", response.status, body))
         if response.status not in PASSING:
             raise RefusedByHost(
                 _refusal("The agent's server did not take this", response.status, body) + ".", REFUSED_FOR
@@ -238,11 +238,11 @@ def _sessions(session: SessionKey) -> str:
 
 async def _streamed(response: aiohttp.ClientResponse) -> AsyncIterator[JsonObject]:
     """The events. A late failure comes among them, and is no reason to hang up, which would cancel what still runs."""
-    failed: Cut | Unreadable | None = None
+    failed: DeliveryUnknown | Unreadable | None = None
     async for kind, data in messages(response):
         try:
             event = _event(data, kind)
-        except (Cut, Unreadable) as error:
+        except (DeliveryUnknown, Unreadable) as error:
             failed = failed or error
             continue
         yield event
@@ -254,9 +254,9 @@ def _event(text: str, kind: str) -> JsonObject:
     value = json_or_text(text)
     failed = value.get("error") if isinstance(value, dict) and "author" not in value else None
     if kind == "error" or failed:
-        raise Failed(f"The agent's server failed: {_short(failed or value)}")
+        raise HostFailed(f"The agent's server failed: {_short(failed or value)}")
     if not isinstance(value, dict):
-        raise Cut(f"The agent's server sent something that is not an event: {_short(value)}")
+        raise DeliveryUnknown(f"The agent's server sent something that is not an event: {_short(value)}")
     return value
 
 
@@ -271,7 +271,7 @@ async def _told(response: aiohttp.ClientResponse) -> Json:
 async def _listed(response: aiohttp.ClientResponse) -> list[JsonObject]:
     events = json_or_text(await body_of(response))
     if not isinstance(events, list | None):
-        raise Cut(f"The agent's server sent something that is not a list of events: {_short(events)}")
+        raise DeliveryUnknown(f"The agent's server sent something that is not a list of events: {_short(events)}")
     return [event for event in events or [] if isinstance(event, dict)]
 
 

@@ -16,7 +16,7 @@ Settle = Callable[[SessionKey, str, Settlement, int], AsyncIterator[JsonObject]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class ServerInfo:
     """What a server is and supports, found out once."""
 
     name: str
@@ -30,13 +30,16 @@ class About:
 
 
 class Server(Protocol):
-    """Where the sessions are: how to read one, and how to run an agent on it. Raises `Unreachable` and `Cut`."""
+    """Where the sessions are: how to read one, and how to run an agent on it.
+
+    Raises `Unreachable` and `DeliveryUnknown`.
+    """
 
     @property
     def app(self) -> str: ...
     @property
     def patience(self) -> float: ...
-    async def about(self) -> About: ...
+    async def about(self) -> ServerInfo: ...
     async def events(self, session: SessionKey) -> list[JsonObject] | None:
         """The session's events. None if there is no such session."""
         ...

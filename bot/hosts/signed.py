@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from bot.confirmation.model import Ask, SessionKey
 from bot.confirmation.sign_in import Credential
-from bot.hosts.host import Cut, Failed
+from bot.hosts.host import DeliveryUnknown, HostFailed
 from bot.hosts.pauses import answer_part
-from bot.hosts.reading import ForeignRequest
+from bot.hosts.reading import AdkRequest
 from runtime.adk.signing import UNSIGNED, SignedAnswer, SignedResponse
 from runtime.confirming import Answer
 from runtime.jsontypes import JsonObject
@@ -38,13 +38,13 @@ class Signer:
     def __init__(self, app: str, secret: str | None) -> None:
         self._app, self._secret = app, secret
 
-    def lacks_secret(self, asking: ForeignRequest | None) -> bool:
+    def lacks_secret(self, asking: AdkRequest | None) -> bool:
         return self._secret is None and _wants(asking)
 
     def part(
         self,
         session: SessionKey,
-        asking: ForeignRequest | None,
+        asking: AdkRequest | None,
         answer: Answer,
         credential: Credential | None = None,
     ) -> Part | None:
@@ -80,7 +80,7 @@ class Signer:
         return Part(function_response=FunctionResponse(id=response.id, name=response.name, response=given))
 
     def signatures(
-        self, session: SessionKey, askings: Iterable[ForeignRequest | None], parts: Iterable[Part]
+        self, session: SessionKey, askings: Iterable[AdkRequest | None], parts: Iterable[Part]
     ) -> JsonObject:
         """The signatures of answers that have no room for one, by the ids of what they answer."""
         signed: JsonObject = {}
@@ -102,10 +102,10 @@ class Signer:
         return signed
 
 
-def was_refused(cut: Cut) -> bool:
+def was_refused(cut: DeliveryUnknown) -> bool:
     """Whether the plugin said so, within whatever the server put around it."""
-    return isinstance(cut, Failed) and UNSIGNED.partition(":")[0] in str(cut)
+    return isinstance(cut, HostFailed) and UNSIGNED.partition(":")[0] in str(cut)
 
 
-def _wants(asking: ForeignRequest | None) -> bool:
+def _wants(asking: AdkRequest | None) -> bool:
     return asking is not None and asking.announcement is not None and asking.announcement.signed

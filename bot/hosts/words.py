@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind
-from bot.hosts.host import Said
-from bot.hosts.reading import ForeignRequest
+from bot.hosts.host import AgentMessage
+from bot.hosts.reading import AdkRequest
 
 GONE = (
     "The agent no longer knows this request: its session is gone, or was started again. "
@@ -24,28 +24,28 @@ NOT_LOADED = (
 NOT_KEPT = "The agent's server took the answer, and has not kept it."
 
 
-def denied(asking: ForeignRequest, reason: str) -> str:
+def denied(asking: AdkRequest, reason: str) -> str:
     return f"The call {asking.request.call.name} ({asking.call_id}) was denied: {reason}"
 
 
-def not_signed_in(asking: ForeignRequest, reason: str) -> str:
+def not_signed_in(asking: AdkRequest, reason: str) -> str:
     return (
         f"Nobody signed in for {asking.request.call.name}: {reason}. Continue without it, and don't call it again "
         "before you are asked to."
     )
 
 
-def not_answered(asking: ForeignRequest, reason: str) -> str:
+def not_answered(asking: AdkRequest, reason: str) -> str:
     question = f' "{asking.request.hint}"' if asking.request.hint else ""
     return f"Nobody answered your question{question}: {reason}. Go on without the answer."
 
 
-def broken_off(event: str, why: str = "") -> Said:
+def broken_off(event: str, why: str = "") -> AgentMessage:
     text = "The connection to the agent's server broke before the agent answered. Ask again if you still want it."
-    return Said(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
+    return AgentMessage(event=f"{event}:cut", author="", text=f"{text} ({why})" if why else text, failed=True)
 
 
-def found_out(asking: ForeignRequest, word: Settlement) -> str:
+def found_out(asking: AdkRequest, word: Settlement) -> str:
     call = f"the call {asking.request.call.name} ({asking.call_id}), whose outcome was unknown"
     match word:
         case OutcomeKind.HAPPENED:

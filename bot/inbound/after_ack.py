@@ -15,7 +15,7 @@ from typing import Any, Self
 from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.cards.forms import with_target
-from bot.home.query import Reader
+from bot.home.query import HomeReader
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.payloads import Body, at_of, beside, person_of
 from bot.slack.answers import text
@@ -45,13 +45,13 @@ class Addressee:
         return cls(beside(body, person_of(body)), text(body.get("response_url")))
 
     @classmethod
-    def reader(cls, reader: Reader, channel: str, url: str) -> Self:
+    def reader(cls, reader: HomeReader, channel: str, url: str) -> Self:
         at = reader.at
         target: JsonObject = {"team": at.team, "enterprise": at.enterprise, "user": reader.person.user}
         return cls({**target, "channel": channel}, url)
 
 
-class Errands:
+class AfterAck:
     def __init__(self, sender: Sender) -> None:
         self._sender, self._turns = sender, FairTurns()
         self._tasks: set[asyncio.Task[None]] = set()

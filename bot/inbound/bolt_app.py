@@ -20,7 +20,7 @@ from slack_bolt.response import BoltResponse
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.config.settings import Settings
-from bot.inbound.lifecycle import ForWhom
+from bot.inbound.lifecycle import InstallationOfEvent
 from bot.inbound.payloads import at_of
 from bot.leasing.backpressure import Backpressure
 from bot.slack.outbound.calls import Workspace
@@ -104,7 +104,7 @@ def bolt(
         name="adk-confirm",  # else Bolt reads the source of every caller to name itself after a file
         # Without a token of its own: with one, Bolt asks Slack before the first click, and still acks it if that fails.
         client=AsyncWebClient(base_url=settings.environment.api_url, retry_handlers=[]),
-        before_authorize=ForWhom(),
+        before_authorize=InstallationOfEvent(),
         authorize=authorize,  # Bolt expects None for a workspace without the app
         user_facing_authorize_error_message="This app is not installed in your workspace: nothing was done.",
         signing_secret=secret.get_secret_value() if secret else None,

@@ -28,20 +28,20 @@ from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
 from bot.confirmation.votes import claim_of, needs_asking
 from bot.home.approvals_list import ApprovalsList
-from bot.home.query import Reader
-from bot.inbound.after_ack import Addressee, Errands
+from bot.home.query import HomeReader
+from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.fair_turns import FairTurns
 from bot.inbound.home_events import BATCHES, TICKED
 from bot.inbound.message_events import overhear
+from bot.inbound.message_hints import HintSender
 from bot.inbound.payloads import Body, Click, at_of, beside, once, person_of, read_click
 from bot.inbound.sign_in_page import SignInPage
-from bot.inbound.signs import Signs
 from bot.leasing.backpressure import Backpressure
 from bot.policy.approvers import Person, Unresolved
 from bot.policy.model import Policies
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.client import Sender
-from bot.store.casting import Ballot, Cast, cast, nothing_known, put_right
+from bot.store.casting import CastResult, SubmittedVote, cast, nothing_known, put_right
 from bot.store.grants_in_force import probe
 from bot.store.incoming_words import addressed, overheard
 from bot.store.repository import chain_of, find_session, now, read_confirmation, read_history
@@ -104,7 +104,7 @@ class ClicksAndForms:
         self._clicks, self._turns, self._sign_ins = clicks, FairTurns(), sign_ins
         self._database, self._sender, self._rules, self._app_name = database, sender, rules, app_name
         self._directory, self._lists = directory, lists
-        self._errands, self._signs = Errands(sender), Signs(database, sender, directory)
+        self._errands, self._signs = AfterAck(sender), HintSender(database, sender, directory)
 
     def register(self, app: AsyncApp) -> None:
         """Register these first: Bolt asks its listeners in turn, and nothing may be quicker than a click on a card."""
@@ -145,7 +145,7 @@ class ClicksAndForms:
 
     async def _vote(self, body: Body, click: Click, ref: Ref) -> None:
         target, url = _without_address(beside(body, click.person))
-        ballot = Ballot(
+        ballot = SubmittedVote(
             id=once(click.person, click.at, click.action, ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,
@@ -161,15 +161,15 @@ class ClicksAndForms:
     def _known(self, row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts | None:
         return self._directory.fresh_facts(row, vote, self._rules.now.policies, speakers)
 
-    def _redraw(self, body: Body, ballot: Ballot, url: str) -> None:
+    def _redraw(self, body: Body, ballot: SubmittedVote, url: str) -> None:
         """Draws the list again from which it was decided, if it was a list."""
         if url:
-            reader = Reader(person=ballot.voter, at=at_of(body))
+            reader = HomeReader(person=ballot.voter, at=at_of(body))
             channel = str((ballot.target or {}).get("channel") or "")
             counted = {ballot.confirmation: ballot.id}
             self._errands.begin("a list", self._lists.redraw(reader, channel, url, counted))
 
-    async def _cast(self, ballot: Ballot) -> tuple[Cast | None, ConfirmError | None]:
+    async def _cast(self, ballot: SubmittedVote) -> tuple[CastResult | None, ConfirmError | None]:
         """The result of the vote, or what went wrong if it could not be stored."""
         known = nothing_known if self._clicks.many else self._known
         with about(confirmation=ballot.confirmation):
@@ -242,7 +242,7 @@ class ClicksAndForms:
         voter, at = person_of(body), at_of(body)
         form: JsonObject = {"view": view["id"], "hash": view.get("hash")}
         where: JsonObject = {**form, "team": at.team, "enterprise": at.enterprise, "user": voter.user}
-        ballot = Ballot(
+        ballot = SubmittedVote(
             id=once(voter, view["id"], view.get("hash", ""), ref.encode()),
             confirmation=ref.id,
             revision=ref.revision,

@@ -11,8 +11,8 @@ from blocks.ids import Action, confirmation_in, parse_id
 from blocks.words import AGENT_FAILED, TRIED_AGAIN
 from bot.cards import forms
 from bot.home.approvals_list import ApprovalsList
-from bot.home.query import Reader
-from bot.inbound.after_ack import Addressee, Errands
+from bot.home.query import HomeReader
+from bot.inbound.after_ack import Addressee, AfterAck
 from bot.inbound.payloads import Body, at_of, beside, person_of, told_at
 from bot.policy.approvers import Person
 from bot.slack.directory.directory import Directory
@@ -20,7 +20,7 @@ from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone
 from bot.store.repository import read_history
-from bot.store.retry import Again, say_again
+from bot.store.retry import RetryResult, say_again
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
 
@@ -39,7 +39,7 @@ NO_CARD = "This message is not a card. Use this on a message that asks for appro
 class Commands:
     def __init__(self, database: Database, sender: Sender, directory: Directory, lists: ApprovalsList) -> None:
         self._database, self._sender, self._directory, self._lists = database, sender, directory, lists
-        self._errands = Errands(sender)
+        self._errands = AfterAck(sender)
 
     def register(self, app: AsyncApp) -> None:
         app.command(COMMAND)(self.approvals)
@@ -53,7 +53,7 @@ class Commands:
     async def approvals(self, body: Body, ack: AsyncAck) -> None:
         await ack()
         at, channel, url = told_at(body), str(body["channel_id"]), str(body["response_url"])
-        reader = Reader(person=Person(at.team, str(body["user_id"])), at=at)
+        reader = HomeReader(person=Person(at.team, str(body["user_id"])), at=at)
         wants_help = str(body.get("text") or "").strip().casefold() == "help"
         show = self._lists.help if wants_help else self._lists.show
         self._errands.begin("the list", show(reader, channel, url), Addressee.reader(reader, channel, url))
@@ -95,12 +95,12 @@ class Commands:
         """Sends the same message to the agent again, once, for the person who wrote it."""
         letter, voter = parse_id(body["actions"][0].get("value")), person_of(body)
         known = letter is not None and letter.isascii() and letter.isdigit() and len(letter) <= MOST_DIGITS
-        done = await self._database.run(say_again, int(letter or 0), voter) if known else Again.GONE
+        done = await self._database.run(say_again, int(letter or 0), voter) if known else RetryResult.GONE
         await ack()
         target = beside(body, voter)
-        if done is Again.NOT_YOURS:
+        if done is RetryResult.NOT_YOURS:
             self._errands.tell(NOT_YOURS, Addressee(target))
-        elif done is Again.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
+        elif done is RetryResult.AGAIN and (channel := target.get("channel")) and (ts := target.get("message_ts")):
             message = verdict.notice_message(f"{AGENT_FAILED} {TRIED_AGAIN}")
             update = self._sender.update(at_of(body), str(channel), str(ts), message)
             self._errands.begin("a notice", update)

@@ -17,15 +17,15 @@ from bot.cards.card_presenter import card_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import Confirmation, VoteKind
 from bot.home.approvals_list import ApprovalsList
-from bot.home.query import Reader
+from bot.home.query import HomeReader
 from bot.home.tab import HomeTabs
-from bot.inbound.after_ack import Errands
+from bot.inbound.after_ack import AfterAck
 from bot.inbound.payloads import Body, at_of, once, person_of, told_at
 from bot.inbound.prompts import Prompts
 from bot.policy.approvers import Person
 from bot.slack.outbound.client import Sender
 from bot.store.batch_votes import cast_all
-from bot.store.casting import Ballot
+from bot.store.casting import SubmittedVote
 from bot.store.repository import read_confirmation
 from bot.telemetry.tracing import trace_vote
 from runtime.jsontypes import JsonObject
@@ -47,7 +47,7 @@ class HomeEvents:
     ) -> None:
         self._database, self._rules = database, rules
         self._homes, self._lists, self._prompts = homes, lists, prompts
-        self._errands = Errands(sender)
+        self._errands = AfterAck(sender)
 
     def register(self, app: AsyncApp) -> None:
         app.event("app_home_opened")(self.home_opened)
@@ -63,7 +63,7 @@ class HomeEvents:
     async def home_opened(self, body: Body, ack: AsyncAck) -> None:
         event, at = body["event"], told_at(body)
         if event.get("tab") == "home" and at.team and event.get("user"):
-            await self._homes.opened(Reader(person=Person(at.team, str(event["user"])), at=at))
+            await self._homes.opened(HomeReader(person=Person(at.team, str(event["user"])), at=at))
         await ack()
         channel = str(event.get("channel") or "")
         if event.get("tab") == "messages" and at.team and channel and self._prompts.wanted(at):
@@ -110,7 +110,7 @@ class HomeEvents:
         shown: JsonObject = {"view": view["id"], "hash": view.get("hash"), "batch": [*votes.values()]}
         where: JsonObject = {**place, **shown, "user": voter.user}
         ballots = [
-            Ballot(
+            SubmittedVote(
                 id=vote,
                 confirmation=ref.id,
                 revision=ref.revision,
@@ -126,7 +126,7 @@ class HomeEvents:
         for ballot, done in await self._database.run(cast_all, ballots, self._rules.now):
             trace_vote(began, ballot, done)
         if isinstance(url, str):
-            reader = Reader(person=voter, at=at)
+            reader = HomeReader(person=voter, at=at)
             counted = {ref.id: vote for ref, vote in votes.items()}
             redrawn = self._lists.redraw(reader, str(target.get("channel") or ""), url, counted)
             self._errands.begin("a list", redrawn)

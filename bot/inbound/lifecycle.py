@@ -14,7 +14,7 @@ from slack_bolt.response import BoltResponse
 from bot.inbound.payloads import Body
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
-from bot.slack.workspaces.removal import Access, Removal
+from bot.slack.workspaces.removal import AccessChange, Removal
 from bot.slack.workspaces.tokens import Workspaces
 
 _SAID = {
@@ -55,7 +55,7 @@ class Lifecycle:
         event = body["event"]
         teams, enterprise = event.get("team_ids"), context.enterprise_id
         if isinstance(teams, list) and enterprise:
-            access = Access(
+            access = AccessChange(
                 enterprise=enterprise,
                 teams=tuple(team for team in teams if isinstance(team, str)),
                 granted=_ACCESS[event["type"]],
@@ -65,7 +65,7 @@ class Lifecycle:
         await ack()
 
 
-class ForWhom(AsyncMiddleware):
+class InstallationOfEvent(AsyncMiddleware):
     """Runs before Bolt looks for a token. Slack sends events about an organisation's grants with the workspace's id,
     and there may be no token for that workspace, or not yet."""
 

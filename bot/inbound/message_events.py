@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from bot.inbound.payloads import told_at
 from bot.policy.approvers import Person
-from bot.store.incoming_words import Heard
+from bot.store.incoming_words import IncomingMessage
 from runtime.jsontypes import Json, JsonObject
 
 _TAKEN = (None, "thread_broadcast", "file_share")
@@ -16,11 +16,11 @@ _FILE_FIELDS = ("id", "name", "mimetype", "size", "url_private_download")
 
 
 @dataclass(frozen=True)
-class Overheard:
+class AddressedMessage:
     """A message and how it was addressed: by name (a mention or a direct message), or as a plain reply. `stops`: it
     asks to stop something."""
 
-    heard: Heard
+    heard: IncomingMessage
     by_name: bool
     stops: bool = False
 
@@ -32,8 +32,8 @@ _STOPS = re.compile(
 )
 
 
-def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | None:
-    """One mention arrives as two events; both give the same `Heard`. Messages of bots and edits are ignored."""
+def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMessage | None:
+    """One mention arrives as two events; both give the same `IncomingMessage`. Bots' messages and edits are ignored."""
     event = body.get("event")
     if not isinstance(event, dict) or event.get("subtype") not in _TAKEN or event.get("bot_id") or event.get("hidden"):
         return None
@@ -47,7 +47,7 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
     thread_ts = _text(event.get("thread_ts"))
     if not (mentioned or direct or thread_ts):
         return None
-    heard = Heard(
+    heard = IncomingMessage(
         app=app,
         team=at.team,
         enterprise=at.enterprise,
@@ -58,7 +58,7 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> Overheard | N
         text=without_mention(text, bot_user),
         files=tuple(_files(event.get("files"))),
     )
-    return Overheard(heard, by_name=mentioned or direct, stops=_STOPS.fullmatch(heard.text) is not None)
+    return AddressedMessage(heard, by_name=mentioned or direct, stops=_STOPS.fullmatch(heard.text) is not None)
 
 
 def _workspace_of(event: Mapping[str, Json]) -> str:

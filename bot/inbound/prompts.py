@@ -7,8 +7,8 @@ import logging
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import SlackTrouble
+from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.methods import SUGGEST_PROMPTS
-from bot.slack.outbound.taken import Feature
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)

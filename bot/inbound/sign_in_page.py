@@ -16,11 +16,11 @@ from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import Confirmation, State, Vote, VoteKind
-from bot.confirmation.sign_in import BY_SIGNING_IN, CALLBACK, Addresses, Credential, query_of, ref_in
+from bot.confirmation.sign_in import BY_SIGNING_IN, CALLBACK, Credential, SignInAddresses, query_of, ref_in
 from bot.policy.approvers import Person
 from bot.slack.directory.directory import Directory
 from bot.slack.web_page import HEADERS, page
-from bot.store.casting import Ballot, Cast, cast
+from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.repository import read_confirmation
 from bot.telemetry.tracing import trace_vote
 from runtime.errors import ConfirmError, StoreError
@@ -44,7 +44,12 @@ class SignInPage:
     gets a vote that says that there is one."""
 
     def __init__(
-        self, database: Database, directory: Directory, rules: RulesInForce, sign_ins: SignIns, addresses: Addresses
+        self,
+        database: Database,
+        directory: Directory,
+        rules: RulesInForce,
+        sign_ins: SignIns,
+        addresses: SignInAddresses,
     ) -> None:
         self._database, self._directory, self._rules = database, directory, rules
         self._sign_ins, self.addresses = sign_ins, addresses
@@ -55,9 +60,9 @@ class SignInPage:
 
     async def give(
         self, row: Confirmation, voter: Person, credential: Credential, target: JsonObject, vote: str | None = None
-    ) -> Cast:
+    ) -> CastResult:
         vote = vote or token_hex(20)
-        ballot = Ballot(
+        ballot = SubmittedVote(
             id=vote,
             confirmation=row.id,
             revision=row.revision.number,

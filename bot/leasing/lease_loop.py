@@ -49,11 +49,11 @@ ForGood = Callable[[Tx, PutAside], bool]
 """Whether what put a row aside lasts until somebody changes it."""
 
 
-def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `Attendant` takes by default)
+def _not_for_good(tx: Tx, error: PutAside) -> bool:  # noqa: ARG001  (what `LeaseLoop` takes by default)
     return False
 
 
-class Attendant:
+class LeaseLoop:
     """Attends to the rows of one kind until it is stopped. `for_good` asks the store whether to leave a row alone."""
 
     def __init__(

@@ -27,7 +27,7 @@ from bot.operations.operator_times import spelled
 from bot.policy.approvers import Approver, ApproverKind
 from bot.policy.checks import team_problems
 from bot.slack.outbound.calls import Workspace
-from bot.slack.outbound.taken import INSTEAD, Feature
+from bot.slack.outbound.feature_support import INSTEAD, Feature
 from bot.slack.workspaces.identity import slack_client
 from bot.slack.workspaces.installed import Installed, installed
 from bot.store.open import HISTORY

@@ -15,7 +15,7 @@ from bot.confirmation.model import AskedCall, Confirmation, SessionKey
 from bot.operations.names import NO_NAMES, KnownNames
 from bot.policy.approvers import Approver, ApproverKind, Person
 from bot.policy.durations import spell_duration
-from bot.policy.model import CallFacts, Governs, Policies, Policy, may_decide
+from bot.policy.model import CallFacts, GoverningPolicy, Policies, Policy, may_decide
 from bot.policy.redaction import Redactor
 
 
@@ -41,7 +41,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
         f"policy[{index}] does not apply: {_why_not(policy, call)}"
         for index, policy in enumerate(policies.entries[:last])
     ]
-    if not isinstance(found, Governs):
+    if not isinstance(found, GoverningPolicy):
         refused = ["The call would be refused at once, and nobody would be asked:", words.ungoverned(found)]
         return Explanation((*earlier, *refused), governed=False)
     policy = found.policy
@@ -54,7 +54,7 @@ def explain(policies: Policies, call: CallFacts, names: KnownNames = NO_NAMES) -
     return Explanation((*earlier, *said), governed=True)
 
 
-def _governing(found: Governs, call: CallFacts) -> str:
+def _governing(found: GoverningPolicy, call: CallFacts) -> str:
     if found.index is None:
         return f"No policy is about this question, so it is for {call.asker}, who asked the agent."
     return f"policy[{found.index}] applies to this {'question' if call.question else 'call'}{_by(found.policy)}."

@@ -19,12 +19,12 @@ PAGES = 50
 """How many pages of a very large workspace are read."""
 
 
-class SlackSaysNo(ConfirmError):
+class LookupFailed(ConfirmError):
     """Slack did not answer the question; the message says what to do."""
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedId:
     """`entry` is what the settings take: `user:…` or `group:…` among approvers, or a channel's bare id."""
 
     entry: str
@@ -35,7 +35,7 @@ class Named:
         return {"entry": self.entry, "name": self.name, "note": self.note}
 
 
-async def ids(token: str, api_url: str, wanted: str) -> list[Named]:
+async def ids(token: str, api_url: str, wanted: str) -> list[NamedId]:
     """Those whose name, address or id holds `wanted`, in any case: groups, then channels, then people."""
     client = AsyncWebClient(token, base_url=api_url, retry_handlers=[])
     try:
@@ -44,20 +44,20 @@ async def ids(token: str, api_url: str, wanted: str) -> list[Named]:
         found += [one async for one in _people(client)]
     except SlackApiError as error:
         code = str(error.response["error"])
-        raise SlackSaysNo(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
+        raise LookupFailed(f"Slack refused ({code}). `adk-confirm check` says what is wrong with the token.") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise SlackSaysNo(f"Slack could not be reached ({type(error).__name__}). Check the network.") from error
+        raise LookupFailed(f"Slack could not be reached ({type(error).__name__}). Check the network.") from error
     text_ = wanted.lower().lstrip("@#")
     return [one for one in found if text_ in f"{one.entry} {one.name} {one.note}".lower()]
 
 
-async def _groups(client: AsyncWebClient) -> AsyncIterator[Named]:
+async def _groups(client: AsyncWebClient) -> AsyncIterator[NamedId]:
     answer = await client.usergroups_list(include_count=True)
     for group in objects(answer.get("usergroups")):
-        yield Named(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
+        yield NamedId(f"group:{text(group.get('id'))}", f"@{text(group.get('handle'))}", text(group.get("name")))
 
 
-async def _channels(client: AsyncWebClient) -> AsyncIterator[Named]:
+async def _channels(client: AsyncWebClient) -> AsyncIterator[NamedId]:
     """Those that the app sees: all public ones, and the private ones that it is in."""
     cursor = ""
     for _ in range(PAGES):
@@ -66,13 +66,13 @@ async def _channels(client: AsyncWebClient) -> AsyncIterator[Named]:
         )
         for channel in objects(answer.get("channels")):
             inside = "" if channel.get("is_member") else "the app is not in it: invite it with /invite"
-            yield Named(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
+            yield NamedId(text(channel.get("id")), f"#{text(channel.get('name'))}", inside)
         cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return
 
 
-async def _people(client: AsyncWebClient) -> AsyncIterator[Named]:
+async def _people(client: AsyncWebClient) -> AsyncIterator[NamedId]:
     """Those who may decide: no bots, guests or deactivated accounts."""
     cursor = ""
     for _ in range(PAGES):
@@ -81,7 +81,7 @@ async def _people(client: AsyncWebClient) -> AsyncIterator[Named]:
             other = ("deleted", "is_bot", "is_restricted", "is_ultra_restricted", "is_stranger")
             if not any(user.get(flag) for flag in other) and text(user.get("id")) != "USLACKBOT":
                 address = text(obj(user.get("profile")).get("email"))
-                yield Named(f"user:{text(user.get('id'))}", person_name(user), address)
+                yield NamedId(f"user:{text(user.get('id'))}", person_name(user), address)
         cursor = text(obj(answer.get("response_metadata")).get("next_cursor"))
         if not cursor:
             return

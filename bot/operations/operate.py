@@ -30,7 +30,7 @@ from bot.operations.reapply import reapply_all
 from bot.policy.approvers import OPERATOR, Person, operator
 from bot.policy.model import Policies, Policy
 from bot.store.audit_log import find_confirmation
-from bot.store.casting import Ballot, Cast, cast
+from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.open import HISTORY, open_beside, socket_path
 from bot.store.purge import purge
 from bot.store.repository import read_confirmation
@@ -60,7 +60,7 @@ NO_STORE = (
 
 
 @dataclass(frozen=True)
-class Desk:
+class OperatorContext:
     """What an operation works with. In the service these are the service's own."""
 
     database: Database
@@ -70,7 +70,7 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Order:
+class CommandRequest:
     """What an operator asks for: the arguments that came over the control socket or from the command itself."""
 
     arguments: JsonObject
@@ -100,7 +100,7 @@ class Order:
         return value
 
 
-Operation = Callable[[Desk, Order], Awaitable[JsonObject]]
+Operation = Callable[[OperatorContext, CommandRequest], Awaitable[JsonObject]]
 
 
 # Where
@@ -117,7 +117,7 @@ async def operate(
 
     async def work(database: Database) -> JsonObject:
         people = _people(settings, database)
-        return await OPERATIONS[name](Desk(database, RulesInForce(rules), people), Order(arguments))
+        return await OPERATIONS[name](OperatorContext(database, RulesInForce(rules), people), CommandRequest(arguments))
 
     async with reading(settings.store_url, clock) as database:
         if read_only:
@@ -129,11 +129,11 @@ async def operate(
         await database.close()
 
 
-def operator_handlers(desk: Desk) -> Mapping[str, Handler]:
+def operator_handlers(desk: OperatorContext) -> Mapping[str, Handler]:
     """What the service does for each operation, for `serve_control`."""
 
     async def handle(run: Operation, arguments: JsonObject) -> JsonObject:
-        return await run(desk, Order(arguments))
+        return await run(desk, CommandRequest(arguments))
 
     return {name: partial(handle, run) for name, run in OPERATIONS.items()}
 
@@ -176,15 +176,15 @@ def _people(settings: Settings, database: Database) -> PeopleLookup:
 # What
 
 
-async def _pause(desk: Desk, order: Order) -> JsonObject:
+async def _pause(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     return {"changed": await pause(desk.database, order.by, order.reason)}
 
 
-async def _resume(desk: Desk, order: Order) -> JsonObject:
+async def _resume(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     return {"changed": await resume(desk.database, order.by, order.reason)}
 
 
-async def _withdraw(desk: Desk, order: Order) -> JsonObject:
+async def _withdraw(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     found, done = await desk.database.run(cast_as_operator, VoteKind.WITHDRAW, order, desk.rules.now)
     if done.refusal is not None:
         state = done.refusal.state or done.row.state
@@ -192,7 +192,7 @@ async def _withdraw(desk: Desk, order: Order) -> JsonObject:
     return {"id": found, "state": str(done.row.state), "counted": done.settled}
 
 
-async def _revoke(desk: Desk, order: Order) -> JsonObject:
+async def _revoke(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     """A grant has the id of the confirmation that it was given with."""
     try:
         found, done = await desk.database.run(cast_as_operator, VoteKind.REVOKE, order, desk.rules.now)
@@ -203,7 +203,7 @@ async def _revoke(desk: Desk, order: Order) -> JsonObject:
     return {"id": found, "counted": done.settled}
 
 
-async def _retry(desk: Desk, order: Order) -> JsonObject:
+async def _retry(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     """Retries what is parked."""
     name = order.maybe("name")
     found = await desk.database.run(retry, name, order.by, order.reason)
@@ -212,7 +212,7 @@ async def _retry(desk: Desk, order: Order) -> JsonObject:
     return {"again": [one.to_json() for one in found]}
 
 
-async def _reapply(desk: Desk, order: Order) -> JsonObject:
+async def _reapply(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     policies, dry_run = _policies(order.arguments), order.arguments.get("dry_run") is True
     if desk.reloading is not None:
         await desk.reloading.look()  # new calls come under the file's policies first, then those that wait
@@ -223,7 +223,7 @@ async def _reapply(desk: Desk, order: Order) -> JsonObject:
     return {"rows": rows, "restart": restart}
 
 
-async def _purge(desk: Desk, order: Order) -> JsonObject:
+async def _purge(desk: OperatorContext, order: CommandRequest) -> JsonObject:
     return (await purge(desk.database, datetime.fromisoformat(order.text("before")))).to_json()
 
 
@@ -238,13 +238,13 @@ OPERATIONS: Mapping[str, Operation] = {
 }
 
 
-def cast_as_operator(tx: Tx, kind: VoteKind, order: Order, rules: Rules) -> tuple[str, Cast]:
+def cast_as_operator(tx: Tx, kind: VoteKind, order: CommandRequest, rules: Rules) -> tuple[str, CastResult]:
     """The operator's vote waits for its turn like any other: votes stored earlier are counted first."""
     confirmation = find_confirmation(tx, order.text("id"))
     row = read_confirmation(tx, confirmation)
     if row is None:
         raise NotFound(f"Confirmation {confirmation} was purged: only its ledger lines are left.")
-    ballot = Ballot(
+    ballot = SubmittedVote(
         id=uuid4().hex,
         confirmation=confirmation,
         revision=row.revision.number,

@@ -22,7 +22,7 @@ from bot.confirmation.stored_json import row_from_json
 from bot.confirmation.unsealed import checked, under
 from bot.confirmation.votes import claim_of, fall, or_approved
 from bot.policy.approvers import OPERATOR, Person, Unresolved
-from bot.policy.model import Governs, Policies
+from bot.policy.model import GoverningPolicy, Policies
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.repository import Session, chain_of, find_session, lock_confirmation, now, save, session_stands
 from bot.store.tables import confirmations
@@ -36,7 +36,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True)
-class By:
+class Operator:
     """The operator who applies the policies, and why."""
 
     person: Person = OPERATOR
@@ -81,7 +81,7 @@ async def reapply_all(
     reason: str | None = None,
 ) -> AsyncIterator[Reapplied]:
     """Each waiting confirmation that the policies of `rules` would treat differently."""
-    by_whom = By(by, reason)
+    by_whom = Operator(by, reason)
     after: tuple[float, str] | None = None
     while True:
         page = await database.read(read_waiting, after)
@@ -105,7 +105,7 @@ def read_waiting(tx: Tx, after: tuple[float, str] | None) -> list[tuple[str, flo
 
 
 async def _reapply_one(
-    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, by: By, *, dry_run: bool
+    database: Database, people: PeopleLookup, rules: Rules, confirmation: str, body: str, by: Operator, *, dry_run: bool
 ) -> Reapplied | None:
     try:
         row = row_from_json(body)
@@ -129,13 +129,13 @@ async def _reapply_one(
 
 def _concerned(row: Confirmation, policies: Policies) -> bool:
     found = policies.resolve(row.asked.facts(row.revision.arguments))
-    return not isinstance(found, Governs) or found.policy.fingerprint != row.policy.fingerprint
+    return not isinstance(found, GoverningPolicy) or found.policy.fingerprint != row.policy.fingerprint
 
 
 async def _facts(people: PeopleLookup, row: Confirmation, policies: Policies) -> dict[str, Facts]:
     """About everybody who approved, under the policy that now covers it."""
     found = policies.resolve(row.asked.facts(row.revision.arguments))
-    if not isinstance(found, Governs):
+    if not isinstance(found, GoverningPolicy):
         return {}
     after = found.policy.escalate_after
     under = replace(row, policy=found.policy, escalate_at=row.asked_at + after if after else None)
@@ -160,7 +160,7 @@ def _unknown(facts: Mapping[str, Facts]) -> Unresolved | None:
 
 
 def reapply_row(
-    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: By
+    tx: Tx, confirmation: str, facts: Mapping[str, Facts], rules: Rules, by: Operator
 ) -> Transition | Confirmation | None:
     """The change that was made. The row, if it has votes whose authors were not looked up. None: it no longer waits."""
     session, row = lock_confirmation(tx, confirmation)
@@ -175,7 +175,7 @@ def reapply_row(
     return change
 
 
-def _by(change: Transition, by: By) -> Transition:
+def _by(change: Transition, by: Operator) -> Transition:
     """The change with who made it."""
     if by.person == OPERATOR:
         return change
@@ -193,7 +193,7 @@ def would_reapply(tx: Tx, row: Confirmation, facts: Mapping[str, Facts], rules: 
 
 
 def _asked_about(row: Confirmation, policies: Policies) -> tuple[Vote, ...]:
-    governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), Governs)
+    governed = isinstance(policies.resolve(row.asked.facts(row.revision.arguments)), GoverningPolicy)
     return row.approvals if governed else ()
 
 
@@ -237,7 +237,7 @@ def reapply(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules:
 
 def _reapplied(row: Confirmation, facts: Mapping[str, Facts], now: datetime, rules: Rules) -> Transition:
     found = rules.policies.resolve(row.asked.facts(row.revision.arguments))
-    if not isinstance(found, Governs):
+    if not isinstance(found, GoverningPolicy):
         step = replace(step_of(row, LineKind.REAPPLIED, now), text=words.ungoverned(found))
         return deny(row, now, None, words.ungoverned_to_model(found)).after(step)
     if found.policy.fingerprint == row.policy.fingerprint:

@@ -184,14 +184,14 @@ class CallFacts:
 
 
 @dataclass(frozen=True)
-class Governs:
+class GoverningPolicy:
     """The first policy that matched, and its place in the file. None for a question that no policy is about."""
 
     policy: Policy
     index: int | None
 
 
-class Unfit(StrEnum):
+class CallRefusalReason(StrEnum):
     """Why nobody is asked. The call is refused at once, and the thread says why."""
 
     NO_POLICY = "no policy"
@@ -208,10 +208,10 @@ class Unfit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ungoverned:
+class CallRefusal:
     """`index` and `detail` say which policy, and what it was about it."""
 
-    why: Unfit
+    why: CallRefusalReason
     index: int | None = None
     detail: str = ""
 
@@ -224,7 +224,7 @@ class Policies:
     >>> file.resolve(CallFacts(tool="deploy_api", args={})).index
     0
     >>> file.resolve(CallFacts(tool="refund", args={})).why
-    <Unfit.NO_POLICY: 'no policy'>
+    <CallRefusalReason.NO_POLICY: 'no policy'>
     """
 
     entries: tuple[Policy, ...] = field(default=())
@@ -233,22 +233,26 @@ class Policies:
     def of(cls, *entries: Policy) -> Policies:
         return cls(entries)
 
-    def resolve(self, call: CallFacts) -> Governs | Ungoverned:
+    def resolve(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
         """The first match wins. If a policy can't be evaluated, the call is refused; the next policy is not tried."""
         if call.sign_in:
-            return Governs(self._for_sign_in(call), None) if call.asker else Ungoverned(Unfit.NO_APPROVERS)
+            return (
+                GoverningPolicy(self._for_sign_in(call), None)
+                if call.asker
+                else CallRefusal(CallRefusalReason.NO_APPROVERS)
+            )
         for index, policy in enumerate(self.entries):
             try:
                 matched = policy.governs(call)
             except ExpressionFailed as error:
                 detail = Redactor(policy.redact, call.args).mask_text(str(error))  # it may quote a value
-                return Ungoverned(Unfit.WHEN_FAILED, index, detail)
+                return CallRefusal(CallRefusalReason.WHEN_FAILED, index, detail)
             if matched and not policy.approvers:
-                return Ungoverned(Unfit.NO_APPROVERS, index)
+                return CallRefusal(CallRefusalReason.NO_APPROVERS, index)
             if matched:
-                return Governs(policy, index)
+                return GoverningPolicy(policy, index)
         own = _own_question(call)
-        return Ungoverned(Unfit.NO_POLICY) if own is None else Governs(own, None)
+        return CallRefusal(CallRefusalReason.NO_POLICY) if own is None else GoverningPolicy(own, None)
 
     def _for_sign_in(self, call: CallFacts) -> Policy:
         """Only the person whose session it is can sign in. How long they have is said by the first policy for the tool
@@ -279,7 +283,9 @@ class Policies:
     def same_policy(self, call: CallFacts, edited: CallFacts) -> bool:
         """Whether the edited call is still under the same policy. Otherwise the editor could choose the rules."""
         before, after = self.resolve(call), self.resolve(edited)
-        return isinstance(before, Governs) and isinstance(after, Governs) and before.index == after.index
+        return (
+            isinstance(before, GoverningPolicy) and isinstance(after, GoverningPolicy) and before.index == after.index
+        )
 
     def barred(self, call: CallFacts) -> tuple[Approver, ...]:
         """Who may not touch this tool's confirmations *now*, waiting ones included.
@@ -315,13 +321,13 @@ def too_many_denials(policy: Policy, denied_at: Iterable[datetime], now: datetim
     return sum(now - DENIALS_WINDOW < at <= now for at in denied_at) >= policy.max_denials
 
 
-def may_show_in(policy: Policy, shared_with_others: bool | None) -> Unfit | None:
+def may_show_in(policy: Policy, shared_with_others: bool | None) -> CallRefusalReason | None:
     """Whether a card may be in a channel. `shared` is None if Slack did not say whether the channel is shared."""
     if policy.shared_channels:
         return None
     if shared_with_others is None:
-        return Unfit.CHANNEL_UNKNOWN
-    return Unfit.SHARED_CHANNEL if shared_with_others else None
+        return CallRefusalReason.CHANNEL_UNKNOWN
+    return CallRefusalReason.SHARED_CHANNEL if shared_with_others else None
 
 
 def may_decide(policy: Policy, escalated: bool) -> tuple[Approver, ...]:

@@ -27,7 +27,7 @@ _MOST_AT_ONCE = 16
 _USER = re.compile(r"[UW][A-Z0-9_]+")
 
 
-class Rota:
+class PythonApprovers:
     def __init__(self, *, time_limit: float = TIME_LIMIT) -> None:
         self._time_limit = time_limit
         self._running = threading.Semaphore(_MOST_AT_ONCE)

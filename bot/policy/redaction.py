@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from bot.policy.text_masking import MASK, SHORTEST, Hidden
+from bot.policy.text_masking import MASK, SHORTEST, HiddenValues
 from runtime.jsontypes import Json, JsonObject, deeper
 
 __all__ = ["MASK", "Masked", "Redactor"]
@@ -59,22 +59,22 @@ class Redactor:
     def mask(self, value: Json) -> Masked:
         if not self._names:
             return Masked(value, 0)
-        return self._mask(value, Hidden(self._secrets.union(self._find(value))))
+        return self._mask(value, HiddenValues(self._secrets.union(self._find(value))))
 
     def mask_object(self, value: JsonObject) -> tuple[JsonObject, int]:
         """The same for the arguments of a call. The result is an object too."""
         if not self._names:
             return value, 0
-        return self._mask_object(value, Hidden(self._secrets.union(self._find(value))))
+        return self._mask_object(value, HiddenValues(self._secrets.union(self._find(value))))
 
     def mask_text(self, text: str) -> str:
         """Masks a hint, a reason, a result or an error: the hidden values of `known` and, if the text is JSON, values
         with a hidden name."""
         if not self._names:
             return text
-        return self._mask_string(text, Hidden(self._secrets.union(self._find(text))))[0]
+        return self._mask_string(text, HiddenValues(self._secrets.union(self._find(text))))[0]
 
-    def _mask(self, value: Json, secrets: Hidden) -> Masked:
+    def _mask(self, value: Json, secrets: HiddenValues) -> Masked:
         match value:
             case dict():
                 return Masked(*self._mask_object(value, secrets))
@@ -88,7 +88,7 @@ class Redactor:
             case int() | float():
                 return Masked(MASK, 1) if not secrets.values.isdisjoint(_numerals(value)) else Masked(value, 0)
 
-    def _mask_string(self, text: str, secrets: Hidden) -> tuple[str, int]:
+    def _mask_string(self, text: str, secrets: HiddenValues) -> tuple[str, int]:
         try:
             inside = _inside(text)
             found = self._mask(inside, secrets) if inside is not None else None
@@ -98,7 +98,7 @@ class Redactor:
             return secrets.blacken(text)
         return json.dumps(found.value, ensure_ascii=False), found.hidden
 
-    def _mask_object(self, value: JsonObject, secrets: Hidden) -> tuple[JsonObject, int]:
+    def _mask_object(self, value: JsonObject, secrets: HiddenValues) -> tuple[JsonObject, int]:
         shown: JsonObject = {}
         hidden = 0
         for name, item in value.items():

@@ -31,7 +31,7 @@ _SHORT_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 Span = tuple[int, int]
 
 
-class Hidden:
+class HiddenValues:
     """Values that no text may show."""
 
     def __init__(self, values: Iterable[str]) -> None:

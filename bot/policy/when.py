@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.errors import ConfirmError, Invalid
 from runtime.jsontypes import Json, JsonObject, canonical
 
@@ -41,7 +41,7 @@ class ExpressionFailed(ConfirmError):
     """The expression gave neither true nor false for this call."""
 
 
-_EVALUATED = Bounded(Path(__file__).with_name("expression_checks.py"))
+_EVALUATED = BoundedCheck(Path(__file__).with_name("expression_checks.py"))
 
 
 @lru_cache(maxsize=512)

@@ -20,7 +20,7 @@ class _Question(Generic[V]):
     waiting: int = 0
 
 
-class Lookups(Generic[K, V]):
+class LookupCache(Generic[K, V]):
     """Answers are kept for `seconds` from when the question began (None: for ever). Errors are not kept, but a question
     that Slack put off is not asked again too early.
 

@@ -35,14 +35,14 @@ KEPT = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Earlier:
+class EarlierAttempts:
     """Earlier attempts: when the first began, and how many there were."""
 
     at: float
     tries: int
 
 
-def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
+def begin(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     """Notes one more attempt. None if it is the first. The caller holds the scope's lease."""
     before, now = earlier(tx, scope, mark), tx.now()
     if before is not None:
@@ -53,9 +53,9 @@ def begin(tx: Tx, scope: str, mark: str) -> Earlier | None:
     return None
 
 
-def earlier(tx: Tx, scope: str, mark: str) -> Earlier | None:
+def earlier(tx: Tx, scope: str, mark: str) -> EarlierAttempts | None:
     row = _EARLIER.first(tx, scope_=scope, mark_=mark)
-    return None if row is None else Earlier(row.at, row.tries)
+    return None if row is None else EarlierAttempts(row.at, row.tries)
 
 
 def over(tx: Tx, scope: str, mark: str) -> None:
@@ -69,10 +69,10 @@ class Attempts:
     def __init__(self, lease: Lease) -> None:
         self._lease = lease
 
-    async def begin(self, scope: str, mark: str) -> Earlier | None:
+    async def begin(self, scope: str, mark: str) -> EarlierAttempts | None:
         return await self._lease.run(begin, scope, mark)
 
-    async def earlier(self, scope: str, mark: str) -> Earlier | None:
+    async def earlier(self, scope: str, mark: str) -> EarlierAttempts | None:
         return await self._lease.read(earlier, scope, mark)
 
     async def over(self, scope: str, mark: str) -> None:

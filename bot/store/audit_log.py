@@ -28,7 +28,7 @@ SHORTEST_ID = 6
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class LineFilter:
     """Which lines: at or after `since`, before `until`, of a tool (or a shell pattern), of a chain."""
 
     since: datetime | None = None
@@ -37,7 +37,7 @@ class Wanted:
     chain: str | None = None
 
 
-async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
+async def pages(database: Database, wanted: LineFilter, *, size: int = PAGE) -> AsyncIterator[list[LedgerLine]]:
     """The lines in order of time, a page at a time, so that a reader neither blocks the store nor fills the memory."""
     after: LedgerLine | None = None
     while True:
@@ -48,7 +48,7 @@ async def pages(database: Database, wanted: Wanted, *, size: int = PAGE) -> Asyn
         after = page[-1]
 
 
-def read_page(tx: Tx, wanted: Wanted, after: LedgerLine | None, size: int) -> list[LedgerLine]:
+def read_page(tx: Tx, wanted: LineFilter, after: LedgerLine | None, size: int) -> list[LedgerLine]:
     found = select(ledger).order_by(ledger.c.at, ledger.c.chain, ledger.c.seq).limit(size)
     if wanted.since is not None:
         found = found.where(ledger.c.at >= seconds(wanted.since))

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from sqlalchemy import select
 
 from bot.config.rules import Rules
-from bot.store.casting import Ballot, Cast, cast
+from bot.store.casting import CastResult, SubmittedVote, cast
 from bot.store.tables import confirmations
 from runtime.store.database import Tx
 
 log = logging.getLogger(__name__)
 
 
-def cast_all(tx: Tx, ballots: Sequence[Ballot], rules: Rules) -> list[tuple[Ballot, Cast]]:
+def cast_all(tx: Tx, ballots: Sequence[SubmittedVote], rules: Rules) -> list[tuple[SubmittedVote, CastResult]]:
     """Stores each vote of a batch. Confirmations that were purged since the form was opened are left out.
 
     Sessions are locked in the order of their keys, as everywhere.

@@ -30,7 +30,7 @@ from runtime.store.upsert import insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ballot:
+class SubmittedVote:
     """A click or a submitted form, to be stored. A click that is delivered again has the same `id`."""
 
     id: str
@@ -46,7 +46,7 @@ class Ballot:
 
 
 @dataclass(frozen=True)
-class Cast:
+class CastResult:
     """The result of a vote so far. `settled`: nobody had to be asked."""
 
     row: Confirmation
@@ -62,7 +62,7 @@ def nothing_known(row: Confirmation, vote: Vote, speakers: frozenset[Person]) ->
     return None  # a `KnownFacts`
 
 
-def cast(tx: Tx, ballot: Ballot, rules: Rules, known: KnownFacts = nothing_known) -> Cast:
+def cast(tx: Tx, ballot: SubmittedVote, rules: Rules, known: KnownFacts = nothing_known) -> CastResult:
     """Stores a vote. The caller acks only afterwards. The vote is counted here if nothing has to be looked up, or was
     looked up just now."""
     session, row = lock_confirmation(tx, ballot.confirmation)
@@ -91,17 +91,17 @@ def cast(tx: Tx, ballot: Ballot, rules: Rules, known: KnownFacts = nothing_known
         if facts is not None or not needs_asking(stored.row, vote):
             change, settled = stored.then(count(stored.row, vote.id, facts, vote.stored_at, rules)), True
     if change.row is row:
-        return Cast(row, settled=False)  # the same click, delivered again
+        return CastResult(row, settled=False)  # the same click, delivered again
     _tell_the_lost(tx, row, sound)
     if settled and not _tell_voter(
         tx, vote, change, answered=_form_says_so(vote, change)
     ):  # the same, for a vote that was refused
-        return Cast(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
+        return CastResult(_put_right(tx, session, row, sound), settled=False, refusal=_refusal(change))
     news = without_repeats(tx, change)
     if settled and news is not change and not news.steps:  # refused, as often before
-        return Cast(_put_right(tx, session, row, sound), settled, _refusal(change))
+        return CastResult(_put_right(tx, session, row, sound), settled, _refusal(change))
     save(tx, session, sound.then(news))
-    return Cast(change.row, settled, _refusal(change))
+    return CastResult(change.row, settled, _refusal(change))
 
 
 def count_next(tx: Tx, confirmation_id: str, vote_id: str, facts: Facts | None, rules: Rules) -> Confirmation:

@@ -16,11 +16,11 @@ from bot.config.rules import Rules
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import open_confirmation
 from bot.confirmation.effects import Step, Unsealed
-from bot.confirmation.grants import Grant, Withheld, is_for, withheld
+from bot.confirmation.grants import Grant, GrantRefusal, is_for, withheld
 from bot.confirmation.model import AskedCall, Confirmation, Vote, VoteKind
 from bot.confirmation.states import Transition
 from bot.policy.approvers import Person
-from bot.policy.model import Governs, Policy
+from bot.policy.model import GoverningPolicy, Policy
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.store.ledger_lines import write_step
 from bot.store.repository import chain_of, lock_confirmation, now, read_confirmation, save
@@ -147,16 +147,16 @@ async def rights_of(
 
 async def would_withhold(
     grant: Grant, row: Confirmation, speakers: frozenset[Person], rules: Rules, at: datetime, ask: FactsOf
-) -> Withheld | None:
+) -> GrantRefusal | None:
     """Why the grant would not let its own call through, if the same person asked for it again; None if it would."""
     asked = row.asked.again(row.revision.arguments, speakers)
     found = await asyncio.to_thread(rules.policies.resolve, asked.facts())
     if not grant.is_sealed(rules.seal):
-        return Withheld(Refusal(reason=Reason.UNSEALED))
+        return GrantRefusal(Refusal(reason=Reason.UNSEALED))
     if grant.used_up:
-        return Withheld(Refusal(reason=Reason.USED_UP))
-    if not isinstance(found, Governs) or not is_for(grant, asked, found.policy, at):
-        return Withheld(Refusal(reason=Reason.POLICY_CHANGED))
+        return GrantRefusal(Refusal(reason=Reason.USED_UP))
+    if not isinstance(found, GoverningPolicy) or not is_for(grant, asked, found.policy, at):
+        return GrantRefusal(Refusal(reason=Reason.POLICY_CHANGED))
     rights = await rights_of(grant.given_by, asked, found.policy, rules, at, ask)
     return withheld(grant, asked, found.policy, rights, rules.seal)
 

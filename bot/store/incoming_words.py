@@ -19,7 +19,7 @@ from runtime.store.upsert import insert_if_absent
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heard:
+class IncomingMessage:
     """A person's message to the agent, as Slack delivered it."""
 
     app: str
@@ -42,7 +42,7 @@ class Heard:
         return f"{SLACK}{self.team}-{self.channel}-{self.thread_ts}"
 
 
-class Sign(StrEnum):
+class MessageHint(StrEnum):
     """What the writer is told at once."""
 
     STOP = "stop"  # how to stop the calls that wait
@@ -51,33 +51,33 @@ class Sign(StrEnum):
 
 
 @dataclass(frozen=True)
-class Listened:
+class MessageResult:
     """What happened to a message. `new`: the agent gets it. `waiting`: the calls that could be stopped."""
 
     new: bool = False
-    sign: Sign | None = None
+    sign: MessageHint | None = None
     session: str = ""
     waiting: tuple[str, ...] = ()
 
 
-def addressed(tx: Tx, heard: Heard, stops: bool) -> Listened:
+def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     """A message that names the agent, or that only the agent can be meant to read."""
     if not hear(tx, heard):
-        return Listened()
+        return MessageResult()
     key = _session_at(tx, heard)
     assert key is not None
     waiting = _waiting(tx, key) if stops else ()
     if waiting:
-        return Listened(new=True, sign=Sign.STOP, session=key, waiting=waiting)
-    return Listened(new=True, sign=Sign.QUEUED if is_queued(tx, key, heard.ts) else None, session=key)
+        return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
+    return MessageResult(new=True, sign=MessageHint.QUEUED if is_queued(tx, key, heard.ts) else None, session=key)
 
 
-def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
+def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     """A plain reply in a session's thread. It is for the agent while nobody else wrote there, unless it asks to stop a
     call that waits."""
     key = _session_at(tx, heard)
     if key is None:
-        return Listened()
+        return MessageResult()
     session = lock_session(tx, key)
     present = session.present | {heard.person}
     if present != session.present:
@@ -86,11 +86,11 @@ def overheard(tx: Tx, heard: Heard, stops: bool) -> Listened:
     if len(present) == 1 and not (stops and waiting):
         return addressed(tx, heard, stops)
     if not waiting or begin(tx, key, f"reply:{heard.ts}") is not None:
-        return Listened()  # people talk to each other, or Slack delivered it again
+        return MessageResult()  # people talk to each other, or Slack delivered it again
     if stops:
-        return Listened(sign=Sign.STOP, session=key, waiting=waiting)
+        return MessageResult(sign=MessageHint.STOP, session=key, waiting=waiting)
     first = begin(tx, key, "reply hint") is None
-    return Listened(sign=Sign.HINT if first else None, session=key)
+    return MessageResult(sign=MessageHint.HINT if first else None, session=key)
 
 
 def is_queued(tx: Tx, key: str, mark: str) -> bool:
@@ -107,7 +107,7 @@ def _waiting(tx: Tx, key: str) -> tuple[str, ...]:
     return tuple(tx.execute(found.order_by(confirmations.c.created)).scalars())
 
 
-def hear(tx: Tx, heard: Heard) -> bool:
+def hear(tx: Tx, heard: IncomingMessage) -> bool:
     """Puts a message into the session's mailbox. The first in a thread begins the session. False: it was known."""
     key = _session_at(tx, heard)
     if key is None:
@@ -118,7 +118,7 @@ def hear(tx: Tx, heard: Heard) -> bool:
     return put_words(tx, session, mark=heard.ts, body=canonical(body), person=heard.person)
 
 
-def _begin(tx: Tx, key: str, heard: Heard) -> None:
+def _begin(tx: Tx, key: str, heard: IncomingMessage) -> None:
     people = frozenset({heard.person})
     session = Session(
         key=key,
@@ -152,7 +152,7 @@ def _begin(tx: Tx, key: str, heard: Heard) -> None:
     tx.execute(insert_if_absent(tx.dialect, sessions), first)
 
 
-def _session_at(tx: Tx, heard: Heard) -> str | None:
+def _session_at(tx: Tx, heard: IncomingMessage) -> str | None:
     found = _SESSION_AT.first(tx, app_=heard.app, id_=heard.id)
     return None if found is None else str(found.key)
 

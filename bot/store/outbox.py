@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from bot.audit.ledger import LedgerLine, LineKind
-from bot.hosts.host import Said, Task, Waits
+from bot.hosts.host import AgentMessage, Task, UnansweredWait
 from bot.policy.versioned import tagged, untagged
 from bot.store.attempts import attempts, earlier, over
 from bot.store.ledger_lines import lines_to_tell
@@ -58,25 +58,25 @@ _LAST_TOLD = Prepared(select(sessions.c.told_seq).where(sessions.c.key == bindpa
 
 
 @dataclass(frozen=True)
-class Telling:
+class NextPost:
     """What to post next: lines, as one message, or an agent's words. `retry`: the letter that failed, for "Try
     again". `tasks`: the tool calls that the words' message showed while they came."""
 
     lines: Sequence[LedgerLine] = ()
-    said: Said | None = None
+    said: AgentMessage | None = None
     retry: str | None = None
     tasks: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True)
-class Left:
+class UnfinishedReply:
     """A reply that is still being written: its message, or since when there may be one, and its invocation."""
 
     ts: str
     invocation: str
 
 
-def say_later(tx: Tx, key: str, said: Said, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
+def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
     """Does nothing if the event is known. `tasks`: the tool calls that were shown while it came."""
     lock_session(tx, key)
     if has_spoken(tx, key, said.event):
@@ -94,7 +94,7 @@ class Unanswered:
     kind: str
 
 
-def say_waits(tx: Tx, key: str, waits: Waits) -> None:
+def say_waits(tx: Tx, key: str, waits: UnansweredWait) -> None:
     """Tells people once what an agent waits for, and counts it once."""
     lock_session(tx, key)
     if not has_spoken(tx, key, waits.said.event):
@@ -102,13 +102,13 @@ def say_waits(tx: Tx, key: str, waits: Waits) -> None:
         tx.report(Unanswered(waits.kind))
 
 
-def next_telling(tx: Tx, key: str) -> Telling | None:
+def next_telling(tx: Tx, key: str) -> NextPost | None:
     words = _WORDS.first(tx, key_=key)
     lines = lines_to_tell(tx, key, last_told(tx, key))
     if words is None:
-        return Telling(lines=lines) if lines else None
+        return NextPost(lines=lines) if lines else None
     before = [line for line in lines if line.seq <= words.after_seq]
-    return Telling(lines=before) if before else _telling(words.event, json.loads(words.body))
+    return NextPost(lines=before) if before else _telling(words.event, json.loads(words.body))
 
 
 def all_told(tx: Tx, key: str, again: float | None = None) -> None:
@@ -197,7 +197,7 @@ def _head(tx: Tx, key: str) -> int:
     return 0 if head is None else int(head.seq)
 
 
-def _stored(said: Said, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
+def _stored(said: AgentMessage, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
     part: JsonObject = {
         "author": said.author,
         "text": said.text,
@@ -209,9 +209,9 @@ def _stored(said: Said, retry: str | None, tasks: Sequence[Task]) -> JsonObject:
     return tagged(_VERSION, part)
 
 
-def _telling(event: str, stored: object) -> Telling:
+def _telling(event: str, stored: object) -> NextPost:
     part = untagged(stored, "message of an agent", _VERSION, {1: lambda before: {**before, "tasks": []}})
-    said = Said(
+    said = AgentMessage(
         event=event,
         author=str(part["author"]),
         text=str(part["text"]),
@@ -219,7 +219,7 @@ def _telling(event: str, stored: object) -> Telling:
         failed=bool(part["failed"]),
     )
     retry = None if part["retry"] is None else str(part["retry"])
-    return Telling(said=said, retry=retry, tasks=tasks_from(part["tasks"]))
+    return NextPost(said=said, retry=retry, tasks=tasks_from(part["tasks"]))
 
 
 # A reply that is shown while the agent still writes it
@@ -267,9 +267,9 @@ def forget_live(tx: Tx, key: str) -> None:
     tx.execute(delete(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY))
 
 
-def read_left(tx: Tx, key: str) -> Left | None:
+def read_left(tx: Tx, key: str) -> UnfinishedReply | None:
     row = _LEFT.first(tx, key_=key)
-    return None if row is None else Left(row.ts, row.event.partition(":")[2])
+    return None if row is None else UnfinishedReply(row.ts, row.event.partition(":")[2])
 
 
 def _is_idle(tx: Tx, key: str) -> bool:

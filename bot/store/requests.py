@@ -18,7 +18,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import AskedCall, Confirmation, Place, State
 from bot.hosts.host import HostRequest
 from bot.policy.approvers import Person
-from bot.policy.model import DENIALS_WINDOW, Governs, Unfit, Ungoverned, too_many_denials
+from bot.policy.model import DENIALS_WINDOW, CallRefusal, CallRefusalReason, GoverningPolicy, too_many_denials
 from bot.store.grants_in_force import grant_for
 from bot.store.ledger_lines import write_step
 from bot.store.repository import Session, has_mail, lock_session, moment, now, put_mail, save, session_stands
@@ -35,7 +35,7 @@ class Opening:
     place: tuple[str | None, ...]
     request: HostRequest
     asked_by: Person
-    governs: Governs | Ungoverned
+    governs: GoverningPolicy | CallRefusal
     places: tuple[Place, ...] = ()
     rights: Mapping[Person, Facts] = field(default_factory=dict)  # of those whose grant covers this call
     trace: str | None = None
@@ -56,11 +56,11 @@ def open_request(tx: Tx, key: str, opening: Opening, rules: Rules) -> Confirmati
     asked, at = asked_of(session, opening), now(tx)
     found = opening.governs
     if not session_stands(tx, session) or opening.place != session.place:
-        found = Ungoverned(Unfit.SESSION_CHANGED)
+        found = CallRefusal(CallRefusalReason.SESSION_CHANGED)
         warn_of_session(tx, session)
-    elif isinstance(found, Governs) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
-        found = Ungoverned(Unfit.TOO_MANY_DENIALS, found.index)
-    if isinstance(found, Ungoverned):
+    elif isinstance(found, GoverningPolicy) and too_many_denials(found.policy, _denials(tx, key, request.tool), at):
+        found = CallRefusal(CallRefusalReason.TOO_MANY_DENIALS, found.index)
+    if isinstance(found, CallRefusal):
         _refuse(tx, session, asked, found)
         return None
     grant = grant_for(tx, key, asked, found.policy, opening.rights, rules.seal)
@@ -111,7 +111,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
     return [moment(at) for at in tx.execute(found).scalars()]
 
 
-def _refuse(tx: Tx, session: Session, asked: AskedCall, found: Ungoverned) -> None:
+def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:
     """Asks nobody. The agent and the thread are told at once."""
     reason = words.ungoverned_to_model(found)
     body: JsonObject = {

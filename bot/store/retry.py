@@ -13,7 +13,7 @@ from bot.store.tables import mail
 from runtime.store.database import Tx
 
 
-class Again(Enum):
+class RetryResult(Enum):
     """What happened when somebody wanted an answer to the same message again."""
 
     AGAIN = "again"
@@ -21,14 +21,14 @@ class Again(Enum):
     GONE = "gone"
 
 
-def say_again(tx: Tx, letter_id: int, person: Person) -> Again:
+def say_again(tx: Tx, letter_id: int, person: Person) -> RetryResult:
     """Puts a person's own message into the mailbox again, under a mark of its own, so that a second click adds no
     third."""
     row = tx.execute(select(mail).where(mail.c.id == letter_id, mail.c.kind == "words")).one_or_none()
     if row is None or not letter_stands(tx, row):
-        return Again.GONE
+        return RetryResult.GONE
     session = lock_session(tx, row.session)
     if row.person != person.user or person not in session.speakers:
-        return Again.NOT_YOURS
+        return RetryResult.NOT_YOURS
     put_words(tx, session, mark=f"retry:{letter_id}", body=row.body, person=person)
-    return Again.AGAIN
+    return RetryResult.AGAIN

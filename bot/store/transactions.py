@@ -14,7 +14,7 @@ from bot.audit.fingerprint import Seal
 from bot.audit.ledger import LineKind
 from bot.confirmation.decision import elsewhere, grant_looked_at, pointless, sign_in_lost
 from bot.confirmation.effects import Delivery
-from bot.confirmation.grants import Withheld
+from bot.confirmation.grants import GrantRefusal
 from bot.confirmation.model import Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, begin, observe, start, take_back, unreached
 from bot.confirmation.schedule import tick, to_draw
@@ -35,7 +35,7 @@ _ASKED = Prepared(
 )
 
 
-def look_at_grant(tx: Tx, confirmation_id: str, why: Withheld | None) -> Confirmation:
+def look_at_grant(tx: Tx, confirmation_id: str, why: GrantRefusal | None) -> Confirmation:
     """Stores whether a grant would still let a call through."""
     session, row = lock_confirmation(tx, confirmation_id)
     change = grant_looked_at(row, now(tx), why)

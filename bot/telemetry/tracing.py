@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from blocks.ledger_lines import LINES
 from bot.audit.ledger import SYSTEM, LedgerLine
 from bot.confirmation.model import Confirmation, SessionKey
-from bot.store.casting import Ballot, Cast
+from bot.store.casting import CastResult, SubmittedVote
 from bot.store.repository import session_in
 from runtime.telemetry import tracing
 from runtime.telemetry.logs import about
@@ -48,7 +48,7 @@ def log_line(fact: object) -> None:
                 log.error("%s (line %d of its chain): %s", fact.kind, fact.seq, alarm)
 
 
-def trace_vote(began: int, ballot: Ballot, done: Cast) -> None:
+def trace_vote(began: int, ballot: SubmittedVote, done: CastResult) -> None:
     """A span for a vote that is stored, from `began` (`time.time_ns`) until now: only now it is known which trace it
     belongs to."""
     asked = done.row.asked

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select, update
 
 from blocks.view import Paused
 from bot.agents.session_worker import SessionWorker
-from bot.cards.draw import Around
+from bot.cards.draw import CardContext
 from bot.cards.thread_worker import SOON, ThreadWorker, runs
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
@@ -23,7 +23,7 @@ from bot.confirmation.unsealed import checked
 from bot.confirmation.votes import needs_asking, waits_for_slack
 from bot.leasing.backpressure import Backpressure
 from bot.leasing.due_rows import RowKind
-from bot.leasing.lease_loop import Attendant, NotNow
+from bot.leasing.lease_loop import LeaseLoop, NotNow
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from bot.slack.answers import texts
 from bot.slack.workspaces.removal import removed
@@ -67,7 +67,9 @@ HELD_FOR = 300.0
 class CardDrawer(Protocol):
     """Draws what people look at."""
 
-    async def draw(self, lease: Lease, row: Confirmation, session: Session, around: Around = ...) -> Sequence[Place]:
+    async def draw(
+        self, lease: Lease, row: Confirmation, session: Session, around: CardContext = ...
+    ) -> Sequence[Place]:
         """Brings every place up to date, and returns the places with what Slack said."""
         ...
 
@@ -123,7 +125,7 @@ class Worker:
             *others,
         )
         self._attendants = [
-            Attendant(database, kind, poll=poll, term=term, clicks=clicks, for_good=removed) for kind in kinds
+            LeaseLoop(database, kind, poll=poll, term=term, clicks=clicks, for_good=removed) for kind in kinds
         ]
 
     @property
@@ -278,11 +280,11 @@ def next_deadline(tx: Tx, confirmation_id: str) -> float | None:
     return min((at for at in times if at > tx.now()), default=None)
 
 
-def read_around(tx: Tx, row: Confirmation) -> Around:
+def read_around(tx: Tx, row: Confirmation) -> CardContext:
     """What a card shows besides its row."""
     given = [grant for grant in grants_in(tx, chain_of(row.asked.session)) if grant.id == row.id]
     pause = paused(tx) if row.outcome is None and row.state in (State.WAITING, State.APPROVED) else None
-    return Around(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
+    return CardContext(grants=given, notices=(Paused(pause.by, pause.reason),) if pause else ())
 
 
 def read_reply(tx: Tx, vote: str) -> tuple[JsonObject, JsonObject, list[JsonObject]]:

@@ -49,7 +49,7 @@ class CheckBroke(ConfirmError):
     """The check itself raised; the message is that of its exception."""
 
 
-class Bounded:
+class BoundedCheck:
     """Calls of a file's `check`, one after the other. It blocks until the answer is there; any thread may call."""
 
     def __init__(self, file: Path, seconds: float = MOST_SECONDS) -> None:

@@ -39,7 +39,7 @@ class _Asked(WireModel):
     requested_tool_confirmations: JsonObject = Field(default_factory=dict)
 
 
-class Glimpse(WireModel):
+class ViewEvent(WireModel):
     """The parts of a stored event that a view needs. Reading them takes half the time of reading the event."""
 
     content: Content | None = None
@@ -59,7 +59,7 @@ class View:
         self.seen = 0
         self._turns: dict[str, _Turn] = {}
 
-    def add(self, event: Event | Glimpse) -> None:
+    def add(self, event: Event | ViewEvent) -> None:
         self.seen += 1
         if event.partial or event.content is None or not event.content.parts:
             return
@@ -75,7 +75,7 @@ class View:
         if parts:
             self.contents.append(Content(role="user", parts=parts))
 
-    def _add_own(self, event: Event | Glimpse) -> None:
+    def _add_own(self, event: Event | ViewEvent) -> None:
         assert event.content is not None
         parts = [part for part in event.content.parts or () if not _asks(part)]
         responses = [p.function_response for p in event.content.parts or () if p.function_response]
@@ -94,7 +94,7 @@ class View:
             self.contents.append(turn.shown)
             self._turns.update(dict.fromkeys(empty, turn))
 
-    def _add_responses(self, event: Event | Glimpse, responses: Sequence[FunctionResponse]) -> None:
+    def _add_responses(self, event: Event | ViewEvent, responses: Sequence[FunctionResponse]) -> None:
         touched: list[_Turn] = []
         for response in responses:
             turn = self._turns.get(str(response.id))

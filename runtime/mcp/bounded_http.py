@@ -15,7 +15,7 @@ _ENDS_OF_EVENTS = (b"\n\n", b"\r\r", b"\r\n\r\n")
 def bounded_transport(httpx: Any) -> Any:
     """A transport for `httpx.AsyncClient`. A longer answer ends as a broken one; a packed answer is refused."""
 
-    class Bounded(httpx.AsyncByteStream):  # type: ignore[misc]  # the package is known at run time only
+    class BoundedStream(httpx.AsyncByteStream):  # type: ignore[misc]  # the package is known at run time only
         def __init__(self, stream: Any, events: bool) -> None:
             self._stream, self._events = stream, events
 
@@ -40,7 +40,7 @@ def bounded_transport(httpx: Any) -> Any:
                 await response.aclose()
                 raise httpx.RemoteProtocolError(f"The MCP server sent a compressed answer ({packed:.20}).")
             events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-            response.stream = Bounded(response.stream, events)
+            response.stream = BoundedStream(response.stream, events)
             return response
 
     return Transport()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
-from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.context import ToolContext
 from runtime.jsontypes import Json, JsonObject, deeper
 from runtime.mcp.session import ToolFailed
@@ -15,7 +15,7 @@ from runtime.tool import Declaration
 Caller = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
 _CHECKS = Path(__file__).with_name("schema_checks.py")
-_PROBLEMS = Bounded(_CHECKS)
+_PROBLEMS = BoundedCheck(_CHECKS)
 
 LISTING_SECONDS = 1.0
 DEEPEST = 64
@@ -79,7 +79,7 @@ def wrong_schemas(tools: Iterable[McpTool]) -> dict[str, str]:
 
     They are read once, so they get more time than a call's arguments; and a server that makes a habit of it gets none.
     """
-    check, wrong, patience = Bounded(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
+    check, wrong, patience = BoundedCheck(_CHECKS, LISTING_SECONDS), dict[str, str](), _PATIENCE
     try:
         for tool in tools:
             if not patience:

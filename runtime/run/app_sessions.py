@@ -34,7 +34,7 @@ class Position:
 
 
 @dataclass(frozen=True)
-class News:
+class SessionNews:
     """A session's calls as they are now, and its events since a position. Of another session all are new."""
 
     position: Position
@@ -106,10 +106,10 @@ class AppSessions(ABC):
 
         return await (await self.open()).read(read)
 
-    async def news(self, *, user_id: str, session_id: str, since: Position | None = None) -> News | None:
+    async def news(self, *, user_id: str, session_id: str, since: Position | None = None) -> SessionNews | None:
         """For who looks at a session again and again: only what was written since then is read."""
 
-        def read(tx: Tx) -> News | None:
+        def read(tx: Tx) -> SessionNews | None:
             stored = find(tx, self._name(user_id, session_id))
             if stored is None:
                 return None
@@ -117,7 +117,7 @@ class AppSessions(ABC):
             first = since.events if since is not None and continues else 0
             events = tuple(read_events(tx, stored.key, first)) if first < stored.events else ()
             position = Position(stored.key, stored.created, stored.events)
-            return News(position, continues, events, tuple(read_calls(tx, stored.key)))
+            return SessionNews(position, continues, events, tuple(read_calls(tx, stored.key)))
 
         return await (await self.open()).read(read)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sqlalchemy import BindParameter, ColumnElement, bindparam, func, literal_column, select
 
 from runtime.calls.call import Call, CallState
-from runtime.calls.view import Glimpse
+from runtime.calls.view import ViewEvent
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
 from runtime.store.records import CALL, Invocation, SessionId, Status, is_storable_id
@@ -36,10 +36,10 @@ def read_events(tx: Tx, key: int, after: int = 0) -> list[Event]:
     return [Event.model_validate_json(row.body) for row in rows]
 
 
-def read_glimpses(tx: Tx, key: int, after: int) -> list[Glimpse]:
+def read_glimpses(tx: Tx, key: int, after: int) -> list[ViewEvent]:
     """The same for a model's view."""
     rows = _EVENTS.all(tx, key_=key, after_=after)
-    return [Glimpse.model_validate_json(row.body) for row in rows]
+    return [ViewEvent.model_validate_json(row.body) for row in rows]
 
 
 def read_turn(tx: Tx, key: int, turn: int) -> list[Call]:

@@ -51,7 +51,7 @@ WHERE datname = current_database() AND usename = current_user
 them, and no other time-out ends it (`transaction_timeout` would, from version 17 on). Whoever it holds up does."""
 
 
-class Away(StoreError):
+class DatabaseAway(StoreError):
     """No server can be reached that takes this, just now. Nothing was stored."""
 
 
@@ -155,7 +155,7 @@ class PostgresEngine:
             try:
                 await self._attempt(pool, job)
                 return
-            except Away:
+            except DatabaseAway:
                 away += 1
                 if self._closing or self._wanted is None or asyncio.get_running_loop().time() >= until:
                     raise
@@ -192,7 +192,7 @@ class PostgresEngine:
                 ended = await alone.fetchval(END_FROZEN)
             finally:
                 await alone.close()
-        except (Away, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (DatabaseAway, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             _log.warning("What holds up others in PostgreSQL could not be looked for: %s", error)
             return
         if ended:
@@ -237,13 +237,13 @@ class PostgresEngine:
                 server_settings=SESSION,
             )
         except asyncpg.TargetServerAttributeNotMatched as error:
-            raise Away(
+            raise DatabaseAway(
                 f"PostgreSQL at {self._name} takes no writes: it is a standby, or was made read-only. Wait for the "
                 "failover to end, or name the primary in the store's URL."
             ) from error
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
             reason = str(error) or "no answer"
-            raise Away(
+            raise DatabaseAway(
                 f"PostgreSQL at {self._name} can't be reached: {reason}. Start it, or correct the store's URL."
             ) from error
         return connection

@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 
 from runtime.errors import StoreError
 from runtime.store.lockfile import PRIVATE, LockFile
-from runtime.store.sqlite_writer import Writer, in_words
+from runtime.store.sqlite_writer import SqliteWriter, in_words
 from runtime.store.transaction import Admission, Dialect, Limits, R, Tx
 from runtime.store.wakeups import Hub
 
@@ -30,7 +30,7 @@ BUSY_SECONDS = 5.0
 class SqliteEngine:
     dialect: Dialect = "sqlite"
 
-    def __init__(self, readers: _Readers | None, writer: Writer | None, lock: LockFile | None) -> None:
+    def __init__(self, readers: _Readers | None, writer: SqliteWriter | None, lock: LockFile | None) -> None:
         self._readers = readers
         self._writer = writer
         self._lock = lock
@@ -117,8 +117,8 @@ class _Readers:
             self._idle.put(connection)
 
 
-async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> Writer:
-    writer = Writer(_engine(lambda: _connect(path)), clock, hub, Admission(limits))
+async def _start_writer(path: Path | None, clock: Callable[[], float], hub: Hub, limits: Limits) -> SqliteWriter:
+    writer = SqliteWriter(_engine(lambda: _connect(path)), clock, hub, Admission(limits))
     await writer.start()
     return writer
 

@@ -58,7 +58,7 @@ class _GroupLost(Exception):
     """SQLite ended the whole transaction under a function: the disk is full, or worse."""
 
 
-class Writer:
+class SqliteWriter:
     def __init__(self, engine: Engine, clock: Callable[[], float], hub: Hub, gate: Admission) -> None:
         self._engine = engine
         self._clock = clock

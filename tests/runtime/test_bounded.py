@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
-from runtime.bounded.check import Bounded, CheckBroke, TooCostly
+from runtime.bounded.check import BoundedCheck, CheckBroke, TooCostly
 from runtime.jsontypes import JsonObject
 
 CHECK = """
@@ -45,14 +45,14 @@ def check(what, value=None):
 
 
 @pytest.fixture
-def check(tmp_path: Path) -> Iterator[Bounded]:
+def check(tmp_path: Path) -> Iterator[BoundedCheck]:
     (tmp_path / "check.py").write_text(CHECK)
-    bounded = Bounded(tmp_path / "check.py")
+    bounded = BoundedCheck(tmp_path / "check.py")
     yield bounded
     bounded.close()
 
 
-def test_values_go_and_come_back(check: Bounded) -> None:
+def test_values_go_and_come_back(check: BoundedCheck) -> None:
     value: JsonObject = {"a": [1, 2.5, None, True, "\ud800", "é", "x" * 1_000_000]}
     assert check("give", value) == value
     with pytest.raises(CheckBroke, match="ValueError: no such thing"):
@@ -60,27 +60,27 @@ def test_values_go_and_come_back(check: Bounded) -> None:
 
 
 @pytest.mark.parametrize("what", ["spin", "recurse", "fall"])
-def test_what_does_not_end_is_ended(check: Bounded, what: str) -> None:
+def test_what_does_not_end_is_ended(check: BoundedCheck, what: str) -> None:
     for _ in range(2):
         with pytest.raises(TooCostly, match=r"0\.1 s or 10 MB"):
             check(what)
     assert check("give", 1) == 1
 
 
-def test_time_that_it_only_waits_does_not_count(check: Bounded) -> None:
+def test_time_that_it_only_waits_does_not_count(check: BoundedCheck) -> None:
     """On a busy machine an honest check waits for its turn."""
     assert check("sleep", 0.5) == "slept"
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this kernel does not tell what a process has")
-def test_memory_is_limited_for_each_check_by_itself(check: Bounded) -> None:
+def test_memory_is_limited_for_each_check_by_itself(check: BoundedCheck) -> None:
     for _ in range(5):
         assert check("eat", 5_000_000) == 5_000_000
         with pytest.raises(TooCostly):
             check("eat", 20_000_000)
 
 
-def test_what_no_json_can_hold_costs_nothing(check: Bounded) -> None:
+def test_what_no_json_can_hold_costs_nothing(check: BoundedCheck) -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]
@@ -89,7 +89,7 @@ def test_what_no_json_can_hold_costs_nothing(check: Bounded) -> None:
             check("give", value)  # type: ignore[arg-type]  # no JSON: that is the point
 
 
-def test_it_knows_none_of_our_secrets(check: Bounded, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_knows_none_of_our_secrets(check: BoundedCheck, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ADK_CONFIRM_SECRET", "secret")
     told = check("environment")
     assert isinstance(told, list)
@@ -97,7 +97,7 @@ def test_it_knows_none_of_our_secrets(check: Bounded, monkeypatch: pytest.Monkey
     assert told[1] == []
 
 
-def test_one_that_somebody_else_ended_is_replaced(check: Bounded) -> None:
+def test_one_that_somebody_else_ended_is_replaced(check: BoundedCheck) -> None:
     """Its end says nothing of the check."""
     first = check("pid")
     assert isinstance(first, int)
@@ -107,7 +107,7 @@ def test_one_that_somebody_else_ended_is_replaced(check: Bounded) -> None:
     assert second != first
 
 
-def test_each_thread_gets_its_own_answer(check: Bounded) -> None:
+def test_each_thread_gets_its_own_answer(check: BoundedCheck) -> None:
     wrong: list[object] = []
 
     def ask(number: int) -> None:

@@ -33,11 +33,11 @@ from bot.confirmation.outcome import HostReport
 from bot.confirmation.stored_json import delivery_from_json
 from bot.hosts.host import HostRequest
 from bot.operations.control import serve_control
-from bot.operations.operate import Desk, operator_handlers
+from bot.operations.operate import OperatorContext, operator_handlers
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
-from bot.store.casting import Ballot, Cast, cast
-from bot.store.incoming_words import Heard, hear
+from bot.store.casting import CastResult, SubmittedVote, cast
+from bot.store.incoming_words import IncomingMessage, hear
 from bot.store.mailbox import letters_done, next_letters, read_session, rest
 from bot.store.open import open_store, socket_path
 from bot.store.outbox import all_told, told_up_to
@@ -115,7 +115,7 @@ class Backoffice:
     # What people and agents do
 
     async def hears(self, text: str, who: Person = ASKER, thread: str = "1.1") -> str:
-        heard = Heard(
+        heard = IncomingMessage(
             app="oncall",
             team=TEAM,
             enterprise=None,
@@ -181,9 +181,9 @@ class Backoffice:
         facts: Facts | None = None,
         stored_only: bool = False,
         **edit: Json,
-    ) -> Cast:
+    ) -> CastResult:
         row = await self.row(confirmation)
-        ballot = Ballot(
+        ballot = SubmittedVote(
             id=f"v{next(_numbers)}",
             confirmation=confirmation,
             revision=row.revision.number,
@@ -230,7 +230,7 @@ class Backoffice:
 
     async def command(self, *arguments: str) -> Said:
         """Beside whoever has the store open, as from another shell. A store on SQLite has the service in front."""
-        desk = Desk(self.database, RulesInForce(self.rules), self.office)
+        desk = OperatorContext(self.database, RulesInForce(self.rules), self.office)
         async with serve_control(socket_path(self.url), operator_handlers(desk)):
             return await self.alone(*arguments)
 

@@ -11,7 +11,7 @@ from bot.confirmation.model import (
     Decision,
     Outcome,
     OutcomeKind,
-    Outside,
+    OutsideAnswer,
     State,
     Vote,
     VoteKind,
@@ -54,5 +54,5 @@ def in_state(row: Confirmation, state: State, kind: OutcomeKind | None) -> Confi
         decision=None if state is State.WAITING else decision,
         outcome=outcome,
         start_by=at + timedelta(hours=1) if state in (State.APPROVED, State.LAPSED) else None,
-        outside=Outside(at=at, confirmed=True) if state is State.ELSEWHERE else None,
+        outside=OutsideAnswer(at=at, confirmed=True) if state is State.ELSEWHERE else None,
     )

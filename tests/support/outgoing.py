@@ -17,11 +17,11 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.audit.fingerprint import Seal
 from bot.audit.ledger import Head, LedgerLine, append
 from bot.cards.cards import Cards
-from bot.cards.draw import PLAIN, Around
+from bot.cards.draw import PLAIN, CardContext
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation, Place, SessionKey
-from bot.confirmation.sign_in import Addresses
+from bot.confirmation.sign_in import SignInAddresses
 from bot.confirmation.stored_json import row_from_json, row_to_json, step_content
 from bot.policy.model import Policy
 from bot.sandbox.people.people import Person
@@ -82,7 +82,7 @@ class Outgoing:
         self.desk.row = replace(self.desk.row, places=here if places is None else tuple(places))
         return self.desk.row
 
-    async def drawn(self, *, tries: int = 8, around: Around = PLAIN) -> Confirmation:
+    async def drawn(self, *, tries: int = 8, around: CardContext = PLAIN) -> Confirmation:
         """The worker's part: draws until nothing is behind, and keeps the facts; each trouble is one more try."""
         for _ in range(tries):
             row = row_from_json(f"{row_to_json(self.desk.row)} ")  # as it comes out of another process's store
@@ -152,7 +152,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
     deploys = slack.channel("deploys", asker, ann, ben, id="C0DEPLOYS")
     thread = await asker.says(WORDS, deploys)
     session = a_session(deploys.id, thread.ts)
-    addresses = Addresses(Seal("not a real secret", "call"), None)
+    addresses = SignInAddresses(Seal("not a real secret", "call"), None)
     cards, writer, lease = Cards(sender, directory, addresses), Thread(sender, directory.names), await a_lease(database)
     return Outgoing(
         slack,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bot.policy.approvers import Unresolved
 from bot.slack.answers import obj, text, texts
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.directory.questions import Questions
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.methods import CHANNEL_INFO, CHANNEL_MEMBERS
@@ -24,8 +24,8 @@ class ChannelFacts:
 class Channels:
     def __init__(self, questions: Questions, known_for: float, clock: Callable[[], float]) -> None:
         self._questions = questions
-        self._info: Lookups[tuple[Workspace, str], ChannelFacts] = Lookups(known_for, clock=clock)
-        self._members: Lookups[tuple[Workspace, str], frozenset[str]] = Lookups(known_for, clock=clock)
+        self._info: LookupCache[tuple[Workspace, str], ChannelFacts] = LookupCache(known_for, clock=clock)
+        self._members: LookupCache[tuple[Workspace, str], frozenset[str]] = LookupCache(known_for, clock=clock)
 
     async def shared(self, at: Workspace, channel: str) -> bool | Unresolved:
         facts = await self._facts(at, channel)

@@ -17,9 +17,9 @@ from bot.confirmation.model import Confirmation, Vote
 from bot.confirmation.votes import claim_of, completes
 from bot.policy.approvers import Account, Approver, ApproverKind, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
-from bot.policy.python_approvers import Rota
+from bot.policy.python_approvers import PythonApprovers
 from bot.slack.answers import obj, objects, text, texts
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.directory.channels import Channels
 from bot.slack.directory.names import NameLookup
 from bot.slack.directory.questions import PATIENCE, Questions, Sleep
@@ -47,16 +47,16 @@ class Directory:
         self,
         sender: Sender,
         *,
-        rota: Rota | None = None,
+        rota: PythonApprovers | None = None,
         patience: float = PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         pause: Sleep = asyncio.sleep,
     ) -> None:
-        self._sender, self._rota, self.names = sender, rota or Rota(), NameLookup(sender, clock)
+        self._sender, self._rota, self.names = sender, rota or PythonApprovers(), NameLookup(sender, clock)
         self._questions = Questions(sender, patience=patience, clock=clock, pause=pause)
         self._channels = Channels(self._questions, KNOWN_FOR, clock)
-        self._accounts: Lookups[tuple[Workspace, str], Account] = Lookups(KNOWN_FOR, clock=clock)
-        self._members: Lookups[tuple[Approver, Workspace, str], Members] = Lookups(
+        self._accounts: LookupCache[tuple[Workspace, str], Account] = LookupCache(KNOWN_FOR, clock=clock)
+        self._members: LookupCache[tuple[Approver, Workspace, str], Members] = LookupCache(
             KNOWN_FOR, good=_answered, clock=clock
         )
 

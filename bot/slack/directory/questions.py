@@ -15,7 +15,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.policy.approvers import Unresolved
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Later
@@ -55,7 +55,7 @@ class Questions:
         return await spell.over(lambda: self._sender.ask(at, method, call))
 
     async def answer(
-        self, what: str, lookups: Lookups[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
+        self, what: str, lookups: LookupCache[K, T], key: K, ask: Callable[[], Awaitable[T]], *, anew: bool = False
     ) -> T | Unresolved:
         """The known answer for `key`, or a new one; with `anew` always a new one. It waits for a turn to ask if that
         leaves Slack as much time again to answer. Otherwise the result says when the turn comes."""

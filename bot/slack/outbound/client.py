@@ -21,9 +21,10 @@ from slack_sdk.webhook.async_client import AsyncWebhookClient
 from blocks.kit import Message
 from blocks.verdict import notice_message
 from bot.slack.answers import obj, objects, text
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import QUIET, Calls, Sure, Workspace
 from bot.slack.outbound.errors import OVERSIZE_OR_ODD, Gone, Later, RefusedBySlack, SlackTrouble
+from bot.slack.outbound.feature_support import FeatureSupport
 from bot.slack.outbound.history import SentMessages
 from bot.slack.outbound.message_ids import identity
 from bot.slack.outbound.methods import (
@@ -40,7 +41,6 @@ from bot.slack.outbound.methods import (
 )
 from bot.slack.outbound.newest_form import NewestForm
 from bot.slack.outbound.rates import MINUTE, Rates
-from bot.slack.outbound.taken import Taken
 from runtime.jsontypes import JsonObject
 
 log = logging.getLogger(__name__)
@@ -72,14 +72,14 @@ class Opened:
 
 
 class Sender:
-    def __init__(self, calls: Calls, *, taken: Taken | None = None) -> None:
+    def __init__(self, calls: Calls, *, taken: FeatureSupport | None = None) -> None:
         self._calls, clock = calls, calls.clock
         self._sure: Sure | None = None
         self._whispers, self._views = Rates(clock), Rates(clock)
-        self._links: Lookups[tuple[Workspace, str, str], str] = Lookups(clock=clock)
-        self._dms: Lookups[tuple[Workspace, str], str] = Lookups(clock=clock)
+        self._links: LookupCache[tuple[Workspace, str, str], str] = LookupCache(clock=clock)
+        self._dms: LookupCache[tuple[Workspace, str], str] = LookupCache(clock=clock)
         self.history = SentMessages(self.ask)
-        self.taken = taken or Taken(clock)
+        self.taken = taken or FeatureSupport(clock)
         self._newest = NewestForm(self.taken)
 
     async def ask(

@@ -11,7 +11,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from slack_sdk.web.async_slack_response import AsyncSlackResponse
 
 from bot.slack.answers import obj, objects, text
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone
 from bot.slack.outbound.message_ids import Identity, identity
@@ -27,7 +27,7 @@ _EARLIER = 300.0
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessage:
     """A message of ours, as it is in Slack."""
 
     ts: str
@@ -46,10 +46,10 @@ class AskSlack(Protocol):
 
 class SentMessages:
     def __init__(
-        self, ask: AskSlack, whoami: AskSlack | None = None, own: Lookups[Workspace, str] | None = None
+        self, ask: AskSlack, whoami: AskSlack | None = None, own: LookupCache[Workspace, str] | None = None
     ) -> None:
         self._ask, self._whoami = ask, whoami or ask
-        self._own: Lookups[Workspace, str] = own or Lookups()
+        self._own: LookupCache[Workspace, str] = own or LookupCache()
 
     def asking(self, ask: AskSlack) -> SentMessages:
         """The same with another way of calling. Who the app is, which all callers share, is asked as before."""
@@ -78,11 +78,11 @@ class SentMessages:
 
     async def sent(
         self, at: Workspace, channel: str, *, thread_ts: str | None = None, since: float | None = None
-    ) -> list[Sent]:
+    ) -> list[SentMessage]:
         """Our own messages in a thread, or in a channel outside its threads, oldest first."""
         own = await self._me(at)
         oldest = None if since is None else f"{max(0.0, since - _EARLIER):.6f}"
-        found: list[Sent] = []
+        found: list[SentMessage] = []
         cursor: str | None = None
         for _ in range(_PAGES):
             page = await self._page(at, channel, thread_ts, oldest, cursor)
@@ -129,6 +129,6 @@ class SentMessages:
         return await self._own.get(at, who)
 
 
-def _sent(message: JsonObject) -> Sent:
+def _sent(message: JsonObject) -> SentMessage:
     names = tuple(text(file.get("name")) for file in objects(message.get("files")))
-    return Sent(text(message.get("ts")), message.get("metadata"), names)
+    return SentMessage(text(message.get("ts")), message.get("metadata"), names)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from blocks.newer import Newer, best, best_view, kinds, nothing
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import RefusedBySlack, SlackTrouble
-from bot.slack.outbound.taken import Feature, Taken
+from bot.slack.outbound.feature_support import Feature, FeatureSupport
 from runtime.jsontypes import JsonObject
 
 R = TypeVar("R")
@@ -21,7 +21,7 @@ _NOT_TAKEN = frozenset({"invalid_arguments", "invalid_attachments", "invalid_blo
 
 
 class NewestForm:
-    def __init__(self, taken: Taken) -> None:
+    def __init__(self, taken: FeatureSupport) -> None:
         self._taken = taken
 
     async def send(

@@ -55,7 +55,7 @@ class Removal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Access:
+class AccessChange:
     """Slack's report at the time `at`: workspaces in which an organisation may use its token, or no longer may."""
 
     enterprise: str
@@ -128,7 +128,7 @@ def note_removal(tx: Tx, removal: Removal) -> bool:
     return True
 
 
-def withhold(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
+def withhold(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
     """A workspace of the organisation removed the app, which for that workspace is uninstalling. False: known, or
     stale."""
     if access.at < int(organisation.at) or not _newest(tx, team, access):
@@ -142,7 +142,7 @@ def withhold(tx: Tx, organisation: Installed, team: str, access: Access) -> bool
     return True
 
 
-def grant(tx: Tx, organisation: Installed, team: str, access: Access) -> bool:
+def grant(tx: Tx, organisation: Installed, team: str, access: AccessChange) -> bool:
     """The app may be used there, perhaps again. False: it could be before, or the report is stale."""
     withheld = tx.execute(select(switches.c.name).where(switches.c.name == f"{WITHHELD}{team}")).first() is not None
     if not _newest(tx, team, access) or not withheld:
@@ -211,7 +211,7 @@ def _close_from_before(tx: Tx, leaving: Leaving) -> None:
     tx.notify(DEPARTURES)
 
 
-def _newest(tx: Tx, team: str, access: Access) -> bool:
+def _newest(tx: Tx, team: str, access: AccessChange) -> bool:
     """Stores what Slack said of a workspace. False: Slack has said something later, or the same before."""
     names = {granted: f"{_GRANTED if granted else WITHHELD}{team}" for granted in (True, False)}
     found = select(switches.c.name, switches.c.value).where(switches.c.name.in_(names.values()))

@@ -57,7 +57,7 @@ def abandon(row: Confirmation, now: datetime) -> Transition:
     return replace(change.after(*steps), revoked_by=ended.revoked_by)
 
 
-class Closing:
+class RemovalCleanup:
     def __init__(self, database: Database, *, poll: float = POLL) -> None:
         self._database, self._poll = database, poll
         self._stopping = asyncio.Event()
@@ -98,14 +98,14 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Some:
+class CleanupProgress:
     """Where to go on, if there is more, and how many were `left` to a replica that can read them."""
 
     after: str | None
     left: int
 
 
-def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> Some:
+def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> CleanupProgress:
     """Closes some of what belongs to a workspace or an organisation that left."""
     granted = (
         select(grants.c.id)
@@ -116,7 +116,7 @@ def close_some(tx: Tx, leaving: Leaving, after: str, at_once: int = AT_ONCE) -> 
     open_ = select(confirmations.c.id).where(OPEN, of(confirmations, leaving.id), confirmations.c.id > after)
     ids = tx.execute(union(open_, granted).order_by("id").limit(at_once)).scalars().all()
     left = sum(not _closed(tx, leaving, confirmation) for confirmation in ids)
-    return Some(str(ids[-1]) if len(ids) == at_once else None, left)
+    return CleanupProgress(str(ids[-1]) if len(ids) == at_once else None, left)
 
 
 def _closed(tx: Tx, leaving: Leaving, confirmation: str) -> bool:

@@ -20,14 +20,14 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.config.settings import Settings
 from bot.config.token_cipher import TokenCipher
 from bot.policy.checks import team_problems
-from bot.policy.model import Governs, Policies, Unfit, Ungoverned
+from bot.policy.model import CallRefusal, CallRefusalReason, GoverningPolicy, Policies
 from bot.policy.problems import Problem, SettingsError
 from bot.slack.outbound.calls import ClientFor, Workspace
 from bot.slack.outbound.errors import DEAD, NotInstalled, Revoked, trouble_from
 from bot.slack.workspaces.identity import Identity, identify, slack_client
 from bot.slack.workspaces.installed import Installed, installed, serving
-from bot.slack.workspaces.removal import Access, Removal, arrive, depart, gone, grant, note_removal, withhold
-from bot.slack.workspaces.removal_cleanup import Closing
+from bot.slack.workspaces.removal import AccessChange, Removal, arrive, depart, gone, grant, note_removal, withhold
+from bot.slack.workspaces.removal_cleanup import RemovalCleanup
 from runtime.errors import Invalid
 from runtime.rest.listening import CannotServe
 from runtime.store.database import Database, Tx
@@ -56,11 +56,11 @@ class Workspaces(Protocol):
         """Slack reports that the app, or its token, is gone. Returns False if that was known."""
         ...
 
-    async def access(self, access: Access) -> None:
+    async def access(self, access: AccessChange) -> None:
         """Slack reports where an organisation may use the app, or no longer may."""
         ...
 
-    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
         """Why nobody in this workspace may be asked, if that is so."""
         ...
 
@@ -111,7 +111,7 @@ class OneWorkspace:
             log.error("%s Nobody can be asked until it is installed again: set its new SLACK_BOT_TOKEN.", said)
         return new
 
-    async def access(self, access: Access) -> None:
+    async def access(self, access: AccessChange) -> None:
         """Of an organisation's token."""
         if access.granted:
             return
@@ -121,7 +121,7 @@ class OneWorkspace:
             if await self._database.run(note_removal, removal):
                 log.warning("%s Nobody there can be asked until it may be again.", sentence.format(place=team))
 
-    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:  # noqa: ARG002  (all fits)
+    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:  # noqa: ARG002  (all fits)
         return None
 
     def named(self, id_: str | None) -> Workspace:  # noqa: ARG002  (there is one)
@@ -142,7 +142,7 @@ class SeveralWorkspaces:
         from bot.slack.workspaces.installations import Installations  # the SDK's stores, which take a while to load
 
         self.installations = Installations(database, client_id, cipher, saved=_arrived)
-        self._closing = Closing(database)
+        self._closing = RemovalCleanup(database)
 
     @property
     def described(self) -> str:
@@ -177,14 +177,14 @@ class SeveralWorkspaces:
             )
         return new
 
-    async def access(self, access: Access) -> None:
+    async def access(self, access: AccessChange) -> None:
         for team in await self._database.run(self._change_access, access):
             if access.granted:
                 log.info("%s may use the app in %s again", access.enterprise, team)
             else:
                 log.warning("%s may not use the app in %s any more. It is stopped there.", access.enterprise, team)
 
-    async def unfit(self, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+    async def unfit(self, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
         return await self._database.read(unfit, self._client_id, at, found)
 
     def named(self, id_: str | None) -> Workspace:
@@ -223,7 +223,7 @@ class SeveralWorkspaces:
             return depart(tx, one, replace(removal, sentence=removal.sentence.format(place=one)))
         return gone(tx, removal.at) and note_removal(tx, removal)  # Slack reports it twice, each time differently
 
-    def _change_access(self, tx: Tx, access: Access) -> list[str]:
+    def _change_access(self, tx: Tx, access: AccessChange) -> list[str]:
         """Does nothing if it is no news."""
         organisation = serving(tx, Workspace("", access.enterprise), self._client_id)
         if organisation is None:
@@ -292,11 +292,11 @@ def _authorized(bot: Bot, at: Workspace) -> AuthorizeResult:
 # Transactions
 
 
-def unfit(tx: Tx, client_id: str, at: Workspace, found: Governs | Ungoverned) -> Unfit | None:
+def unfit(tx: Tx, client_id: str, at: Workspace, found: GoverningPolicy | CallRefusal) -> CallRefusalReason | None:
     if gone(tx, at):
-        return Unfit.REMOVED
-    whose = isinstance(found, Governs) and found.policy.team is None
-    return Unfit.WHOSE_POLICY if whose and len(installed(tx, client_id)) > 1 else None
+        return CallRefusalReason.REMOVED
+    whose = isinstance(found, GoverningPolicy) and found.policy.team is None
+    return CallRefusalReason.WHOSE_POLICY if whose and len(installed(tx, client_id)) > 1 else None
 
 
 def _arrived(tx: Tx, one: Installed, installation: Installation) -> None:

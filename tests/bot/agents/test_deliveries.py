@@ -15,9 +15,9 @@ from bot.agents.sign_ins import SignIns
 from bot.config.rules import RulesInForce
 from bot.confirmation.model import OutcomeKind
 from bot.confirmation.stored_json import delivery_from_json
-from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Lost
-from bot.policy.model import Governs, Ungoverned
+from bot.hosts.adk_host import AdkHost
+from bot.hosts.host import RequestLost
+from bot.policy.model import CallRefusal, GoverningPolicy
 from bot.slack.outbound.calls import Workspace
 from bot.store.mailbox import Letter, letters_done, next_letters, read_session
 from bot.store.tables import sessions
@@ -46,7 +46,7 @@ async def at(
 
 
 @pytest.fixture
-async def host() -> AsyncIterator[ForeignHost]:
+async def host() -> AsyncIterator[AdkHost]:
     async with listening(Ear()) as ear:
         opened = ear.host()
         yield opened
@@ -57,7 +57,7 @@ async def host() -> AsyncIterator[ForeignHost]:
     ("may_have_run", "became"), [(True, OutcomeKind.UNKNOWN), (False, OutcomeKind.REFUSED)], ids=["after", "before"]
 )
 async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unknown(
-    at: Backoffice, host: ForeignHost, may_have_run: bool, became: OutcomeKind
+    at: Backoffice, host: AdkHost, may_have_run: bool, became: OutcomeKind
 ) -> None:
     """That it did not run would be a guess, and people would have it done a second time."""
     name = await at.asks("deploy")
@@ -66,13 +66,13 @@ async def test_a_session_that_is_gone_after_the_approval_was_sent_leaves_it_unkn
     body = delivery_from_json(canonical(letter.body))
     await at.database.run(hand_over, name, body, at.rules.seal)
     deliveries = Deliveries(await a_lease(at.database), host, RulesInForce(at.rules), SignIns("this"))
-    await deliveries.lost([letter], Lost("The session is gone.", may_have_run=may_have_run))
+    await deliveries.lost([letter], RequestLost("The session is gone.", may_have_run=may_have_run))
     outcome = (await at.row(name)).outcome
     assert outcome is not None
     assert outcome.kind is became
 
 
-async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffice, host: ForeignHost) -> None:
+async def test_what_the_host_did_not_get_is_not_on_its_way_any_more(at: Backoffice, host: AdkHost) -> None:
     """So it may lapse, or be given again."""
     name = await at.asks("deploy")
     await at.vote(name, ANNA)
@@ -118,7 +118,7 @@ async def test_who_lost_the_lease_sends_nothing_to_the_agent(at: Backoffice) -> 
         if (when, what) == ("after", "begin"):
             await at.database.run(taken)
 
-    async def unfit(where: Workspace, found: Governs | Ungoverned) -> None: ...
+    async def unfit(where: Workspace, found: GoverningPolicy | CallRefusal) -> None: ...
 
     async with listening(Ear()) as ear, outgoing() as out:
         host = ear.host()

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bot.confirmation.model import OutcomeKind, Place
-from bot.hosts.host import Said
+from bot.hosts.host import AgentMessage
 from bot.sandbox.server.faults import Fault, Faults
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Gone, Later, Revoked, Unsure
@@ -334,7 +334,7 @@ async def test_what_a_policy_hides_is_in_no_call_to_slack(out: Outgoing) -> None
     await out.drawn()
     await out.writer.tell(out.lease, out.session, out.lines(), [out.desk.row])
     await out.writer.say(
-        out.lease, out.session, Said(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
+        out.lease, out.session, AgentMessage(event="e1", author="oncall", text=f"I used {secret}."), rows=[out.desk.row]
     )
 
     assert out.slack.calls_of("files.completeUploadExternal")

@@ -16,8 +16,8 @@ from bot.sandbox.people.seen import Modal, Seen
 from bot.sandbox.reading import objects
 from bot.slack.outbound.client import Sender
 from bot.slack.outbound.errors import Gone, RefusedBySlack
+from bot.slack.outbound.feature_support import INSTEAD
 from bot.slack.outbound.newest_form import FEATURES
-from bot.slack.outbound.taken import INSTEAD
 from bot.store.refused_features import refused_features
 from runtime.jsontypes import JsonObject
 from tests.blocks import samples

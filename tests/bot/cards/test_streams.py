@@ -10,7 +10,7 @@ import pytest
 from blocks.tasks import TaskView, chunk
 from bot.cards.live import LiveReply
 from bot.cards.streams import Streams
-from bot.slack.outbound.taken import INSTEAD, Feature
+from bot.slack.outbound.feature_support import INSTEAD, Feature
 from bot.store.refused_features import REMEMBERED
 from runtime.jsontypes import JsonObject
 from tests.support.outgoing import AT, Outgoing, outgoing

@@ -9,7 +9,7 @@ import pytest
 
 from bot.audit.ledger import purged
 from bot.confirmation.model import OutcomeKind
-from bot.hosts.host import Said
+from bot.hosts.host import AgentMessage
 from bot.slack.outbound.calls import CallLimits
 from bot.slack.outbound.errors import Later, SlackTrouble, Unsure
 from tests.bot.cards.test_cards import FAULTS
@@ -126,8 +126,8 @@ async def test_a_run_is_told_with_how_long_it_took_and_the_card_has_its_result(o
 # The agent's words
 
 
-def said(text: str, event: str = "e1", **more: object) -> Said:
-    return Said(event=event, author="oncall", text=text, **more)  # type: ignore[arg-type]  # fields of Said
+def said(text: str, event: str = "e1", **more: object) -> AgentMessage:
+    return AgentMessage(event=event, author="oncall", text=text, **more)  # type: ignore[arg-type]  # fields of Said
 
 
 async def test_the_agents_words_stand_in_the_thread_as_markdown(out: Outgoing) -> None:

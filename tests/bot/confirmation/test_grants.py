@@ -14,7 +14,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.authorise import Facts, Reason, Refusal
 from bot.confirmation.decision import grant_looked_at, let_through, revoke
 from bot.confirmation.effects import AnswerDelivery
-from bot.confirmation.grants import Grant, Withheld, is_for, revoked, withheld
+from bot.confirmation.grants import Grant, GrantRefusal, is_for, revoked, withheld
 from bot.confirmation.model import AskedCall, Confirmation, OutcomeKind, Place, SessionKey, State
 from bot.confirmation.outcome import HostReport, observe
 from bot.confirmation.schedule import Owed, owed, tick
@@ -228,13 +228,13 @@ def test_a_look_ends_a_grant_that_lets_nothing_through_any_more() -> None:
     desk.now += timedelta(minutes=1)
     assert Owed.LOOK_AT_GRANT in owed(desk.row, desk.now)
 
-    away = Withheld(Refusal(reason=Reason.CANNOT_ASK), ANNA)
+    away = GrantRefusal(Refusal(reason=Reason.CANNOT_ASK), ANNA)
     for why in (None, away):
         looked = grant_looked_at(desk.row, desk.now, why).row
         assert (looked.grant_until, looked.face) == (desk.row.grant_until, desk.row.face)
         assert Owed.LOOK_AT_GRANT not in owed(looked, desk.now)
 
-    change = grant_looked_at(desk.row, desk.now, Withheld(Refusal(reason=Reason.DELETED), ANNA))
+    change = grant_looked_at(desk.row, desk.now, GrantRefusal(Refusal(reason=Reason.DELETED), ANNA))
     assert change.row.grant_until is None
     assert change.row.face > desk.row.face
     assert (change.steps[0].kind, change.steps[0].people) == (LineKind.GRANT_REVOKED, (ANNA,))

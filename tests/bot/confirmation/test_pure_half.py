@@ -8,7 +8,7 @@ import importlib
 import pytest
 
 from bot.confirmation.words import ungoverned, ungoverned_to_model
-from bot.policy.model import Unfit, Ungoverned
+from bot.policy.model import CallRefusal, CallRefusalReason
 
 SHOWN = [
     *(
@@ -39,9 +39,9 @@ def test_the_examples_hold(name: str) -> None:
     assert failed == 0
 
 
-@pytest.mark.parametrize("why", Unfit)
-def test_every_call_that_nobody_is_asked_about_says_why(why: Unfit) -> None:
-    found = Ungoverned(why, 2, "the call has no 'env'")
+@pytest.mark.parametrize("why", CallRefusalReason)
+def test_every_call_that_nobody_is_asked_about_says_why(why: CallRefusalReason) -> None:
+    found = CallRefusal(why, 2, "the call has no 'env'")
     people, model = ungoverned(found), ungoverned_to_model(found)
     assert people.endswith(".")
     assert people != model

@@ -15,9 +15,9 @@ import pytest
 from google.adk.runners import Runner
 
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
-from bot.hosts.adk_host import ForeignHost
+from bot.hosts.adk_host import AdkHost
 from bot.hosts.adk_in_process import AdkServer, open_adk
-from bot.hosts.host import Altered, Lost, Unreachable
+from bot.hosts.host import CallAltered, RequestLost, Unreachable
 from runtime.adk_plugin import ConfirmationPlugin
 from runtime.jsontypes import Json, JsonObject
 from runtime.target import BadTarget, load_object
@@ -96,7 +96,7 @@ async def test_our_plugin_is_there_once_and_first(name: str) -> None:
     await host.close()
     again = open_adk(target, name, "sqlite://")
     await again.close()
-    assert isinstance(again, ForeignHost)
+    assert isinstance(again, AdkHost)
     assert isinstance(again.server, AdkServer)
     plugins = again.server.runner.plugin_manager.plugins
     assert [isinstance(one, ConfirmationPlugin) for one in plugins] == [True]
@@ -113,13 +113,13 @@ async def test_an_approval_is_of_the_call_that_people_saw() -> None:
             {"amount": 1500, "to": None},
         ]
         for other in others:
-            with pytest.raises(Altered, match="has another call now"):
+            with pytest.raises(CallAltered, match="has another call now"):
                 await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments=other)]))
-        with pytest.raises(Altered):
+        with pytest.raises(CallAltered):
             await texts(visit.host.answer(visit.session, [replace(seen, call_id="adk-another")]))
         again = replace(seen, arguments={"amount": 1500.0})
         where = (request.request_id, request.call_id)
-        with pytest.raises(Altered, match="has another call now"):
+        with pytest.raises(CallAltered, match="has another call now"):
             await texts(visit.host.settle(visit.session, *where, VoteKind.RUN_AGAIN, 1, again))
         assert ran() == []
         await texts(visit.host.answer(visit.session, [replace(seen, tool="reimburse", arguments={"amount": 1500})]))
@@ -130,7 +130,7 @@ async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
     """Somebody writes a second request of that id into the agent's sessions; google-adk would run that one."""
     async with visiting("clerk") as visit:
         request = await visit.asks("please pay 1500")
-        assert isinstance(visit.host, ForeignHost)
+        assert isinstance(visit.host, AdkHost)
         assert isinstance(visit.host.server, AdkServer)
         sessions, here = visit.host.server.runner.session_service, visit.session
         held = await sessions.get_session(app_name=here.app, user_id=here.user, session_id=here.id)
@@ -141,7 +141,7 @@ async def test_a_request_that_stands_twice_is_answered_by_nothing() -> None:
         assert again.args is not None
         again.args["originalFunctionCall"]["args"]["amount"] = 99999
         await sessions.append_event(held, dearer)
-        with pytest.raises(Altered, match="has another call now"):
+        with pytest.raises(CallAltered, match="has another call now"):
             await visit.approve(request)
         assert ran() == []
 
@@ -183,7 +183,7 @@ async def test_what_ended_while_it_was_looked_at_is_not_unknown(tmp_path: Path) 
     runner = load_object(f"{TARGETS}:shop")
     assert isinstance(runner, Runner)
     server = Late(runner)
-    host = ForeignHost(server)
+    host = AdkHost(server)
     visit = Visit(host)
     with all_let_go(tmp_path):
         request = await visit.asks("please linger long")
@@ -211,7 +211,7 @@ async def test_sessions_in_memory_are_said_to_be_lost_and_are(caplog: pytest.Log
             request = await Visit(host, session).asks("please deploy search")
     assert "shop: The agent's sessions are kept in memory" in caplog.text
     async with opened("shop", store) as host:
-        with pytest.raises(Lost, match="Without a database, sessions are lost when the agent"):
+        with pytest.raises(RequestLost, match="Without a database, sessions are lost when the agent"):
             await Visit(host, session).approve(request)
 
 

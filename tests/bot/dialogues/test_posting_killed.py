@@ -13,9 +13,9 @@ from bot.cards.cards import Cards
 from bot.cards.thread import Thread
 from bot.confirmation.effects import Step
 from bot.confirmation.model import Confirmation
-from bot.confirmation.sign_in import Addresses
+from bot.confirmation.sign_in import SignInAddresses
 from bot.confirmation.stored_json import row_from_json, row_to_json
-from bot.hosts.host import Said
+from bot.hosts.host import AgentMessage
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Calls
 from bot.slack.outbound.client import Sender
@@ -43,12 +43,12 @@ async def post(what: str, lease: Lease, sender: Sender, row: Confirmation, sessi
     directory = Directory(sender)
     thread = Thread(sender, directory.names)
     if what == "draw":
-        addresses = Addresses(Seal("not a real secret", "call"), None)
+        addresses = SignInAddresses(Seal("not a real secret", "call"), None)
         await Cards(sender, directory, addresses).draw(lease, row, session)
     elif what == "tell":
         await thread.tell(lease, session, lines_of(session, [Step(kind=LineKind.EXPIRED, at=row.asked_at)]), [row])
     else:
-        await thread.say(lease, session, Said(event="e1", author="oncall", text="I shall deploy it."))
+        await thread.say(lease, session, AgentMessage(event="e1", author="oncall", text="I shall deploy it."))
 
 
 async def post_from_elsewhere(what: str, store: str, base: str, token: str, stored: str) -> None:

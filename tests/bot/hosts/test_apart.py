@@ -9,12 +9,12 @@ from contextlib import aclosing
 
 import pytest
 
-from bot.hosts.loop_thread import Apart
+from bot.hosts.loop_thread import LoopThread
 
 
 @pytest.fixture
-async def apart() -> AsyncIterator[Apart]:
-    made = Apart("apart")
+async def apart() -> AsyncIterator[LoopThread]:
+    made = LoopThread("apart")
     yield made
     await made.close()
 
@@ -46,14 +46,14 @@ class Steps:
             self.seen.append("ended")
 
 
-async def test_it_runs_in_another_thread_always_the_same(apart: Apart) -> None:
+async def test_it_runs_in_another_thread_always_the_same(apart: LoopThread) -> None:
     async def where() -> str:
         return threading.current_thread().name
 
     assert [await apart.call(where), await apart.call(where)] == ["apart", "apart"]
 
 
-async def test_what_is_raised_there_is_raised_here(apart: Apart) -> None:
+async def test_what_is_raised_there_is_raised_here(apart: LoopThread) -> None:
     async def fails() -> None:
         raise ValueError("no glass today")
 
@@ -69,7 +69,7 @@ async def test_what_is_raised_there_is_raised_here(apart: Apart) -> None:
         await anext(numbers)
 
 
-async def test_this_loop_goes_on_while_that_one_is_blocked(apart: Apart) -> None:
+async def test_this_loop_goes_on_while_that_one_is_blocked(apart: LoopThread) -> None:
     steps = Steps()
 
     async def blocks() -> str:
@@ -83,7 +83,7 @@ async def test_this_loop_goes_on_while_that_one_is_blocked(apart: Apart) -> None
     assert await blocked == "done"
 
 
-async def test_who_is_cancelled_waits_until_it_has_ended_there(apart: Apart) -> None:
+async def test_who_is_cancelled_waits_until_it_has_ended_there(apart: LoopThread) -> None:
     steps = Steps()
     calling = asyncio.create_task(apart.call(steps.forever))
     await steps.reached()
@@ -96,7 +96,7 @@ async def test_who_is_cancelled_waits_until_it_has_ended_there(apart: Apart) -> 
     assert steps.seen == ["ended"]
 
 
-async def test_who_stops_listening_ends_it(apart: Apart) -> None:
+async def test_who_stops_listening_ends_it(apart: LoopThread) -> None:
     steps = Steps()
     async with aclosing(apart.iterate(steps.counting)) as numbers:
         async for number in numbers:
@@ -106,7 +106,7 @@ async def test_who_stops_listening_ends_it(apart: Apart) -> None:
 
 
 async def test_what_still_runs_ends_with_it() -> None:
-    steps, apart = Steps(), Apart("apart")
+    steps, apart = Steps(), LoopThread("apart")
     calling = asyncio.create_task(apart.call(steps.forever))
     await steps.reached()
     steps.door.set()

@@ -11,8 +11,8 @@ from aiohttp import web
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind
-from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Altered, Cut, HostAnswer, Lost, Said, UserWords
+from bot.hosts.adk_host import AdkHost
+from bot.hosts.host import AgentMessage, CallAltered, DeliveryUnknown, HostAnswer, RequestLost, UserWords
 from runtime.adk.signing import MARK
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.ear import Ear, listening
@@ -67,10 +67,10 @@ class There:
     events: list[JsonObject] | None = field(default_factory=asked)
     sent: int = 0
     after_sending: list[JsonObject] | None = None
-    host: ForeignHost = field(init=False)
+    host: AdkHost = field(init=False)
 
     def __post_init__(self) -> None:
-        self.host = ForeignHost(self.ear.server(), clock=lambda: self.at)
+        self.host = AdkHost(self.ear.server(), clock=lambda: self.at)
         self.ear.instead[f"/apps/clerk/users/{OURS.user}/sessions/{OURS.id}"] = self._session
         self.ear.instead["/run_sse"] = self._run
         self.after_sending = self.events
@@ -108,19 +108,19 @@ async def there() -> AsyncIterator[There]:
 
 
 async def test_after_a_second_sending_the_wait_counts_from_that_one(there: There) -> None:
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await there.answers()
     there.at += there.patience + 1
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await there.answers(since=NOON)
     assert there.sent == 2
     there.at += there.patience / 2
-    with pytest.raises(Cut, match="may still arrive") as cut:
+    with pytest.raises(DeliveryUnknown, match="may still arrive") as cut:
         await there.answers(since=NOON)
     assert cut.value.again_after == pytest.approx(there.patience / 2, abs=0.01)
     assert there.sent == 2
     there.at += there.patience
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await there.answers(since=NOON)
     assert there.sent == 3
 
@@ -134,19 +134,19 @@ async def test_words_that_stand_in_the_session_are_not_said_again(there: There, 
         there.events[0]["customMetadata"] = {MARK: "w1"}
     del there.events[4 if replied else 1 :]
     said = [one async for one in there.host.say(OURS, UserWords(text="pay", mark="w1", since=NOON))]
-    assert [isinstance(one, Said) and one.failed for one in said] == ([] if replied else [True])
+    assert [isinstance(one, AgentMessage) and one.failed for one in said] == ([] if replied else [True])
     assert there.sent == 0
 
 
 async def test_the_same_words_said_later_go_to_the_agent(there: There) -> None:
     there.at += 60
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await texts(there.host.say(OURS, UserWords(text="pay", mark="w2", since=there.at)))
     assert there.sent == 1
 
 
 async def test_what_a_process_before_this_one_sent_is_waited_for_too(there: There) -> None:
-    with pytest.raises(Cut, match="may still arrive"):
+    with pytest.raises(DeliveryUnknown, match="may still arrive"):
         await there.answers(since=NOON - 1)
     assert there.sent == 0
 
@@ -161,7 +161,7 @@ async def test_a_run_again_that_was_sent_is_not_sent_again(there: There) -> None
 async def test_a_run_again_is_sent_once_more_for_a_later_attempt(there: There) -> None:
     assert there.events is not None
     there.events += [approved()]
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await there.settles(VoteKind.RUN_AGAIN)
     assert there.sent == 1
 
@@ -176,7 +176,7 @@ async def test_a_result_that_came_after_all_makes_a_run_again_needless(there: Th
 async def test_a_session_that_is_gone_after_the_sending_is_unknown(there: There) -> None:
     """The answer may have got there, and the tool may have run, before the session was deleted."""
     there.after_sending = None
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(RequestLost) as lost:
         await there.answers()
     assert lost.value.may_have_run
 
@@ -186,7 +186,7 @@ async def test_a_session_that_is_gone_before_may_have_run_what_was_sent_before(
     there: There, since: float | None
 ) -> None:
     there.events = None
-    with pytest.raises(Lost) as lost:
+    with pytest.raises(RequestLost) as lost:
         await there.answers(since=since)
     assert lost.value.may_have_run is (since is not None)
     assert there.sent == 0
@@ -197,7 +197,7 @@ async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> No
     assert there.events is not None
     there.events += [approved()]
     for attempt in (1, 2):
-        with pytest.raises(Cut):
+        with pytest.raises(DeliveryUnknown):
             await there.settles(OutcomeKind.HAPPENED, attempt)
     assert there.sent == 2
 
@@ -205,7 +205,7 @@ async def test_a_settlement_goes_for_the_attempt_it_is_about(there: There) -> No
 async def test_another_call_under_the_request_is_not_answered(there: There) -> None:
     """Somebody rewrote the session: what was approved is not what would run."""
     there.events = asked({**CALL, "args": {"amount": 99_999}})
-    with pytest.raises(Altered):
+    with pytest.raises(CallAltered):
         await there.answers()
     assert there.sent == 0
 

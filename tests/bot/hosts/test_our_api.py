@@ -12,7 +12,7 @@ from google.adk.events.event import Event
 from google.genai import types
 
 from bot.hosts.about import OUR_PORT
-from bot.hosts.adk_host import ForeignHost
+from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime import Runner
 from runtime.store.database import Database
@@ -29,7 +29,7 @@ async def visit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_url: str
     monkeypatch.setenv("TOOL_LOG", str(tmp_path / "tools.log"))
     database = await Database.open(sqlite_url)
     async with served(Runner(agent("clerk"), database)) as url:
-        host = ForeignHost(RemoteServer(url, "clerk"))
+        host = AdkHost(RemoteServer(url, "clerk"))
         yield Visit(host)
         await host.close()
     await database.close()

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from bot.confirmation.model import OutcomeKind
 from bot.hosts.events import event_from
-from bot.hosts.host import HostOutcome, HostRequest, Look
-from bot.hosts.reading import Reading, Standing, read
+from bot.hosts.host import HostOutcome, HostRequest, SessionSnapshot
+from bot.hosts.reading import RequestStatus, SessionReading, read
 from runtime.adk.signing import MARK, Announcement, SignedAnswer, announced, announcing
 from runtime.errors import Invalid
 from runtime.jsontypes import Json, JsonObject
@@ -129,7 +129,7 @@ SHAPES = [
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 
 
-def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> Look:
+def looked(events: Sequence[JsonObject], running: dict[str, int] | None = None) -> SessionSnapshot:
     return read(events).look(running or {}, {})
 
 
@@ -159,7 +159,7 @@ class TestEachADK:
         for more in (None, event("user", answered({"confirmed": True}, shape.request)), event("clerk", responded({}))):
             events += [more] if more is not None else []
             standing.append(read(events).standing(shape.request))
-        assert standing == [Standing.ABSENT, Standing.BEGUN, Standing.SETTLED]
+        assert standing == [RequestStatus.ABSENT, RequestStatus.BEGUN, RequestStatus.SETTLED]
 
     def test_what_came_of_an_approval(self, shape: Shape) -> None:
         approved = [*shape.events(), event("user", answered({"confirmed": True}, shape.request), timestamp=10.0)]
@@ -184,7 +184,7 @@ class TestHoles:
         events = python()
         events[2], events[3] = events[3], events[2]
         ran = [*events, event("user", answered({"confirmed": False}, "r1")), event("clerk", responded({"paid": 1}))]
-        assert read(events).standing("r1") is Standing.ABSENT
+        assert read(events).standing("r1") is RequestStatus.ABSENT
         assert (outcome(ran).became, outcome(ran).confirmed) == (OutcomeKind.DONE, None)
 
     def test_a_denied_call_that_ran_all_the_same_is_no_refusal(self) -> None:
@@ -224,15 +224,17 @@ class TestHoles:
         wrongs: list[JsonObject] = [{"confirmed": "yes"}, {"confirmed": True, "why": "x"}, {"response": "no json"}]
         for wrong in wrongs:
             events = [*python(), event("user", answered(wrong, "r1"))]
-            assert read(events).standing("r1") is Standing.ABSENT
+            assert read(events).standing("r1") is RequestStatus.ABSENT
 
     def test_a_response_before_the_answer_is_the_placeholder(self) -> None:
         events = [*python(), event("user", said("hello")), event("clerk", said("It waits."))]
-        assert read(events).standing("r1") is Standing.ABSENT
+        assert read(events).standing("r1") is RequestStatus.ABSENT
 
     def test_the_answer_to_one_request_is_not_that_of_another(self) -> None:
-        assert read([*python(), event("user", answered({"confirmed": True}, "r2"))]).standing("r1") is Standing.ABSENT
-        assert read(python()).standing("r2") is Standing.GONE
+        assert (
+            read([*python(), event("user", answered({"confirmed": True}, "r2"))]).standing("r1") is RequestStatus.ABSENT
+        )
+        assert read(python()).standing("r2") is RequestStatus.GONE
 
     def test_what_a_user_wrote_asks_nothing(self) -> None:
         events = python()
@@ -466,8 +468,8 @@ keys = st.sampled_from(["content", "author", "partial", "id", "timestamp", "acti
 def test_whatever_a_server_sends_is_read(events: list[JsonObject]) -> None:
     """An event that means nothing is left out, and said; it never keeps the others from being read."""
     reading = read([*events, *python()])
-    assert isinstance(reading, Reading)
-    assert reading.standing("r1") is Standing.ABSENT
+    assert isinstance(reading, SessionReading)
+    assert reading.standing("r1") is RequestStatus.ABSENT
     for one in events:
         try:
             event_from(one)
@@ -497,14 +499,14 @@ def test_no_order_of_events_makes_an_unanswered_call_look_answered(history: list
     went_on = all("reply" in history[i:end] for i, end in zip(answers, ends, strict=True))
     standing = read(events).standing("r1")
     if not answers:
-        assert standing is Standing.ABSENT
+        assert standing is RequestStatus.ABSENT
         assert [one.request_id for one in looked(events).requests] == ["r1"]
     else:
         settled = "response" in history[answers[0] :]
-        without = Standing.PASSED_OVER if went_on else Standing.BEGUN
-        assert standing is (Standing.SETTLED if settled else without)
+        without = RequestStatus.PASSED_OVER if went_on else RequestStatus.BEGUN
+        assert standing is (RequestStatus.SETTLED if settled else without)
         assert looked(events).requests == ()
-        unknown = without is Standing.BEGUN and not settled and history[answers[0]] == "approve"
+        unknown = without is RequestStatus.BEGUN and not settled and history[answers[0]] == "approve"
         assert (outcome(events).became is OutcomeKind.UNKNOWN) == unknown
 
 
@@ -584,5 +586,5 @@ def test_of_two_requests_under_one_id_the_older_takes_no_answer() -> None:
         return event("flow", call, id=event_id, longRunningToolIds=[node])
 
     reading = read([asks(5, "e1"), asks(9000, "e2")])
-    assert [reading.standing(f"{node}@{one}") for one in ("e1", "e2")] == [Standing.GONE, Standing.ABSENT]
+    assert [reading.standing(f"{node}@{one}") for one in ("e1", "e2")] == [RequestStatus.GONE, RequestStatus.ABSENT]
     assert [one.arguments for one in reading.look({}, {}).requests] == [{"amount": 9000}]

@@ -13,7 +13,7 @@ from bot.config.settings import AgentSettings
 from bot.confirmation.model import SessionKey
 from bot.hosts import open_host
 from bot.hosts.about import BROKEN, DENIALS, EDITS, NO_MARKS, PORT, TOGETHER
-from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
+from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from bot.hosts.remote import LONGEST_PAUSE, RemoteServer
 from runtime.adk.signing import MARK
 from runtime.errors import Invalid
@@ -180,7 +180,7 @@ EVENT = json.dumps({"id": "1", "author": "clerk", "content": {"parts": [{"text":
 async def test_a_stream_is_read_to_its_end_past_a_failure(ear: Ear, failure: str) -> None:
     ear.instead["/run_sse"] = streaming(f"data: {EVENT}\n\n", failure, ": still here\n", f"data:{EVENT}\n\n")
     heard: list[JsonObject] = []
-    with pytest.raises(Failed, match="the model is gone"):
+    with pytest.raises(HostFailed, match="the model is gone"):
         await run(ear.server(), heard)
     assert len(heard) == 2
 
@@ -243,7 +243,7 @@ async def test_a_cut_stream_is_no_end(ear: Ear) -> None:
 
     ear.instead["/run_sse"] = cut
     heard: list[JsonObject] = []
-    with pytest.raises(Cut, match="was lost"):
+    with pytest.raises(DeliveryUnknown, match="was lost"):
         await run(ear.server(), heard)
     assert len(heard) == 1
 
@@ -253,7 +253,7 @@ async def test_a_500_says_nothing_of_how_far_it_got(ear: Ear) -> None:
         return web.Response(status=500, text="Internal Server Error")
 
     ear.instead["/run_sse"] = broken
-    with pytest.raises(Failed, match="500: Internal Server Error"):
+    with pytest.raises(HostFailed, match="500: Internal Server Error"):
         await run(ear.server())
 
 
@@ -273,10 +273,10 @@ async def test_an_answer_that_was_taken_and_not_kept_is_not_given(ear: Ear) -> N
     visit = Visit(host, OURS)
     request = await visit.asks("please deploy search")
     ear.instead["/run_sse"] = streaming()
-    with pytest.raises(Cut, match="has not kept it") as error:
+    with pytest.raises(DeliveryUnknown, match="has not kept it") as error:
         await visit.approve(request)
     assert error.value.again_after == 30.0  # until then it may still turn up
-    with pytest.raises(Cut, match="may still arrive"):
+    with pytest.raises(DeliveryUnknown, match="may still arrive"):
         await visit.approve(request)
     await host.close()
 

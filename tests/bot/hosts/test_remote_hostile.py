@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from bot.confirmation.model import SessionKey
-from bot.hosts.host import Cut, Failed, RefusedByHost, Unreachable
+from bot.hosts.host import DeliveryUnknown, HostFailed, RefusedByHost, Unreachable
 from bot.hosts.remote import RemoteServer
 from bot.hosts.wire import DEEPEST
 from runtime.jsontypes import JsonObject
@@ -77,7 +77,7 @@ def without_streams(handler: Handler) -> dict[str, Handler]:
 )
 async def test_a_stream_without_end_is_left(ear: Ear, handler: Handler, said: str) -> None:
     ear.instead["/run_sse"] = handler
-    with pytest.raises(Cut, match=said):
+    with pytest.raises(DeliveryUnknown, match=said):
         await runs(ear.server())
 
 
@@ -91,11 +91,11 @@ async def test_a_body_without_end_is_left(ear: Ear) -> None:
     ear.instead.pop(SESSION)
     server = ear.server()
     await server.create(OURS)
-    with pytest.raises(Cut, match="more than 32 MB at once"):
+    with pytest.raises(DeliveryUnknown, match="more than 32 MB at once"):
         await runs(server)
 
 
-@pytest.mark.parametrize(("status", "error"), [(500, Failed), (422, RefusedByHost), (429, Unreachable)])
+@pytest.mark.parametrize(("status", "error"), [(500, HostFailed), (422, RefusedByHost), (429, Unreachable)])
 async def test_a_refusal_without_end_is_a_refusal(ear: Ear, status: int, error: type[Exception]) -> None:
     ear.instead["/run_sse"] = endless(b"no", MEGABYTE, status)
     with pytest.raises(error, match="more than 1 MB at once"):
@@ -107,7 +107,7 @@ async def test_deep_json_is_a_refusal(ear: Ear, deep: str) -> None:
     ear.instead["/run_sse"] = saying(f"data: {EVENT}\n\ndata: {deep}\n\ndata: {EVENT}\n\n")
     server = ear.server()
     heard: list[JsonObject] = []
-    with pytest.raises(Cut, match="more than 100 levels"):
+    with pytest.raises(DeliveryUnknown, match="more than 100 levels"):
         await runs(server, heard)
     assert len(heard) == 2, "it is read to its end: hanging up would cancel what still runs"
 
@@ -130,7 +130,7 @@ async def test_nothing_is_unpacked(ear: Ear, encoding: str) -> None:
     server = ear.server()
     with pytest.raises(Unreachable, match=f"Content-Encoding '{encoding}', although it was asked not to"):
         await server.events(OURS)
-    with pytest.raises(Cut, match="although it was asked not to"):
+    with pytest.raises(DeliveryUnknown, match="although it was asked not to"):
         await runs(server)
     assert {one.headers.get("Accept-Encoding") for one in ear.asked} == {"identity"}
 
@@ -156,6 +156,6 @@ async def test_a_redirect_is_not_followed(ear: Ear, status: int) -> None:
         for ask in asked:
             with pytest.raises(Unreachable, match=r"set \[agent\] url to where its API is"):
                 await ask()
-        with pytest.raises(Cut if status == 303 else Unreachable):
+        with pytest.raises(DeliveryUnknown if status == 303 else Unreachable):
             await runs(server)
         assert other.asked == []

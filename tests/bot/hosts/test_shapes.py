@@ -15,8 +15,8 @@ import pytest
 from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind
 from bot.hosts import open_host
-from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import HostRequest, Lost
+from bot.hosts.adk_host import AdkHost
+from bot.hosts.host import HostRequest, RequestLost
 from bot.store.open import open_store
 from runtime.confirming import Answer
 from runtime.wire import Content
@@ -69,7 +69,7 @@ async def test_answers_of_others_that_reached_no_agent_leave_the_question_open(v
     await visit.say("go")
     requests = await visit.requests()
     parts = [Answer(one.request_id, confirmed=True).as_part() for one in requests]
-    assert isinstance(visit.host, ForeignHost)
+    assert isinstance(visit.host, AdkHost)
     async for _ in visit.host.server.run(visit.session, Content(role="user", parts=parts), {}):
         pass
     reached = [one.request_id for one in requests if one.siblings == requests[0].siblings]
@@ -135,7 +135,7 @@ async def test_an_answer_to_what_was_asked_again_meanwhile_says_so(visiting: Vis
     first = replace(visit.answer(colour, True, payload={"answer": "red"}), ask=colour.ask)
     second = replace(visit.answer(size, True, payload={"answer": "small"}, since=1.0), ask=size.ask)
     await texts(visit.host.answer(visit.session, [first]))
-    with pytest.raises(Lost, match="Use the newer card") as lost:
+    with pytest.raises(RequestLost, match="Use the newer card") as lost:
         await texts(visit.host.answer(visit.session, [second]))
     assert not lost.value.may_have_run
     (newer,) = await visit.requests()

@@ -20,7 +20,7 @@ from aiohttp.client import DEFAULT_TIMEOUT
 from bot.config.settings import AgentSettings
 from bot.confirmation.model import OutcomeKind, SessionKey
 from bot.hosts import open_host
-from bot.hosts.host import Cut, Heard, HostRequest, UserWords
+from bot.hosts.host import DeliveryUnknown, Heard, HostRequest, UserWords
 from runtime.store.database import Database
 from tests.support.foreign.ear import Ear, listening
 from tests.support.foreign.fifos import all_let_go, hold, let_go
@@ -173,7 +173,7 @@ def test_what_got_lost_is_sent_again_once_it_can_not_arrive_any_more(play: Calla
         approving = asyncio.create_task(at.visit.approve(request))
         await heard.wait()
         await at.loop.skip(DEFAULT + MINUTE)
-        with pytest.raises(Cut, match="took longer than 600 seconds") as cut:
+        with pytest.raises(DeliveryUnknown, match="took longer than 600 seconds") as cut:
             await approving
         at.ear.instead.clear()
         assert cut.value.again_after is not None
@@ -212,7 +212,7 @@ def test_a_run_that_keeps_talking_is_cut_like_one_that_does_not(play: Callable[.
             await at.loop.skip(2 * MINUTE)
         assert not saying.done()
         await at.loop.skip(3 * MINUTE)
-        with pytest.raises(Cut, match="took longer than 600 seconds"):
+        with pytest.raises(DeliveryUnknown, match="took longer than 600 seconds"):
             await saying
         talk.put_nowait(False)
 

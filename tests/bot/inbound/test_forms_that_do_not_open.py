@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.inbound.after_ack import PAUSES, Addressee, Errands
+from bot.inbound.after_ack import PAUSES, Addressee, AfterAck
 from bot.inbound.commands_and_shortcuts import HISTORY
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.server.faults import Fault, Faults
@@ -137,7 +137,7 @@ async def test_an_error_that_nobody_expected_is_logged_with_its_reason_and_told(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with outgoing() as out:
-        errands = Errands(out.sender)
+        errands = AfterAck(out.sender)
 
         async def breaks() -> None:
             await asyncio.sleep(0)

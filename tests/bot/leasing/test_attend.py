@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Column, Double, Integer, MetaData, String, Table, Text, insert, select, update
 
 from bot.leasing.due_rows import SKIPPED, RowKind, claim_due
-from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, Attendant, NotNow, postpone
+from bot.leasing.lease_loop import LONGEST_LAG, MOST_FAILURES, LeaseLoop, NotNow, postpone
 from bot.slack.outbound.errors import Later
 from runtime.errors import Invalid, StoreError
 from runtime.store.database import Database, Tx
@@ -56,7 +56,7 @@ async def test_one_row_that_fails_keeps_no_other_from_being_attended(database: D
             raise Invalid("This one can't be done.")
         await database.run(done, key)
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 10)
     attendant.stop()
@@ -95,7 +95,7 @@ async def test_a_row_that_can_not_even_be_put_off_is_left_alone(
             raise Invalid("Nor can it be read.")
         return None
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, 64, unreadable), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(both.wait(), 10)
     attendant.stop()
@@ -154,7 +154,7 @@ async def test_what_can_not_be_done_now_is_no_failure(database: Database) -> Non
         tried.set()
         raise NotNow(60.0, "Runs are paused.")
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(tried.wait(), 10)
     attendant.stop()
@@ -183,7 +183,7 @@ async def test_the_pause_grows_while_slack_fails_and_not_while_a_row_waits_for_i
             all_three.set()
         raise Later("chat.update", 1.0, *([] if key == "waits" else ["status 503"]))
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     began = await database.read(lambda tx: tx.now())
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(all_three.wait(), 10)
@@ -212,7 +212,7 @@ async def test_what_happened_to_a_row_meanwhile_is_not_put_off_with_it(database:
         await database.run(lambda tx: tx.execute(update(rows).values(due_at=tx.now())))
         raise NotNow(3600.0, "Slack takes none now.")
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend))
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend))
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(again.wait(), 10)
     attendant.stop()
@@ -225,7 +225,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
 ) -> None:
     """Nothing is written, put off or given back: it is another's."""
     await with_rows(database, "x")
-    attendant: Attendant
+    attendant: LeaseLoop
 
     def stolen(tx: Tx) -> None:
         tx.execute(update(rows).values(lease_token="another's", lease_until=tx.now() + 60))
@@ -250,7 +250,7 @@ async def test_who_lost_a_row_leaves_it_as_it_is(
         return row.lease_token, row.failures, row.trouble, row.due_at is None
 
     with caplog.at_level("INFO"):
-        attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
+        attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend, overtaken=note))
         await asyncio.wait_for(attendant.run(), 10)
     assert await database.read(look) == ("another's", 0, None, False)
     told = "test_rows x was taken over by another process; nothing more was written here"
@@ -270,7 +270,7 @@ async def test_what_a_dead_process_held_is_attended_as_soon_as_its_lease_has_lap
         tx.execute(update(rows).values(lease_token="of the dead", lease_until=tx.now() + 0.2))
 
     await database.run(held)
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=3600)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(attended.wait(), 10)
     attendant.stop()
@@ -299,7 +299,7 @@ async def test_a_process_that_stood_still_goes_on_with_its_rows_and_does_not_tak
         await lease.run(done, key)
 
     await database.run(set_row, "y", due_at=None)
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.05)
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.05)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(another.wait(), 10)
     attendant.stop()
@@ -321,7 +321,7 @@ async def test_the_log_says_once_why_a_row_is_put_off(database: Database, caplog
         await lease.run(done, key)
         finished.set()
 
-    attendant = Attendant(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.02)
+    attendant = LeaseLoop(database, RowKind(rows, rows.c.key, "test:rows", attend), poll=0.02)
     running = asyncio.create_task(attendant.run())
     await asyncio.wait_for(finished.wait(), 10)
     attendant.stop()

@@ -17,7 +17,7 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import VoteKind
 from bot.operations.audit_export import COLUMNS
 from bot.sandbox.server.server import FakeSlack
-from bot.store.audit_log import Wanted, pages
+from bot.store.audit_log import LineFilter, pages
 from bot.store.ledger_lines import write_step
 from bot.store.tables import chains
 from tests.support.backoffice import Backoffice, backoffice
@@ -115,10 +115,10 @@ async def test_an_export_goes_page_by_page(at: Backoffice) -> None:
     for _ in range(3):
         await at.asks("refund", {"amount": 1})
     await at.asks("lookup", {})
-    (whole,) = [page async for page in pages(at.database, Wanted())]
+    (whole,) = [page async for page in pages(at.database, LineFilter())]
     for size in (1, 2, 3, 4):
-        assert [line async for page in pages(at.database, Wanted(), size=size) for line in page] == whole
-        parts = [page async for page in pages(at.database, Wanted(tool="re*"), size=size)]
+        assert [line async for page in pages(at.database, LineFilter(), size=size) for line in page] == whole
+        parts = [page async for page in pages(at.database, LineFilter(tool="re*"), size=size)]
         assert [line for page in parts for line in page] == whole[:3]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from bot.config.rules import RulesInForce
 from bot.operations.control import serve_control
-from bot.operations.operate import Desk, operator_handlers
+from bot.operations.operate import OperatorContext, operator_handlers
 from bot.store.open import socket_path
 from tests.support.backoffice import Backoffice, backoffice
 from tests.support.deciding import ANNA, BEN
@@ -93,7 +93,7 @@ async def test_the_whole_morning_of_an_operator(
     """In one shell, beside a service at work."""
     async with backoffice(database_url, tmp_path, monkeypatch, capsys) as at:
         deploy, refund = await at.asks("deploy"), await at.asks("refund")
-        handlers = operator_handlers(Desk(at.database, RulesInForce(at.rules), at.office))
+        handlers = operator_handlers(OperatorContext(at.database, RulesInForce(at.rules), at.office))
         async with serve_control(socket_path(at.url), handlers):
             code, out, err = await shell(
                 at,

@@ -11,7 +11,7 @@ import pytest
 from bot.confirmation.authorise import Facts
 from bot.confirmation.model import VoteKind
 from bot.operations.operator_times import spelled
-from bot.store.casting import Ballot, cast
+from bot.store.casting import SubmittedVote, cast
 from tests.support.backoffice import backoffice
 from tests.support.deciding import ANNA, full_member
 
@@ -29,7 +29,7 @@ async def test_a_grant_ends_and_one_that_is_none_is_said(
         assert await at.refusal("revoke", deploy) == (
             f"Grant {deploy} is not in force. `adk-confirm grants` lists those that are."
         )
-        ballot = Ballot(
+        ballot = SubmittedVote(
             id="one", confirmation=deploy, revision=1, kind=VoteKind.APPROVE, voter=ANNA, grant=True, way="form"
         )
         await at.database.run(cast, ballot, at.rules, lambda *_: Facts(account=full_member(ANNA)))

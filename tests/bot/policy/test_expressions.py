@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from bot.policy.model import CallFacts, Policies, Policy, Unfit, Ungoverned
+from bot.policy.model import CallFacts, CallRefusal, CallRefusalReason, Policies, Policy
 from bot.policy.when import ExpressionFailed, check_expression, holds
 from runtime.errors import Invalid
 from runtime.jsontypes import JsonObject
@@ -116,8 +116,8 @@ def test_what_takes_too_long_fails_and_the_next_is_asked(expression: str, args: 
 def test_a_call_that_a_condition_takes_too_long_for_is_refused() -> None:
     policies = Policies.of(Policy(tools=("*",), when=NESTED), Policy(tools=("*",), approvers=("user:U0LEAD",)))
     found = policies.resolve(CallFacts(tool="deploy", args={"l": list(range(300))}))
-    assert isinstance(found, Ungoverned)
-    assert (found.why, found.index) == (Unfit.WHEN_FAILED, 0)
+    assert isinstance(found, CallRefusal)
+    assert (found.why, found.index) == (CallRefusalReason.WHEN_FAILED, 0)
     assert "more than 0.1 s" in found.detail
 
 

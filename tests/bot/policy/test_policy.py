@@ -14,7 +14,16 @@ from pydantic import ValidationError
 from bot.confirmation.words import ungoverned, ungoverned_to_model
 from bot.policy.approvers import Approver
 from bot.policy.durations import LONGEST, parse_duration, spell_duration
-from bot.policy.model import CallFacts, Governs, Policies, Policy, Unfit, Ungoverned, may_show_in, too_many_denials
+from bot.policy.model import (
+    CallFacts,
+    CallRefusal,
+    CallRefusalReason,
+    GoverningPolicy,
+    Policies,
+    Policy,
+    may_show_in,
+    too_many_denials,
+)
 from bot.policy.versioned import NewerVersion, UnreadableRecord
 from runtime.jsontypes import JsonObject
 from tests.support.deciding import NOON, make_policy
@@ -55,13 +64,13 @@ def call(tool: str = "deploy", team: str = "T0ACME", **args: object) -> CallFact
     return CallFacts(tool=tool, args=args, team=team, session="s1", asker="U0ASKER")  # type: ignore[arg-type]  # JSON
 
 
-def index(found: Governs | Ungoverned) -> int | None:
-    assert isinstance(found, Governs)
+def index(found: GoverningPolicy | CallRefusal) -> int | None:
+    assert isinstance(found, GoverningPolicy)
     return found.index
 
 
-def unfit(found: Governs | Ungoverned) -> Unfit:
-    assert isinstance(found, Ungoverned)
+def unfit(found: GoverningPolicy | CallRefusal) -> CallRefusalReason:
+    assert isinstance(found, CallRefusal)
     return found.why
 
 
@@ -88,27 +97,27 @@ class TestFirstMatchWins:
     @pytest.mark.parametrize(
         ("facts", "expected"),
         [
-            (call("deploy", team="T0OTHER", env="stage"), Unfit.NO_POLICY),
-            (call("Deploy", env="prod"), Unfit.NO_POLICY),
-            (call("lookup"), Unfit.NO_POLICY),
-            (call("locked"), Unfit.NO_APPROVERS),
-            (call("deploy"), Unfit.WHEN_FAILED),
+            (call("deploy", team="T0OTHER", env="stage"), CallRefusalReason.NO_POLICY),
+            (call("Deploy", env="prod"), CallRefusalReason.NO_POLICY),
+            (call("lookup"), CallRefusalReason.NO_POLICY),
+            (call("locked"), CallRefusalReason.NO_APPROVERS),
+            (call("deploy"), CallRefusalReason.WHEN_FAILED),
         ],
     )
-    def test_or_nobody_is_asked(self, facts: CallFacts, expected: Unfit) -> None:
+    def test_or_nobody_is_asked(self, facts: CallFacts, expected: CallRefusalReason) -> None:
         found = self.FILE.resolve(facts)
         assert unfit(found) is expected
 
     def test_a_failing_expression_is_never_the_next_policys_business(self) -> None:
         lenient = Policies.of(make_policy(when="args.amount > 1000", quorum=2), make_policy())
         found = lenient.resolve(call(amount="1500"))
-        assert isinstance(found, Ungoverned)
-        assert (found.why, found.index) == (Unfit.WHEN_FAILED, 0)
+        assert isinstance(found, CallRefusal)
+        assert (found.why, found.index) == (CallRefusalReason.WHEN_FAILED, 0)
         assert "policy[0]" in ungoverned(found)
         assert ungoverned_to_model(found)
 
     def test_an_empty_file_refuses_everything(self) -> None:
-        assert unfit(Policies().resolve(call())) is Unfit.NO_POLICY
+        assert unfit(Policies().resolve(call())) is CallRefusalReason.NO_POLICY
 
     def test_an_expression_sees_the_call(self) -> None:
         policy = make_policy(when="tool == 'deploy' && asker == 'U0ASKER' && session == 's1' && team == 'T0ACME'")
@@ -152,8 +161,8 @@ class TestDenials:
 
 def test_cards_stay_out_of_shared_channels() -> None:
     assert may_show_in(make_policy(), shared_with_others=False) is None
-    assert may_show_in(make_policy(), shared_with_others=True) is Unfit.SHARED_CHANNEL
-    assert may_show_in(make_policy(), shared_with_others=None) is Unfit.CHANNEL_UNKNOWN
+    assert may_show_in(make_policy(), shared_with_others=True) is CallRefusalReason.SHARED_CHANNEL
+    assert may_show_in(make_policy(), shared_with_others=None) is CallRefusalReason.CHANNEL_UNKNOWN
     assert may_show_in(make_policy(shared_channels=True), shared_with_others=True) is None
 
 

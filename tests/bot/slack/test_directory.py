@@ -14,7 +14,7 @@ from bot.confirmation.model import Edit, Vote, VoteKind
 from bot.confirmation.votes import claim_of, waits_for_slack
 from bot.policy.approvers import Account, Approver, Members, Person, Unresolved
 from bot.policy.model import CallFacts, Policies
-from bot.policy.python_approvers import Rota
+from bot.policy.python_approvers import PythonApprovers
 from bot.slack.directory.directory import Directory, NotWritable
 from bot.slack.outbound.calls import CallLimits, Workspace
 from tests.support import rotas
@@ -248,7 +248,7 @@ async def test_a_function_can_not_change_the_call(out: Outgoing) -> None:
     ],
 )
 async def test_a_function_that_is_wrong_names_nobody_and_it_is_said_why(out: Outgoing, function: str, why: str) -> None:
-    directory = Directory(out.sender, rota=Rota(time_limit=0.1))
+    directory = Directory(out.sender, rota=PythonApprovers(time_limit=0.1))
     entry = Approver.parse(f"python:tests.support.rotas:{function}")
     try:
         assert await directory.members(entry, AT, CALL) == Unresolved(str(entry), why)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 
 
 class Asked:
@@ -28,7 +28,7 @@ class Asked:
 
 
 async def test_whoever_still_waits_gets_the_answer_when_others_gave_up() -> None:
-    lookups, asked = Lookups[str, int](), Asked()
+    lookups, asked = LookupCache[str, int](), Asked()
     first, second = (asyncio.create_task(lookups.get("key", asked)) for _ in range(2))
     await asked.begun.wait()
     first.cancel()
@@ -40,7 +40,7 @@ async def test_whoever_still_waits_gets_the_answer_when_others_gave_up() -> None
 
 
 async def test_what_nobody_waits_for_is_not_asked_any_more_and_can_be_asked_anew() -> None:
-    lookups, asked = Lookups[str, int](), Asked()
+    lookups, asked = LookupCache[str, int](), Asked()
     only = asyncio.create_task(lookups.get("key", asked))
     await asked.begun.wait()
     only.cancel()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.cache import Lookups
+from bot.slack.cache import LookupCache
 from bot.slack.outbound.rates import Rates
 from bot.store.attempts import KEPT, Attempts, attempts
 from bot.store.open import open_store
@@ -87,7 +87,7 @@ def test_windows_that_nobody_needs_are_forgotten() -> None:
 
 
 async def test_who_gives_up_waiting_leaves_the_question_to_the_others() -> None:
-    lookups: Lookups[str, int] = Lookups(30.0)
+    lookups: LookupCache[str, int] = LookupCache(30.0)
     answered = asyncio.Event()
     asked = 0
 
@@ -107,7 +107,7 @@ async def test_who_gives_up_waiting_leaves_the_question_to_the_others() -> None:
 
 
 async def test_what_raises_is_asked_again_and_what_is_no_good_is_not_kept() -> None:
-    lookups: Lookups[str, int] = Lookups(30.0, good=lambda answer: answer > 0)
+    lookups: LookupCache[str, int] = LookupCache(30.0, good=lambda answer: answer > 0)
     answers: Iterator[int | NotFound] = iter([NotFound("nothing"), 0, 5])
 
     async def ask() -> int:
@@ -125,7 +125,7 @@ async def test_what_raises_is_asked_again_and_what_is_no_good_is_not_kept() -> N
 
 async def test_an_answer_is_as_old_as_its_question_and_the_oldest_go_first() -> None:
     time = Time()
-    lookups: Lookups[int, int] = Lookups(30.0, keep=3, clock=time)
+    lookups: LookupCache[int, int] = LookupCache(30.0, keep=3, clock=time)
 
     async def slowly() -> int:
         time.now += 20

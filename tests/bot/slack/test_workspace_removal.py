@@ -12,13 +12,13 @@ from bot.confirmation.model import OutcomeKind, State, VoteKind
 from bot.leasing.due_rows import RowKind, claim_due
 from bot.leasing.lease_loop import put_aside
 from bot.policy.approvers import SLACK, Person
-from bot.policy.model import Governs, Unfit
+from bot.policy.model import CallRefusalReason, GoverningPolicy
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import NotInstalled
 from bot.slack.workspaces.installations import bots
 from bot.slack.workspaces.installed import Installed
 from bot.slack.workspaces.removal import (
-    Access,
+    AccessChange,
     Leaving,
     Removal,
     arrive,
@@ -32,7 +32,7 @@ from bot.slack.workspaces.removal import (
 )
 from bot.slack.workspaces.removal_cleanup import abandon
 from bot.slack.workspaces.tokens import unfit
-from bot.store.incoming_words import Heard, hear
+from bot.store.incoming_words import IncomingMessage, hear
 from bot.store.tables import homes, mail, sessions
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
@@ -123,18 +123,18 @@ async def test_a_workspace_that_left_is_gone_unless_its_organisation_serves_it(d
 
 async def test_with_several_installed_a_policy_that_names_none_governs_nothing(database: Database) -> None:
     """Whoever finds a way past the pages that would not have let the second one in."""
-    nameless, theirs = (Governs(make_policy(**keys), 0) for keys in ({}, {"team": "T0ACME"}))
+    nameless, theirs = (GoverningPolicy(make_policy(**keys), 0) for keys in ({}, {"team": "T0ACME"}))
 
     def look(tx: Tx) -> None:
         installed(tx, "T0ACME")
         assert unfit(tx, "1.2", ACME, nameless) is None
         one = installed(tx, "T0GLOBEX")
-        assert unfit(tx, "1.2", ACME, nameless) is Unfit.WHOSE_POLICY
+        assert unfit(tx, "1.2", ACME, nameless) is CallRefusalReason.WHOSE_POLICY
         assert unfit(tx, "1.2", ACME, theirs) is None
         assert unfit(tx, "another app", ACME, nameless) is None
         depart(tx, one, Removal(at=one.workspace, sentence="gone"))
         assert unfit(tx, "1.2", ACME, nameless) is None
-        assert unfit(tx, "1.2", Workspace("T0GLOBEX"), theirs) is Unfit.REMOVED
+        assert unfit(tx, "1.2", Workspace("T0GLOBEX"), theirs) is CallRefusalReason.REMOVED
 
     await database.run(look)
 
@@ -253,9 +253,9 @@ async def test_words_are_heard_as_long_as_somebody_serves_where_they_were_said(d
     await database.run(leave)
 
 
-def words_in(at: Workspace) -> Heard:
+def words_in(at: Workspace) -> IncomingMessage:
     person = Person(at.team, "U0ASKER")
-    return Heard(
+    return IncomingMessage(
         app="oncall", team=at.team, enterprise=at.enterprise, channel="C1", thread_ts="1.1", ts="1.1", person=person,
         text="deploy it",
     )  # fmt: skip
@@ -274,8 +274,8 @@ async def test_an_organisation_brings_back_a_workspace_that_had_left_by_itself(d
 # Where an organisation may use it
 
 
-def told(at: float, *, granted: bool = False) -> Access:
-    return Access(enterprise="E0CORP", teams=("T0SOUTH",), granted=granted, at=at)
+def told(at: float, *, granted: bool = False) -> AccessChange:
+    return AccessChange(enterprise="E0CORP", teams=("T0SOUTH",), granted=granted, at=at)
 
 
 async def test_a_workspace_without_its_organisations_app_is_gone_until_it_gets_it_back(database: Database) -> None:

@@ -232,7 +232,7 @@ async def test_a_thread_whose_agent_has_forgotten_begins_anew(at: Backoffice) ->
     assert session is not None
     name = SessionId(session.session.app, session.session.user, session.session.id)
     await at.database.run(create, name, "oncall", {}, "desk")
-    await at.database.run(say_later, at.key, host.Said(event="e1", author="oncall", text="Hello."))
+    await at.database.run(say_later, at.key, host.AgentMessage(event="e1", author="oncall", text="Hello."))
     await at.database.run(spoke, at.key, "e1", "1.2")
     await at.database.run(all_told, at.key)
     await at.database.run(lambda tx: tx.execute(update(histories).values(updated=at.clock.at)))

@@ -16,12 +16,12 @@ from google.adk.cli.utils.agent_loader import AgentLoader
 
 from bot.config.settings import AgentSettings, Settings, parse_settings
 from bot.confirmation.model import Ask, OutcomeKind
-from bot.confirmation.sign_in import Credential, Way
+from bot.confirmation.sign_in import Credential, SignInMethod
 from bot.hosts import open_host
 from bot.hosts.host import Host, HostRequest
 from bot.operations.agent_tools import tools_of
 from bot.operations.coverage import coverage_findings
-from bot.policy.model import CallFacts, Governs
+from bot.policy.model import CallFacts, GoverningPolicy
 from bot.store.open import open_store
 from runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.provider import CLIENT_SECRET, provider
@@ -156,7 +156,7 @@ async def test_the_gallery(name: str, gemini: FakeGemini) -> None:
 def governs(settings: Settings, request: HostRequest, *, question: bool = False) -> bool:
     """Whether a policy of the file says who decides."""
     facts = CallFacts(tool=request.tool, args=request.arguments, team="T1", question=question)
-    return isinstance(settings.policies.resolve(facts), Governs)
+    return isinstance(settings.policies.resolve(facts), GoverningPolicy)
 
 
 async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +174,7 @@ async def test_the_calendar_signs_in(gemini: FakeGemini, monkeypatch: pytest.Mon
             assert (request.ask, request.tool) == (Ask.CREDENTIAL, "list_events")
             assert isinstance(request.payload, dict)
             back = await calendar.allows(f"{request.payload['authUri']}&redirect_uri={redirect}")
-            given = Credential(way=Way.OAUTH, value=back, redirect_uri=redirect)
+            given = Credential(way=SignInMethod.OAUTH, value=back, redirect_uri=redirect)
             answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
             assert "A standup." in await texts(host.answer(visit.session, [answer]))
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from bot.hosts.adk_host import ForeignHost
+from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import Json, JsonObject
 from tests.support.foreign.java import Java
@@ -48,8 +48,8 @@ class Ear:
         assert isinstance(body, dict)
         return body
 
-    def host(self, **settings: float) -> ForeignHost:
-        return ForeignHost(self.server(**settings))
+    def host(self, **settings: float) -> AdkHost:
+        return AdkHost(self.server(**settings))
 
     def server(self, **settings: float) -> RemoteServer:
         return RemoteServer(self.url, "clerk", timeout=settings.get("timeout", 30.0))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
-from bot.hosts.adk_host import ForeignHost
+from bot.hosts.adk_host import AdkHost
 from bot.hosts.remote import RemoteServer
 from runtime.jsontypes import JsonObject
 from tests.support.foreign.fifos import hold, let_go
@@ -38,9 +38,9 @@ class Foreign:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def host(self, app: str = "clerk", *, secret: str | None = None, timeout: float = 30.0) -> ForeignHost:
+    def host(self, app: str = "clerk", *, secret: str | None = None, timeout: float = 30.0) -> AdkHost:
         """The bot's host for one of its apps, as `open_host` makes it."""
-        return ForeignHost(RemoteServer(self.url, app, timeout=timeout), secret=secret)
+        return AdkHost(RemoteServer(self.url, app, timeout=timeout), secret=secret)
 
     def ran(self) -> list[JsonObject]:
         return self._logged()[self.counted :]

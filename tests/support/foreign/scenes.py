@@ -14,9 +14,9 @@ import aiohttp
 import pytest
 
 from bot.confirmation.model import Ask, OutcomeKind, VoteKind
-from bot.confirmation.sign_in import Credential, Way
-from bot.hosts.adk_host import ForeignHost
-from bot.hosts.host import Cut, HostRequest, Lost, TaskState, Unreachable
+from bot.confirmation.sign_in import Credential, SignInMethod
+from bot.hosts.adk_host import AdkHost
+from bot.hosts.host import DeliveryUnknown, HostRequest, RequestLost, TaskState, Unreachable
 from runtime.wire import REQUEST_CONFIRMATION
 from tests.support.foreign.kinds import Kind
 from tests.support.foreign.provider import API_KEY, provider
@@ -28,7 +28,7 @@ from tests.support.foreign.visit import Visit, texts
 class Scene:
     kind: Kind
     server: Foreign
-    hosts: list[ForeignHost] = field(default_factory=list)
+    hosts: list[AdkHost] = field(default_factory=list)
 
     def visit(self, app: str = "clerk", timeout: float = 30.0) -> Visit:
         self.hosts.append(self.server.host(app, timeout=timeout))
@@ -194,10 +194,10 @@ async def sign_in(at: Scene) -> None:
         request = await visit.asks("Monday")
         assert (request.ask, request.tool) == (Ask.CREDENTIAL, "read_calendar")
         assert isinstance(request.payload, dict)
-        given = Credential(way=Way.KEY, value=API_KEY)
-        if request.payload["way"] == Way.OAUTH:
+        given = Credential(way=SignInMethod.KEY, value=API_KEY)
+        if request.payload["way"] == SignInMethod.OAUTH:
             back = await service.allows(f"{request.payload['authUri']}&redirect_uri={CALLBACK}")
-            given = Credential(way=Way.OAUTH, value=back, redirect_uri=CALLBACK)
+            given = Credential(way=SignInMethod.OAUTH, value=back, redirect_uri=CALLBACK)
         answer = replace(visit.answer(request, True), ask=request.ask, credential=given)
         said = await texts(visit.host.answer(visit.session, [answer]))
         assert any("standup" in text for text in said), said
@@ -231,7 +231,7 @@ async def words_once(at: Scene) -> None:
 async def unknown_id(at: Scene) -> None:
     visit = at.visit()
     request = await visit.asks("please deploy search")
-    with pytest.raises(Lost):
+    with pytest.raises(RequestLost):
         await visit.approve(renamed(request))
     assert at.ran("deploy") == []
     assert await visit.requests() == [request]
@@ -274,7 +274,7 @@ async def killed_between(at: Scene) -> None:
             await visit.approve(request)
     at.server.start()
     if "killed_between" in at.kind.lacks:
-        with pytest.raises(Lost) as lost:
+        with pytest.raises(RequestLost) as lost:
             await visit.approve(request)
         assert not lost.value.may_have_run
         assert at.ran("deploy") == []
@@ -293,11 +293,11 @@ async def killed_in_a_run(at: Scene) -> None:
     await at.server.has_begun("kill")
     assert (await visit.became(request)) is OutcomeKind.RUNNING
     at.server.kill()
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await approving
     at.server.start()
     if "killed_in_a_run" in at.kind.lacks:
-        with pytest.raises(Lost) as lost:
+        with pytest.raises(RequestLost) as lost:
             await visit.approve(request, since=1.0)
         assert lost.value.may_have_run
         assert at.server.lingered("kill") == ["begun"]
@@ -383,7 +383,7 @@ async def left_by_a_kill(at: Scene, visit: Visit) -> HostRequest:
     approving = asyncio.create_task(visit.approve(request))
     await at.server.has_begun("left")
     at.server.kill()
-    with pytest.raises(Cut):
+    with pytest.raises(DeliveryUnknown):
         await approving
     at.server.start()
     return request

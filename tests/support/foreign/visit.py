@@ -7,7 +7,7 @@ from itertools import count, groupby
 
 from bot.confirmation.effects import Settlement
 from bot.confirmation.model import OutcomeKind, SessionKey, VoteKind, turn_of
-from bot.hosts.host import Heard, Host, HostAnswer, HostOutcome, HostRequest, Said, Task, TaskState, UserWords
+from bot.hosts.host import AgentMessage, Heard, Host, HostAnswer, HostOutcome, HostRequest, Task, TaskState, UserWords
 from runtime.jsontypes import Json
 
 _numbers = count(1)
@@ -103,7 +103,7 @@ async def texts(exchange: AsyncIterator[Heard], tasks: list[Task] | None = None)
     """What was said, whole."""
     said = []
     async for heard in exchange:
-        if isinstance(heard, Said):
+        if isinstance(heard, AgentMessage):
             said.append(heard.text)
         elif isinstance(heard, Task) and tasks is not None:
             tasks.append(heard)

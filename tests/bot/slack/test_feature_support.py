@@ -10,7 +10,7 @@ from bot.operations.check import _refused
 from bot.sandbox.workspace.clock import Clock
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.errors import Gone, Later, RefusedBySlack
-from bot.slack.outbound.taken import INSTEAD, Feature, Taken
+from bot.slack.outbound.feature_support import INSTEAD, Feature, FeatureSupport
 from bot.store.open import open_store
 from bot.store.refused_features import REMEMBERED, refused_features
 from tests.support.outgoing import AT
@@ -20,7 +20,7 @@ from tests.support.secret import SECRET
 async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     database = await open_store(":memory:", SECRET)
     clock = Clock()
-    taken = Taken(clock.now, database)
+    taken = FeatureSupport(clock.now, database)
     refused = Gone("assistant.threads.setStatus", "channel_type_not_supported")
     for _ in range(2):
         assert taken.takes(AT, Feature.STATUS, "C1")
@@ -39,7 +39,7 @@ async def test_a_refusal_lasts_an_hour_and_is_said_once(caplog: pytest.LogCaptur
 
 
 async def test_what_is_refused_in_a_workspace_and_in_a_channel() -> None:
-    taken, other = Taken(lambda: 0.0), Workspace("T0OTHER")
+    taken, other = FeatureSupport(lambda: 0.0), Workspace("T0OTHER")
     assert not await taken.failed(AT, Feature.STREAM, Later("chat.startStream", 5.0), "C1")
     assert taken.takes(AT, Feature.STREAM, "C1")
 

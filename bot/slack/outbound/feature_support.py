@@ -49,7 +49,7 @@ _EVERYWHERE = frozenset(
 """These refusals hold for the whole workspace. Any other holds for one channel."""
 
 
-class Taken:
+class FeatureSupport:
     """Remembers refusals for an hour, and says each once. With a `database`, `adk-confirm check` can read them."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, database: Database | None = None) -> None:

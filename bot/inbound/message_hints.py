@@ -14,7 +14,7 @@ from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.store.incoming_words import Heard, Listened, Sign, is_queued
+from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, is_queued
 from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
@@ -23,29 +23,29 @@ PATIENCE = 2.0
 """Words that the agent reads within so many seconds need no sign: its answer is one."""
 
 
-class Signs:
+class HintSender:
     def __init__(self, database: Database, sender: Sender, directory: Directory) -> None:
         self._database, self._sender, self._directory = database, sender, directory
 
-    async def give(self, listened: Listened, heard: Heard, bot: str) -> None:
+    async def give(self, listened: MessageResult, heard: IncomingMessage, bot: str) -> None:
         """Tells the writer, alone, where they wrote."""
         target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
-            case Sign.QUEUED:
+            case MessageHint.QUEUED:
                 await asyncio.sleep(PATIENCE)
                 if await self._database.read(is_queued, listened.session, heard.ts):
                     await self._sender.whisper(target, replies.queued())
-            case Sign.HINT:
+            case MessageHint.HINT:
                 await self._sender.whisper(target, replies.hint(bot))
-            case Sign.STOP:
+            case MessageHint.STOP:
                 calls = await self._stoppable(listened.waiting, heard)
                 if calls:
                     await self._sender.whisper(target, replies.stop(calls))
                 elif not listened.new:
                     await self._sender.whisper(target, replies.hint(bot))
 
-    async def _stoppable(self, waiting: Sequence[str], heard: Heard) -> list[Stoppable]:
+    async def _stoppable(self, waiting: Sequence[str], heard: IncomingMessage) -> list[Stoppable]:
         calls: list[Stoppable] = []
         for confirmation in waiting:
             row = await self._database.read(read_confirmation, confirmation)
@@ -57,7 +57,7 @@ class Signs:
                 calls.append(Stoppable(Ref(row.id, row.revision.number), tool, withdraws=asked))
         return calls
 
-    async def _may_deny(self, row: Confirmation, heard: Heard) -> bool:
+    async def _may_deny(self, row: Confirmation, heard: IncomingMessage) -> bool:
         """So far as it is known. Whether they may is decided when they press the button."""
         at, call = Workspace(heard.team, heard.enterprise), row.asked.facts(row.revision.arguments)
         for entry in may_decide(row.policy, row.escalated):
