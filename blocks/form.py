@@ -132,8 +132,8 @@ def read_approval(view: CardView, payload_schema: FormSchema | None, values: Map
 
 
 def _payload_blocks(view: CardView, fields: Fieldset) -> list[Block]:
-    told = bool(fields.fields) and not view.question
-    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if told else []
+    intro = bool(fields.fields) and not view.question
+    blocks: list[Block] = [rich([_intro(words.PAYLOAD_INTRO, view)], "intro")] if intro else []
     return [*blocks, *(one.block() for one in fields.fields), *small_print(_why_fixed(fields), "fixed")]
 
 

@@ -165,13 +165,13 @@ def file_name(view: CardView) -> str:
 def file_text(view: CardView) -> str:
     """The whole call as plain text. What was supplied is set in, so that no line of it can pass for one of ours."""
     parts = [words.REVISION.format(revision=view.revision)]
-    told = [(words.TOOL, visible(view.tool)), (words.AGENT, visible(view.agent))]
+    entries = [(words.TOOL, visible(view.tool)), (words.AGENT, visible(view.agent))]
     if view.hint:
-        told.append((words.HINT, visible(view.hint, keep="\n\t")))
+        entries.append((words.HINT, visible(view.hint, keep="\n\t")))
     for argument in (*view.arguments, *view.payload):
         value = words.HIDDEN_VALUE if argument.masked else _on_lines(argument.value)
-        told.append((json_text(argument.name), value))
-    for name, text in told:
+        entries.append((json_text(argument.name), value))
+    for name, text in entries:
         parts += ["", f"{name}:", *(f"    {row}" for row in text.split("\n"))]
     return "\n".join(parts) + "\n"
 

@@ -124,10 +124,10 @@ def _grant_revoked(step: StepView) -> str:
 def stopped_calls(step: StepView, part: str) -> list[str]:
     """The tools of the calls that go on after a stop: `part` is "runs" or "waits"."""
     try:
-        told = json.loads(step.text or "{}") if step.kind is LineKind.STOPPED else {}
+        stopped = json.loads(step.text or "{}") if step.kind is LineKind.STOPPED else {}
     except ValueError:
         return []  # nothing of ours wrote it
-    tools = told.get(part) if isinstance(told, dict) else None
+    tools = stopped.get(part) if isinstance(stopped, dict) else None
     return [str(tool) for tool in tools] if isinstance(tools, list) else []
 
 

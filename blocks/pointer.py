@@ -20,17 +20,17 @@ def pointer(view: CardView, *, channel: str | None, people: Sequence[str] = (), 
     posted."""
     tool = Supplied(fit(visible(view.tool), 60).text, bold=True)
     if trouble is not None:
-        told = line(words.POINTER_TROUBLE, tool=tool, where=_where(channel), why=prose(trouble, 300))
+        sentence = line(words.POINTER_TROUBLE, tool=tool, where=_where(channel), why=prose(trouble, 300))
     elif channel is not None:
         link = (Say(words.DOT), Link(view.card_link, words.CARD)) if view.card_link else ()
-        told = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
+        sentence = Line((*say(words.POINTER_CHANNEL, tool=tool, channel=Channel(channel)), *link))
     else:
         template = words.POINTER_SIGN_IN if view.sign_in else words.POINTER_PEOPLE
-        told = line(template, tool=tool, people=by(people))
-    blocks: list[Block] = [rich([told], f"pointer.{view.id}.{view.version}")]
+        sentence = line(template, tool=tool, people=by(people))
+    blocks: list[Block] = [rich([sentence], f"pointer.{view.id}.{view.version}")]
     if view.face is Face.WAITING and view.withdrawable and trouble is None:
         blocks += actions([withdraw_button(view)], f"withdraw.{view.id}.{view.version}")
-    return Message(text([], [told], [], MESSAGE_TEXT), drawn(blocks))
+    return Message(text([], [sentence], [], MESSAGE_TEXT), drawn(blocks))
 
 
 def note(view: CardView) -> Message:
@@ -39,8 +39,8 @@ def note(view: CardView) -> Message:
     asker = User(view.asked_by) if view.asked_by else words.SOMEBODY.lower()
     said = line(words.NOTE, tool=tool, asker=asker)
     link = (Say(words.DOT), Link(view.card_link, words.NOTE_LINK)) if view.card_link else ()
-    told = Line((*said.spans, *link))
-    return Message(text([], [told], [], MESSAGE_TEXT), drawn([rich([told], f"note.{view.id}")]))
+    sentence = Line((*said.spans, *link))
+    return Message(text([], [sentence], [], MESSAGE_TEXT), drawn([rich([sentence], f"note.{view.id}")]))
 
 
 def _where(channel: str | None) -> Channel | str:

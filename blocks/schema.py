@@ -88,9 +88,10 @@ def _as_json(fields: list[tuple[str, Any]]) -> dict[str, Any]:  # as `dataclasse
 
 
 def _shape(fields: JsonValue) -> Shape:
-    told: dict[str, Any] = fields if isinstance(fields, dict) else {}  # as `_as_json` wrote it
-    options = told["options"]
-    return Shape(**{**told, "kinds": frozenset(told["kinds"]), "options": None if options is None else tuple(options)})
+    stored: dict[str, Any] = fields if isinstance(fields, dict) else {}  # as `_as_json` wrote it
+    options = stored["options"]
+    options = None if options is None else tuple(options)
+    return Shape(**{**stored, "kinds": frozenset(stored["kinds"]), "options": options})
 
 
 def property_of(schema: Schema | None, name: str) -> Schema | None:

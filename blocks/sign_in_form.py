@@ -50,13 +50,13 @@ def sign_in_form(view: CardView, entries: tuple[SignInField, ...], url: str | No
     """`url`: where to sign in, if that is at an address. `redirect`: where one ends up then."""
     shown = content(view, WHOLE)
     blocks: list[Block] = [header(heading(view), "title"), rich([*shown.intro, *shown.arguments], "what")]
-    told: list[Piece] = []
+    lines: list[Piece] = []
     if url is not None:
         pasted = SignInField.ADDRESS in entries
-        told.append(line(words.SIGN_IN_PASTE, where=code(redirect, INPUT)) if pasted else line(words.SIGN_IN_HERE))
+        lines.append(line(words.SIGN_IN_PASTE, where=code(redirect, INPUT)) if pasted else line(words.SIGN_IN_HERE))
         fits = len(url) <= LINK
-        told += [] if fits else [line(words.SIGN_IN_LONG)]
-        blocks.append(rich(told, "how"))
+        lines += [] if fits else [line(words.SIGN_IN_LONG)]
+        blocks.append(rich(lines, "how"))
         blocks += actions([link_button(words.SIGN_IN, url, style="primary")], "link") if fits else []
     blocks += [_input(entry) for entry in entries]
     blocks.append(rich([line(words.SIGN_IN_KEPT)], "kept"))

@@ -48,13 +48,13 @@ def status_of(face: Face, *, happened: bool | None = None) -> Status:
 
 
 def chunk(task: TaskView, *, first: bool = True) -> JsonObject:
-    """What a stream is told about a task. Slack adds each note to the notes before, so it is sent once."""
-    told: JsonObject = {"type": "task_update", "id": task.id[:_ID], "title": _title(task), "status": task.status}
+    """A stream's chunk for a task. Slack adds each note to the notes before, so it is sent once."""
+    chunk: JsonObject = {"type": "task_update", "id": task.id[:_ID], "title": _title(task), "status": task.status}
     if task.note and first:
-        told["output"] = prose(task.note, _NOTE)
+        chunk["output"] = prose(task.note, _NOTE)
     if task.link and first:
-        told["sources"] = [_source(task.link)]
-    return told
+        chunk["sources"] = [_source(task.link)]
+    return chunk
 
 
 def heading(tasks: Sequence[TaskView]) -> JsonObject:

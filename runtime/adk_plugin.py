@@ -291,16 +291,17 @@ class ConfirmationPlugin(BasePlugin):
         )
 
     async def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:  # noqa: ARG002
-        """The event itself is written to: one given back instead would be the last that other plugins hear of."""
-        told = {one.call_id: self._asking.pop(one.call_id) for one in asked_in(event) if one.call_id in self._asking}
+        """Changes the event in place. If it returned another event, later plugins would not be called."""
+        asked = [one.call_id for one in asked_in(event) if one.call_id in self._asking]
+        announcements = {call_id: self._asking.pop(call_id) for call_id in asked}
         if self.secrets and event.author != USER:
             others = [
                 *(one.request for one in asked_in(event) if one.by_a_node),
                 *(id_ for id_, _ in pausing_calls(event)),
             ]
-            told |= {one: Announcement(gated=False, signed=True) for one in others if one not in told}
-        if told and not any(announced(event.custom_metadata, call_id) for call_id in told):
-            event.custom_metadata = {**(event.custom_metadata or {}), **announcing(told)}
+            announcements |= {one: Announcement(gated=False, signed=True) for one in others if one not in announcements}
+        if announcements and not any(announced(event.custom_metadata, call_id) for call_id in announcements):
+            event.custom_metadata = {**(event.custom_metadata or {}), **announcing(announcements)}
 
 
 def _asked_by_node(tool_context: ToolContext) -> AskedInSession | None:

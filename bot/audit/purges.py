@@ -58,5 +58,5 @@ def _told(line: LedgerLine, keys: LedgerKeys) -> Emptied:
         return ()
     if line.hash != line_hash(line) or line.digest != digest(line.content, line.salt) or not is_sealed(line, keys):
         return ()
-    told = json.loads(line.content).get("emptied", [])
-    return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in told)
+    emptied = json.loads(line.content).get("emptied", [])
+    return tuple((chain, tuple((first, last) for first, last in spans)) for chain, spans in emptied)

@@ -226,10 +226,10 @@ class _Look:
 
 
 def _broken_anchor(seals: Mapping[int, str], anchor: Anchor | None) -> Broken | None:
-    for number, told in sorted(anchor.seals.items()) if anchor else ():
+    for number, recorded in sorted(anchor.seals.items()) if anchor else ():
         if number not in seals:
             return _no_checkpoint(number, "of the anchor is missing")
-        if seals[number] != told:
+        if seals[number] != recorded:
             return _no_checkpoint(number, "is not the one that the anchor tells of")
     return None
 

@@ -104,14 +104,14 @@ def card_view(
 
 def _own_notices(row: Confirmation) -> list[shown.Notice]:
     """What the row itself knows to be wrong."""
-    told: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
+    notices: list[shown.Notice] = [shown.AnsweredOutside()] if row.outside else []
     if row.unsealed:
-        told.append(shown.NotSealed())
+        notices.append(shown.NotSealed())
     if row.asked.ends_turn and row.state is State.WAITING:
-        told.append(shown.EndsTurn())
+        notices.append(shown.EndsTurn())
     if row.unreached and row.state is State.APPROVED and row.outcome is None and row.start_by is not None:
-        told.append(shown.AgentUnreachable(epoch(row.start_by)))
-    return told
+        notices.append(shown.AgentUnreachable(epoch(row.start_by)))
+    return notices
 
 
 _STATE_FACES = {

@@ -27,7 +27,7 @@ from bot.policy.approvers import Person
 from runtime.jsontypes import canonical
 
 UNKNOWN_FOR = timedelta(hours=24)
-"""After so long without a word the session is told that nobody knows."""
+"""After so long without an answer the session hears that nobody knows."""
 
 
 @dataclass(frozen=True, kw_only=True)

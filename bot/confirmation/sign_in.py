@@ -50,11 +50,11 @@ class SignIn:
     @classmethod
     def of(cls, row: Confirmation) -> SignIn:
         stored: Json = row.asked.payload
-        told = stored if isinstance(stored, dict) else {}
+        parts = stored if isinstance(stored, dict) else {}
         return cls(
-            way=SignInMethod(str(told.get("way"))),
-            auth_uri=str(told.get("authUri") or ""),
-            redirect_uri=str(told.get("redirectUri") or ""),
+            way=SignInMethod(str(parts.get("way"))),
+            auth_uri=str(parts.get("authUri") or ""),
+            redirect_uri=str(parts.get("redirectUri") or ""),
         )
 
 

@@ -116,7 +116,7 @@ ON_ITS_WAY = (
     "can no longer arrive."
 )
 UNREACHABLE_APPROVED = "The agent's server does not answer right now. We keep trying until the approval expires."
-"""In the thread, below what can't be told to the agent."""
+"""In the thread, below what can't be sent to the agent."""
 
 ALTERED = (
     "What is stored is not what was approved: somebody changed the database. Nothing ran. "

@@ -59,8 +59,10 @@ NO_MARKS = "It keeps no marks of ours, so messages that got lost on the way are 
 
 
 async def find_out(app: str, get: Get, settle: Settle | None = None) -> ServerInfo:
-    """`settle`: how our own API, if it is that, is told people's answer about an unknown outcome. Raises `Unreachable`
-    if the server, or the app on it, is not there."""
+    """`settle`: how to send people's answer about an unknown outcome, if the server is our own API.
+
+    Raises `Unreachable` if the server, or the app on it, is not there.
+    """
     _check_app(app, await _found(get, "/list-apps"))
     name = quote(app, safe="")
     info_status, info = await _tolerant(get, app_info(app))
@@ -127,8 +129,8 @@ def _check_app(app: str, listed: Json) -> None:
 
 
 def _name(version: Json) -> str:
-    told = _object(version)
-    language, number = told.get("language"), told.get("version")
+    info = _object(version)
+    language, number = info.get("language"), info.get("version")
     if not isinstance(number, str):
         return "an ADK server"
     return f"ADK {language} {number}" if isinstance(language, str) else f"ADK {number}"

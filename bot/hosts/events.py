@@ -97,8 +97,8 @@ def node_output(raw: JsonObject) -> NodeOutput | None:
 
 def _is_empty(raw: JsonObject) -> bool:
     actions = raw.get("actions")
-    told = [value for value in actions.values() if value] if isinstance(actions, dict) else []
-    return not told and raw.get("content") is None and not raw.get("partial")
+    acted = [value for value in actions.values() if value] if isinstance(actions, dict) else []
+    return not acted and raw.get("content") is None and not raw.get("partial")
 
 
 def node_path(raw: JsonObject) -> str:
@@ -166,17 +166,17 @@ def keeps_states(raw: JsonObject) -> bool:
 
 
 def _time(raw: JsonObject) -> float:
-    told = raw.get("timestamp")
-    at = _seconds(told if told is not None else raw.get("time"))
+    time = raw.get("timestamp")
+    at = _seconds(time if time is not None else raw.get("time"))
     at = at / 1000 if at > _LATEST else at
     return at if NO_TIME < at <= _LATEST else NO_TIME
 
 
-def _seconds(told: Json) -> float:
+def _seconds(time: Json) -> float:
     try:
-        if isinstance(told, str):
-            return datetime.fromisoformat(told).timestamp()
-        return float(told) if isinstance(told, int | float) else NO_TIME
+        if isinstance(time, str):
+            return datetime.fromisoformat(time).timestamp()
+        return float(time) if isinstance(time, int | float) else NO_TIME
     except (ValueError, OverflowError):
         return NO_TIME
 

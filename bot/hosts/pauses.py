@@ -131,7 +131,7 @@ LONG_RUNNING = "{name} is a long-running operation: it has begun, and its result
 
 def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | None) -> UnansweredWait:
     """A long-running operation that has begun, with what its tool said first."""
-    told = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
+    note = f"It has begun, and waits for its result. It says: {canonical(announced)}" if announced else ""
     said = AgentMessage(
         event=f"waits:{asked.request.id}"[:256],
         author=asked.request.author,
@@ -139,7 +139,7 @@ def pending(asked: PauseRequest, request: HostRequest, announced: JsonObject | N
         invocation_id=asked.request.invocation_id,
         failed=True,
     )
-    return UnansweredWait(kind="long running", said=said, request=replace(request, hint=told))
+    return UnansweredWait(kind="long running", said=said, request=replace(request, hint=note))
 
 
 def _waits(event: Event, call_id: str, kind: str, text: str, *, failed: bool) -> UnansweredWait:
@@ -203,8 +203,8 @@ def _question(event: Event, call: FunctionCall, named: str, node: str) -> PauseR
     of_node = (_node_name(node) or event.author) if by_node else QUESTION_TOOL
     name = _text(args.get("toolName")) or of_node
     payload = args.get("payload")
-    told: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
-    about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=told)
+    arguments: JsonObject = payload if isinstance(payload, dict) else {} if payload is None else {"payload": payload}
+    about = FunctionCall(id=_short(named), name=name or QUESTION_TOOL, args=arguments)
     schema = args.get("response_schema", args.get("responseSchema"))
     request = _request(event, named, about, _text(args.get("message")), None)
     return PauseRequest(request, call.id or "", Ask.INPUT, named, schema if isinstance(schema, dict) else None, by_node)
@@ -317,11 +317,11 @@ def read_given(asked: PauseRequest, response: FunctionResponse) -> Answer:
     if asked.ask is Ask.INPUT:
         answered = asked.by_node or list(response.response or {}) != ["error"]
         return Answer(asked.request.id, confirmed=answered, payload=response.response)
-    told = response.response or {}
-    if list(told) == [_RESULT]:
-        told = {"response": told[_RESULT]}
+    answer = response.response or {}
+    if list(answer) == [_RESULT]:
+        answer = {"response": answer[_RESULT]}
     try:
-        found = read_answer(FunctionResponse(id=asked.request.id, name=REQUEST_CONFIRMATION, response=told))
+        found = read_answer(FunctionResponse(id=asked.request.id, name=REQUEST_CONFIRMATION, response=answer))
     except Invalid:
         return Answer(asked.request.id, confirmed=False)
     return found

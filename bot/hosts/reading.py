@@ -329,9 +329,9 @@ def _gather(gathered: _Gathered, event: Event, node: str, output: NodeOutput | N
     gathered.long_running |= {call.id or "" for call in own_calls(event)} & {*(event.long_running_tool_ids or ())}
     for request in requests_in(event):
         call_id = request.call.id or request.id
-        told = announced(event.custom_metadata, call_id)
+        announcement = announced(event.custom_metadata, call_id)
         place = next(gathered.places)
-        asking = AdkRequest(request, call_id, told, branch=branch, siblings=siblings, place=place)
+        asking = AdkRequest(request, call_id, announcement, branch=branch, siblings=siblings, place=place)
         first = gathered.askings.setdefault(request.id, asking)
         if first is asking:
             gathered.by_call[call_id] = request.id

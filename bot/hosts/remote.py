@@ -197,16 +197,16 @@ class RemoteServer:
                 method, url, json=body, timeout=limit, allow_redirects=False
             ) as response:
                 self._check_place(response)
-                status, told = response.status, json_or_text(await body_of(response))
+                status, answer = response.status, json_or_text(await body_of(response))
         except Unreadable as error:
             raise self._unreachable(str(error)) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(_words(error)) from error
         if status in (*REFUSED, *GATEWAYS):
-            raise self._unreachable(_refusal("it could not be asked", status, told))
+            raise self._unreachable(_refusal("it could not be asked", status, answer))
         if status < HTTPStatus.INTERNAL_SERVER_ERROR:
             self._failures = 0
-        return status, told
+        return status, answer
 
     def _session(self) -> aiohttp.ClientSession:
         """A connection for each call: one that was kept may break just when an answer is sent on it."""

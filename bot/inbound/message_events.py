@@ -64,8 +64,8 @@ def overhear(body: Mapping[str, Json], app: str, bot_user: str) -> AddressedMess
 def _workspace_of(event: Mapping[str, Json]) -> str:
     """The author's own workspace. For people of an organisation Slack may name the organisation, which a click never
     does."""
-    told = (_text(event.get("user_team")), _text(event.get("team")))
-    return next((team for team in told if team and not team.startswith("E")), "")
+    teams = (_text(event.get("user_team")), _text(event.get("team")))
+    return next((team for team in teams if team and not team.startswith("E")), "")
 
 
 def without_mention(text: str, bot_user: str) -> str:

@@ -64,8 +64,8 @@ class Reapplied:
         return shown
 
     @staticmethod
-    def from_json(told: JsonObject) -> Reapplied:
-        return _ADAPTER.validate_python(told)
+    def from_json(stored: JsonObject) -> Reapplied:
+        return _ADAPTER.validate_python(stored)
 
 
 _ADAPTER: TypeAdapter[Reapplied] = TypeAdapter(Reapplied)

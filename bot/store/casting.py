@@ -189,8 +189,8 @@ def _take_the_place_of_older(tx: Tx, vote: str, person: str, matter: str) -> Non
 def _verdict(change: Transition) -> str:
     """The answer to the voter: the step that their vote led to, and the state of the confirmation now."""
     row = change.row
-    told = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
-    heard = next((step for step in told if step.kind is LineKind.VOTE_REFUSED), told[0] if told else None)
+    steps = [step for step in change.steps if step.kind is not LineKind.VOTE_FELL]  # that was somebody else's vote
+    heard = next((step for step in steps if step.kind is LineKind.VOTE_REFUSED), steps[0] if steps else None)
     refusal = heard.refusal if heard else None
     return canonical(
         {

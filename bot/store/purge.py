@@ -1,12 +1,14 @@
-"""`adk-confirm audit purge`: what was said and done before a day is forgotten; that it was, stays in the ledger.
+"""`adk-confirm audit purge`: deletes what was said and done before a day. The ledger keeps that something happened.
 
-What goes, session by session: the contents of ledger lines with their salts, confirmations whose story had ended, the
-letters and grants that belong to them, and, of sessions in which nothing happened since, the agent's own record of it:
-events, calls, and what it had noted down about people who have no other session. What stays: that a line of such a
-kind was written then, about which tool, in which session; so every chain still verifies. What goes is told by a line of
-the ledger in the same transaction, which names each line that it emptied: no other line may be empty.
+Deleted, session by session: the contents of ledger lines with their salts, confirmations that had ended, and their
+letters and grants. Of sessions in which nothing happened since, the agent's own record goes too: events, calls, and its
+notes about people who have no other session.
 
-Nothing of a confirmation goes as long as anything is owed to it: a vote, a run, a word on an unknown outcome, a card.
+Kept: each line's kind, time, tool and session, so that every chain still verifies. The same transaction writes a ledger
+line that names the lines it emptied. No other line may be empty.
+
+Nothing of a confirmation is deleted while something is left to do for it: a vote to count, a run, an answer about an
+unknown outcome, a card to draw.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _denials(tx: Tx, key: str, tool: str) -> list[datetime]:
 
 
 def _refuse(tx: Tx, session: Session, asked: AskedCall, found: CallRefusal) -> None:
-    """Asks nobody. The agent and the thread are told at once."""
+    """Asks nobody. The agent and the thread get the reason at once."""
     reason = words.ungoverned_to_model(found)
     body: JsonObject = {
         "request": asked.request_id,

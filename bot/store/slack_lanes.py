@@ -1,8 +1,8 @@
-"""Slack's lanes, as transaction functions: which cards and which threads are owed something.
+"""Slack's two lanes, as transaction functions: which cards have to be drawn, and which threads have lines to post.
 
-A confirmation is decided, and a session's agent is run, in lanes that wait for no post. What people look at follows in
-these two, each row with its own due time, lease and failures: `bot_cards`, where a card shows an older row than there
-is, and `bot_threads`, where ledger lines or an agent's words are not told yet.
+Deciding a confirmation and running an agent wait for no post to Slack. Cards and threads follow in lanes of their own.
+`bot_cards` has a row for each card that shows an older state than the stored one. `bot_threads` has a row for each
+thread with ledger lines or agent's messages that are not posted yet. Each row has its own due time, lease and failures.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def decide(
     except Invalid as error:
         if approved is None:
             raise
-        # People have decided, so nobody is there to correct it: the agent is told instead.
+        # People have decided, so nobody is there to correct it. The agent gets the error instead.
         return CallDecision(call.id, Refuse(f"{error} Nothing ran."), answer, part)
     return CallDecision(call.id, Approve(answer.payload, amended), answer, part, approved=approved)
 

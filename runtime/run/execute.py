@@ -147,7 +147,7 @@ async def runnable(call: Call, tools: Mapping[str, Tool] | None) -> Tool | Refus
 
 
 async def execute(call: Call, tool: Tool, scene: Scene) -> CallResult:
-    """Runs the tool. What it raises is its result: the model is told, and may do something about it."""
+    """Runs the tool. What it raises is its result: the model reads it, and may do something about it."""
     context = scene.context(call)
     try:
         # A copy: what the tool does to its arguments must not change what was approved.

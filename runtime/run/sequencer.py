@@ -86,7 +86,7 @@ class Sequencer:
             self._closing = False
 
     async def _perform(self, entry: Arrival, accepted: asyncio.Future[Run], streaming: bool) -> None:
-        """A run's whole life. Nobody awaits this task: what goes wrong is told to who sent the message, or listens."""
+        """A run's whole life. Nobody awaits this task, so errors go to the message's sender, and to listeners."""
         run = Run()
         try:
             async with self._turns.setdefault(entry.name, asyncio.Lock()):

@@ -135,7 +135,7 @@ def _belonging(desk: bool) -> ColumnElement[bool]:
 def unknown_since(
     tx: Tx, apps: Collection[str], age: float, *, desk: bool = False, limit: int = 100
 ) -> list[tuple[SessionId, str, int]]:
-    """Calls that have been unknown for so long that the model must be told, each with the attempt that is."""
+    """Calls that have been unknown for so long that the model must hear of it, each with its attempt."""
     found = (
         select(sessions.c.app, sessions.c.user_id, sessions.c.id, calls.c.body)
         .join(calls, calls.c.session == sessions.c.key)

@@ -1,9 +1,8 @@
-"""What is written to the log, and how: a line names the session and the confirmation that it is about, and holds
-neither secrets nor what a call was made with, whatever the level.
+"""How log lines are written. A line names its session and confirmation. It never holds a secret or a call's arguments,
+at any level.
 
-Our own lines are written so. Two things are not in our hands: what other libraries say, who quote the requests that
-they carry, and exceptions, who quote the value that they could not do with. Of the first the opening words are told, of
-the second kind and place.
+Our own lines are written that way. Other libraries quote the requests that they send, so only the first words of their
+lines are logged. Exceptions quote the value that they failed on, so only their type and place are logged.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def configure(form: Form = "text", level: Level = "info") -> None:
 
 
 def _ended(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    """What nobody caught is told like any other failure: Python would print what it quotes."""
+    """Logs an exception that nobody caught like any other failure. Python would print the values that it quotes."""
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error or kind(), trace)
         return

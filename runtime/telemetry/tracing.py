@@ -30,14 +30,14 @@ def _otel() -> Otel | None:
 
 
 class Span:
-    """What happens now. `forgotten`: it turned out to be nothing, and is not told."""
+    """What happens now. `forgotten`: it turned out to be nothing, and is not recorded."""
 
     forgotten = False
 
 
 @contextmanager
 def span(name: str, *, parent: str | None = None, **about: Value) -> Iterator[Span]:
-    """What happens inside is part of it. An exception marks it as failed, and is told by its kind alone."""
+    """What happens inside is part of it. An exception marks it as failed; only its type is recorded."""
     otel, current = _otel(), Span()
     if otel is None:
         yield current

@@ -1,4 +1,4 @@
-"""The errors of a call to Slack, told apart by what to do about them. Pure.
+"""The errors of a call to Slack, one class for each thing that a caller can do about them. Pure.
 
 Later          nothing happened: try again after so many seconds
 Unsure         it may have happened: look before you repeat it
