@@ -16,6 +16,7 @@ from blocks.fields import ACTION, UNTOUCHED, FieldError, Json, Kind, Number, Rea
 from blocks.full_view import MOST_FIELDS
 from blocks.ids import Ref
 from blocks.kit import label, plain_text
+from blocks.model_json import as_json
 from blocks.readable import readable_name
 from blocks.schema import FormSchema, Shape
 from blocks.text import INPUT, plain, units, visible
@@ -135,7 +136,7 @@ def fieldset(arguments: Sequence[Argument], names: Sequence[str], schema: FormSc
             block_id = f"field.{ref.encode()}.{index}"
             found = None if crowded else _field(name, called, value, shapes.get(name, Shape()), block_id)
             if found is not None:
-                room -= len(json.dumps(found.block().to_dict()))
+                room -= len(json.dumps(as_json(found.block())))
                 crowded = room < 0
                 if not crowded:
                     fields.append(found)

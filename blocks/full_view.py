@@ -19,6 +19,7 @@ from blocks.card_text import heading, notices, outcome, small_facts, standing
 from blocks.content import WHOLE, asked, content
 from blocks.ids import Action, Callback, Ref, block_id
 from blocks.kit import JsonObject, header, modal, plain_text, small_print
+from blocks.model_json import as_json
 from blocks.newer import Level, alert
 from blocks.rich import Box, Line, Link, Piece, Quote, line, markup, rich
 from blocks.text import VIEW_BLOCKS, pieces, units, visible
@@ -48,7 +49,7 @@ def paged(parts: Iterable[Piece], name: str, most: int, size: int) -> Pages:
     blocks: list[Block] = []
     for index, page in enumerate(_pages(parts)):
         block = rich(page, f"{name}.{index}")
-        size -= len(json.dumps(block.to_dict()))
+        size -= len(json.dumps(as_json(block)))
         if index >= most or size < 0:
             return Pages(tuple(blocks), whole=False, left=(0, 0))
         blocks.append(block)

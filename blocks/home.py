@@ -29,6 +29,7 @@ from blocks.kit import (
     link_button,
     plain_text,
 )
+from blocks.model_json import as_json
 from blocks.rich import Line, Link, Piece, Prose, Say, When, line, rich, text
 from blocks.text import MESSAGE_TEXT
 from blocks.view import CardView, Face, GrantView, HomeView
@@ -226,4 +227,4 @@ def _named(part: str, view: CardView, version: int) -> str:
 
 
 def _size(blocks: Iterable[Block]) -> int:
-    return sum(len(json.dumps(block.to_dict())) for block in blocks)
+    return sum(len(json.dumps(as_json(block))) for block in blocks)

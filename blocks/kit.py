@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 from slack_sdk.models.blocks import (
     ActionsBlock,
@@ -24,7 +23,8 @@ from slack_sdk.models.views import View
 
 from blocks import words
 from blocks.ids import Action, Callback
-from blocks.newer import JsonObject as JsonObject
+from blocks.model_json import JsonObject as JsonObject
+from blocks.model_json import as_json
 from blocks.newer import Takes, best, nothing
 from blocks.rich import Line, markup, say
 from blocks.text import BUTTON, CONFIRM_TEXT, CONFIRM_TITLE, HEADER, fit, plain
@@ -48,7 +48,7 @@ class Message:
 
 def drawn(blocks: Sequence[Block]) -> tuple[JsonObject, ...]:
     """The blocks as JSON; slack_sdk raises on what Slack would refuse."""
-    return tuple(cast("JsonObject", block.to_dict()) for block in blocks)
+    return tuple(map(as_json, blocks))
 
 
 def plain_text(text: str) -> PlainTextObject:
@@ -140,12 +140,12 @@ def modal(
         blocks=list(blocks),
         private_metadata=metadata or None,
     )
-    return cast("JsonObject", view.to_dict())
+    return as_json(view)
 
 
 def home(blocks: Sequence[Block]) -> JsonObject:
     view = View(type="home", callback_id=Callback.HOME.value, blocks=list(blocks))
-    return cast("JsonObject", view.to_dict())
+    return as_json(view)
 
 
 def notice(template: str, block_id: str) -> list[Block]:

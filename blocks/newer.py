@@ -13,10 +13,9 @@ from typing import cast
 from pydantic import JsonValue
 from slack_sdk.models.blocks import Block, RichTextBlock
 
+from blocks.model_json import JsonObject, as_json
 from blocks.rich import Line, Piece, Span, Supplied, TableRow, elements, markup, rich
 from blocks.text import units
-
-JsonObject = dict[str, JsonValue]
 
 _KEY = "newer"
 LONGEST_ALERT = 200
@@ -80,7 +79,7 @@ class _Either(Block):
         self._today, self._newer = today, newer
 
     def to_dict(self, *args: object) -> dict[str, object]:  # noqa: ARG002 - the SDK's signature
-        return {**self._today.to_dict(), _KEY: list(self._newer)}
+        return {**as_json(self._today), _KEY: list(self._newer)}
 
 
 # -- an alert
@@ -118,7 +117,7 @@ def folded(pieces: Sequence[Piece], title: str, block_id: str) -> Block:
                 "title": {"type": "plain_text", "text": title, "emoji": False},
                 "is_collapsible": True,
                 "default_collapsed": True,
-                "child_blocks": [_json(rich(pieces, f"{block_id}.in"))],
+                "child_blocks": [as_json(rich(pieces, f"{block_id}.in"))],
             }
         ],
     )
@@ -135,9 +134,9 @@ def tabled(pieces: Sequence[Piece], block_id: str) -> Block:
         return today
     at = next(index for index, piece in enumerate(pieces) if piece is rows[0])
     before, after = pieces[:at], pieces[at + len(rows) :]
-    newer = [_json(rich(before, block_id))] if before else []
+    newer = [as_json(rich(before, block_id))] if before else []
     newer.append(_table(rows, f"{block_id}.table"))
-    newer += [_json(rich(after, f"{block_id}.after"))] if after else []
+    newer += [as_json(rich(after, f"{block_id}.after"))] if after else []
     return _Either(today, newer)
 
 
@@ -172,8 +171,4 @@ def _table(rows: Sequence[TableRow], block_id: str) -> JsonObject:
 
 
 def _cell(spans: tuple[Span, ...]) -> JsonObject:
-    return _json(RichTextBlock(elements=elements([Line(spans)])))
-
-
-def _json(block: Block) -> JsonObject:
-    return cast("JsonObject", block.to_dict())
+    return as_json(RichTextBlock(elements=elements([Line(spans)])))

@@ -121,6 +121,8 @@ def pieces(text: str, size: int) -> list[str]:
 
 def _reach(text: str, limit: int) -> int:
     """How many characters fit into so many units."""
+    if text.isascii() and len(text) <= limit:
+        return len(text)
     spent = 0
     for index, character in enumerate(text[: limit + 1]):
         spent += 2 if character > "\uffff" else 1
