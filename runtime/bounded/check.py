@@ -4,7 +4,7 @@ A schema of an MCP server or a condition over a call's arguments can be made to 
 stack, and no library counts its steps. So such a check is a function in a file of its own, which a small process runs:
 under a limit of CPU time, which a busy machine does not shorten, and of memory. The process has none of our secrets.
 
-    check = Bounded(Path(__file__).with_name("my_check.py"))   # has `def check(...)`: JSON in, JSON out
+    check = BoundedCheck(Path(__file__).with_name("my_check.py"))   # has `def check(...)`: JSON in, JSON out
     check("kind", {"a": 1})
 """
 

@@ -130,8 +130,8 @@ def test_each_thread_gets_its_own_answer(check: BoundedCheck) -> None:
 def test_it_ends_with_whoever_started_it(tmp_path: Path) -> None:
     (tmp_path / "check.py").write_text(CHECK)
     code = (
-        "import os, sys; from pathlib import Path; from runtime.bounded.check import Bounded; "
-        f"check = Bounded(Path({str(tmp_path / 'check.py')!r})); print(check('pid'), flush=True); {{end}}"
+        "import os, sys; from pathlib import Path; from runtime.bounded.check import BoundedCheck; "
+        f"check = BoundedCheck(Path({str(tmp_path / 'check.py')!r})); print(check('pid'), flush=True); {{end}}"
     )
     for end in ("pass", "os._exit(0)", "os.kill(os.getpid(), 9)"):
         ran = subprocess.run([sys.executable, "-c", code.format(end=end)], capture_output=True, text=True, check=False)
