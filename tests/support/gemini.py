@@ -91,8 +91,11 @@ def retry_after(delay: str) -> JsonDict:
 
 
 class FakeGemini:
-    def __init__(self, *, key: str = "test-key", models: Sequence[str] = ("gemini-2.5-flash",)) -> None:
-        self.key = key
+    def __init__(
+        self, *, key: str = "test-key", models: Sequence[str] = ("gemini-2.5-flash",), keep_alive: bool = True
+    ) -> None:
+        """Without `keep_alive` each answer closes its connection. google-adk never closes those of its models."""
+        self.key, self._keep_alive = key, keep_alive
         self.models = set(models)
         self.heard: list[JsonDict] = []
         self.paths: list[str] = []
@@ -108,6 +111,8 @@ class FakeGemini:
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 1024 * 1024)
+        if not self._keep_alive:
+            app.on_response_prepare.append(_close_after)
         app.router.add_post("/{version:v1beta}/models/{model}:{method}", self._serve)
         app.router.add_post("/{version:v1beta1}/publishers/google/models/{model}:{method}", self._serve)  # Vertex AI
         self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=1.0)
@@ -180,6 +185,10 @@ class FakeGemini:
             assert request.transport is not None
             request.transport.abort()
             raise asyncio.CancelledError
+
+
+async def _close_after(request: web.Request, response: web.StreamResponse) -> None:  # noqa: ARG001  (aiohttp's)
+    response.force_close()
 
 
 def _refused(refusal: Refusal) -> web.Response:

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # google-adk warns about itse
 
 @pytest.fixture
 async def gemini(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeGemini]:
-    async with FakeGemini() as server:
+    async with FakeGemini(keep_alive=False) as server:
         monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
         monkeypatch.setenv("GEMINI_API_KEY", server.key)
         monkeypatch.setenv("ADK_CONFIRM_PLUGIN_SECRET", SECRET)
