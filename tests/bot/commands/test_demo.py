@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -23,6 +24,15 @@ from bot.sandbox.people.waiting import PATIENCE
 ROOT = Path(__file__).parents[3]
 LINUX, MAC = "linux", "darwin"
 START = 50.0
+
+
+@pytest.fixture(autouse=True)
+def the_sandbox_s_level() -> Iterator[None]:
+    """The command silences the sandbox's warning in its process, which here is that of other tests too."""
+    logger = logging.getLogger("bot.sandbox.page.page")
+    level = logger.level
+    yield
+    logger.setLevel(level)
 
 
 @asynccontextmanager
