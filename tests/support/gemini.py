@@ -187,7 +187,7 @@ class FakeGemini:
             raise asyncio.CancelledError
 
 
-async def _close_after(request: web.Request, response: web.StreamResponse) -> None:  # noqa: ARG001  (aiohttp's)
+async def _close_after(request: web.Request, response: web.StreamResponse) -> None:
     response.force_close()
 
 

@@ -8,8 +8,8 @@ async with outgoing() as out:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from slack_sdk.web.async_client import AsyncWebClient
@@ -118,6 +118,14 @@ class Outgoing:
         cards = {card.ts for card in self.cards_in()}
         return [one.text for one in seen if one.author == "adk-confirm" and one.ts not in cards]
 
+    @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """For questions that Slack will not answer: they are given up soon. All others have much time."""
+        questions = self.directory._questions
+        patience, questions._patience = questions._patience, 0.3
+        yield
+        questions._patience = patience
+
     def sent_texts(self) -> str:
         """Everything that was ever sent to Slack, as one text."""
         return "\n".join(str(made.args) for made in self.slack.calls)
@@ -144,7 +152,7 @@ async def _set_up(slack: FakeSlack, database: Database, limits: CallLimits) -> O
         slack.clock.advance(seconds)
 
     sender = Sender(Calls(client_for, limits=limits, meter=meter, clock=slack.clock.now, pause=pause))
-    directory = Directory(sender, patience=3.0, clock=slack.clock.now, pause=pause)
+    directory = Directory(sender, patience=15.0, clock=slack.clock.now, pause=pause)
     asker, ann, ben, lead = (
         slack.person(name, id=user)
         for name, user in (("dana", "U0ASKER"), ("anna", "U0ANNA"), ("ben", "U0BEN"), ("lea", "U0LEAD"))

@@ -243,7 +243,7 @@ async def test_an_escalation_waits_for_slack_to_say_who_is_in_the_group(out: Out
     out.desk.wait(minutes=11)
     out.slack.faults.fails("usergroups.users.list", times=None)
 
-    with pytest.raises(AssertionError, match="S0LEADS"):
+    with out.impatient(), pytest.raises(AssertionError, match="S0LEADS"):
         await out.drawn(tries=2)
 
     trouble = out.troubles[-1]

@@ -104,7 +104,8 @@ async def test_an_answer_from_before_a_change_is_not_kept(out: Outgoing) -> None
 
 async def test_where_slack_can_not_be_asked_nobody_is_anybody(out: Outgoing) -> None:
     out.slack.faults.hangs("users.info", times=None)
-    account = await out.directory.account(ANNA)
+    with out.impatient():
+        account = await out.directory.account(ANNA)
     assert isinstance(account, Unresolved)
     assert account.what == ANNA.user
 
