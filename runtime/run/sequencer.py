@@ -18,7 +18,7 @@ from runtime.run.work import Setting, Work
 from runtime.store.database import Database, Tx
 from runtime.store.lease import Lease
 from runtime.store.records import SessionId
-from runtime.store.sessions import give_back, topic
+from runtime.store.sessions import give_back, row_of, topic
 from runtime.store.tables import sessions
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ class Sequencer:
 
     async def _work(self, setting: Setting, entry: Arrival, begun: Begun, run: Run, streaming: bool) -> None:
         name = begun.stored.name
-        row = sessions.c.key == begun.stored.key
+        row = row_of(begun.stored.key)
         lease = Lease(setting.database, sessions, row, begun.token, topic=topic(name), term=setting.lease_term)
         async with lease:
             live = self._warm.take(begun.before)

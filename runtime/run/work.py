@@ -74,7 +74,7 @@ class Work:
         metadata: JsonObject | None = None,
         stop: asyncio.Event | None = None,
     ) -> None:
-        self._stop = stop or asyncio.Event()
+        self._stop = stop
         self._setting, self._journal, self._lease = setting, journal, lease
         self._streaming = streaming
         self._metadata = metadata  # of whoever began this, for every event
@@ -127,7 +127,7 @@ class Work:
 
     def _not_stopped(self, turn: dict[str, Call], ready: Sequence[Call]) -> list[Call]:
         """After a stop only what people approved still begins."""
-        if not self._stop.is_set():
+        if self._stop is None or not self._stop.is_set():
             return list(ready)
         for call in ready:
             if call.gate is GateKind.NONE:

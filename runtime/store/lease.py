@@ -162,11 +162,12 @@ class Lease:
         self._where = where
         self._topic = topic
         self._term = term
+        self._keeping: asyncio.TimerHandle | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._released = False
 
     async def __aenter__(self) -> Self:
-        self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
+        self._keeping = asyncio.get_running_loop().call_later(self._term / 3, self._begin_keeping)
         return self
 
     async def __aexit__(
@@ -245,7 +246,14 @@ class Lease:
         self._released = True
         self._end_keeper()
 
+    def _begin_keeping(self) -> None:
+        """Most work ends before the first renewal, and needs no task for it."""
+        self._keeper = asyncio.create_task(self._keep(), name="adk-confirm-lease")
+
     def _end_keeper(self) -> None:
+        if self._keeping is not None:
+            self._keeping.cancel()
+            self._keeping = None
         if self._keeper is not None:
             self._keeper.cancel()
             self._keeper = None
@@ -268,7 +276,6 @@ class Lease:
 
     async def _keep(self) -> None:
         while not self.lost.is_set():
-            await asyncio.sleep(self._term / 3)
             try:
                 async with asyncio.timeout(self._term / 3):
                     await self._renew()
@@ -276,6 +283,7 @@ class Lease:
                 _log.warning("A lease could not be renewed, and will be tried again: %s", error)
             except Exception:  # noqa: BLE001  (the keeper's outermost boundary: `sure` and `run` ask the store themselves)
                 _log.exception("A lease could not be renewed, and will be tried again.")
+            await asyncio.sleep(self._term / 3)
 
     async def _renew(self) -> None:
         if not await self._database.run(renew, self._table, self._where, self.token, term=self._term):
