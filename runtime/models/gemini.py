@@ -36,7 +36,7 @@ _ours: ContextVar[bytes] = ContextVar("adk_confirm_gemini_request")
 _READ_BUFFER = 2**22  # as in the SDK's own session: one line of a stream may be this long
 
 
-# The SDK asks `name in config` for each of forty fields, before it reads the attribute. A pydantic model answers that by
+# The SDK asks `name in config` for each of forty fields before it reads the attribute. A pydantic model answers that by
 # walking through all of its fields, a quarter of what the SDK takes for a request. Made by `type`, since mypy cannot
 # resolve a name in the base class.
 _Config: Any = type(
