@@ -31,10 +31,6 @@ _tasks: set[asyncio.Task[None]] = set()
 class Stage(Protocol):
     """The thread, so far as it shows what is not stored yet."""
 
-    async def tidy(self, lease: Lease, session: Session) -> None:
-        """Ends a reply that an earlier run left unfinished."""
-        ...
-
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows people who wait that the agent is at work. Returns whether it is shown."""
         ...
@@ -61,9 +57,8 @@ class Stage(Protocol):
 
 
 class Showing:
-    def __init__(self, stage: Stage, lease: Lease, session: Session, *, left: bool) -> None:
-        """`left`: an earlier run was cut while its reply was shown."""
-        self._stage, self._lease, self._session, self._left = stage, lease, session, left
+    def __init__(self, stage: Stage, lease: Lease, session: Session) -> None:
+        self._stage, self._lease, self._session = stage, lease, session
         self._pieces: list[MessageDelta] = []
         self._tasks: dict[str, Task] = {}
         self._news, self._words, self._over = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -110,8 +105,6 @@ class Showing:
 
     async def _show(self) -> None:
         try:
-            if self._left:
-                await self._stage.tidy(self._lease, self._session)
             shown = not await _within(SOON, self._words) and await self._stage.thinking(self._lease, self._session)
             if shown and self._over.is_set():
                 await self._stage.quiet(self._session)

@@ -51,7 +51,7 @@ from bot.store.mailbox import (
     rest,
     then_next_mail,
 )
-from bot.store.outbox import all_spoken, say_later, say_waits
+from bot.store.outbox import all_spoken, cut_left, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
 from bot.store.stops import STOPS, is_stopped
@@ -212,12 +212,14 @@ class _Stretch:
         stop = asyncio.Event()
         if await self._lease.read(is_stopped, session.key, letters[0].id):
             stop.set()
+        if mail.left:
+            await self._lease.run(cut_left, session.key)
         with self._clicks.hurrying():
             exchange = await self._deliveries.exchange(session, mail, attachments, stop)
             if exchange is None:
                 return ()
             await self._lease.sure()
-        showing = Showing(self._thread, self._lease, session, left=mail.left)
+        showing = Showing(self._thread, self._lease, session)
         hides = self._hides(mail.rows)
         for task in [] if hides else self._deliveries.begun(mail):
             showing.task(task)

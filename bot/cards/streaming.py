@@ -28,7 +28,7 @@ from bot.slack.outbound.errors import Gone, SlackTrouble, Unsure
 from bot.slack.outbound.feature_support import Feature
 from bot.slack.outbound.message_ids import SaidMark, identity
 from bot.slack.outbound.methods import SET_THREAD_STATUS
-from bot.store.outbox import LIVE, forget_live, is_left_from_before, note_live, read_left, thread_is_behind, unfinished
+from bot.store.outbox import LIVE, forget_live, note_live, read_left, thread_is_behind, unfinished
 from bot.store.repository import Session, session_confirmations
 from bot.store.slack_lanes import MANY_CARDS, cards_owed
 from runtime.jsontypes import Json, JsonObject
@@ -67,11 +67,6 @@ class Streaming:
     async def refuses_tasks(self, session: Session, trouble: SlackTrouble) -> None:
         """Slack refused them in a message."""
         await self._streams.refuse_tasks(session, trouble)
-
-    async def tidy(self, lease: Lease, session: Session) -> None:
-        """Ends a reply that an earlier run left unfinished."""
-        if await lease.read(is_left_from_before, session.key):
-            await self.close_left(lease, session)
 
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent works, unless Slack refused that lately. While many cards are due, they go first."""
@@ -150,7 +145,7 @@ class Streaming:
         else:
             live = None
         left = await lease.read(read_left, session.key)
-        if left is None or not same_invocation(left.invocation, invocation):
+        if left is None or left.cut or not same_invocation(left.invocation, invocation):
             return None
         ts = ts or next(iter(await self._unfinished(session, left.ts)), None)
         if ts is None:
@@ -248,8 +243,10 @@ class Streaming:
         await lease.run(forget_live, session.key)
 
     async def close_left(self, lease: Lease, session: Session) -> None:
-        """Closes a reply whose process died, or whose run ended early."""
-        self._live.pop(session.key, None)
+        """Closes a reply whose process died, or whose run ended early. Another run may have begun; what it has not sent
+        yet is kept."""
+        if (live := self._live.get(session.key)) is not None and live.begun:
+            del self._live[session.key]
         self._ended.pop(session.key, None)
         left = await lease.read(read_left, session.key)
         if left is None:

@@ -124,11 +124,6 @@ class Thread:
         if self._plans is not None:
             await self._plans.redraw(lease, session, plan, rows)
 
-    async def tidy(self, lease: Lease, session: Session) -> None:
-        """Ends a reply that an earlier run left unfinished."""
-        if self._streaming is not None:
-            await self._streaming.tidy(lease, session)
-
     async def thinking(self, lease: Lease, session: Session) -> bool:
         """Shows that the agent is at work. Returns whether Slack shows it."""
         return self._streaming is not None and await self._streaming.thinking(lease, session)

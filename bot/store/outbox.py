@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal, or_, select, update
 
 from bot.audit.ledger import LedgerLine, LineKind
 from bot.hosts.host import AgentMessage, Task, UnansweredWait
@@ -30,6 +30,7 @@ from runtime.store.prepared import Prepared
 from runtime.store.upsert import insert_if_absent
 
 LIVE = "live"
+_CUT = "cut:"
 _LOOK_AGAIN = 2.0
 """While a reply is shown as it is written, so often the worker checks that its run still goes on."""
 
@@ -70,10 +71,12 @@ class NextPost:
 
 @dataclass(frozen=True)
 class UnfinishedReply:
-    """A reply that is still being written: its message, or since when there may be one, and its invocation."""
+    """A reply that is still being written: its message, or since when there may be one, and its invocation. `cut`: its
+    run has ended, and another one has begun."""
 
     ts: str
     invocation: str
+    cut: bool
 
 
 def say_later(tx: Tx, key: str, said: AgentMessage, retry: str | None = None, tasks: Sequence[Task] = ()) -> None:
@@ -252,8 +255,10 @@ class Unfinished:
 def unfinished(tx: Tx, key: str) -> Unfinished:
     rows = _UNFINISHED.all(tx, key_=key)
     plans = tuple(plan_from(row.event, row.ts, row.plan) for row in rows if row.plan is not None)
-    live = any(row.plan is None for row in rows)
-    return Unfinished(live=live, stale=live and _nothing_to_say(tx, key) and _is_idle(tx, key), plans=plans)
+    live = [row for row in rows if row.plan is None]
+    cut = any(row.ts.startswith(_CUT) for row in live)
+    stale = cut or (bool(live) and _nothing_to_say(tx, key) and _is_idle(tx, key))
+    return Unfinished(live=bool(live), stale=stale, plans=plans)
 
 
 def note_live(tx: Tx, key: str, invocation: str, ts: str) -> None:
@@ -269,7 +274,9 @@ def forget_live(tx: Tx, key: str) -> None:
 
 def read_left(tx: Tx, key: str) -> UnfinishedReply | None:
     row = _LEFT.first(tx, key_=key)
-    return None if row is None else UnfinishedReply(row.ts, row.event.partition(":")[2])
+    if row is None:
+        return None
+    return UnfinishedReply(row.ts.removeprefix(_CUT), row.event.partition(":")[2], cut=row.ts.startswith(_CUT))
 
 
 def _is_idle(tx: Tx, key: str) -> bool:
@@ -279,8 +286,19 @@ def _is_idle(tx: Tx, key: str) -> bool:
 
 
 def is_left_from_before(tx: Tx, key: str) -> bool:
-    """Whether a run that begins finds a reply of an earlier run."""
-    return read_left(tx, key) is not None and _nothing_to_say(tx, key)
+    """Whether a run that begins finds a reply of an earlier run, and no words that will replace it."""
+    left = read_left(tx, key)
+    return left is not None and not left.cut and _nothing_to_say(tx, key)
+
+
+def cut_left(tx: Tx, key: str) -> None:
+    """A run begins. The reply of an earlier run stays as it is, and the thread worker closes it. Nothing of the new run
+    replaces it: two workers would otherwise write the same message."""
+    lock_session(tx, key)
+    if is_left_from_before(tx, key):
+        here = update(spoken).where(spoken.c.session == key, spoken.c.body.is_(None), _ON_THEIR_WAY)
+        tx.execute(here.values(ts=literal(_CUT).concat(spoken.c.ts)))
+        owe_thread(tx, key)
 
 
 def _nothing_to_say(tx: Tx, key: str) -> bool:

@@ -116,8 +116,8 @@ async def test_a_reply_that_broke_off_is_closed_as_such_and_said_once(
             thread, ann, deploys = await streamed(at, mouth), at.ann, at.deploys
         mouth.words = asyncio.Queue()
         mouth.say("Whole again.", None)
+        slack.faults.slows("chat.stopStream", 1.0)  # the whole reply comes while the broken one is still being closed
         async with opened(time_moves=True) as at:
-            await at.later(minutes=5)
             await ann.finds("(interrupted)", deploys, thread=thread)
             await ann.finds("Whole again.", deploys, thread=thread)
             assert ann.sees(deploys, thread=thread).count("Whole again.") == 1
