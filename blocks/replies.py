@@ -28,8 +28,8 @@ def hint(bot: str) -> Message:
     return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.hint")]))
 
 
-def queued() -> Message:
-    said = line(words.REPLY_QUEUED)
+def queued(*, paused: bool = False) -> Message:
+    said = line(words.REPLY_PAUSED if paused else words.REPLY_QUEUED)
     return Message(text([], [said], [], MESSAGE_TEXT), drawn([rich([said], "reply.queued")]))
 
 

@@ -647,6 +647,7 @@ REPLY_HINT = (
     "To stop a call that waits, press Withdraw or Deny on its card."
 )
 REPLY_QUEUED = "The agent is still at work. It reads your message next."
+REPLY_PAUSED = "Runs are paused. The agent reads your message once they are resumed."
 REPLY_STOP = "Your message alone does not stop what waits for approval. Do you want to stop it?"
 REPLY_STOP_ONE = "{verb}: {tool}"
 

@@ -139,7 +139,7 @@ def _approvers(kind: LineKind, content: JsonObject, row: Confirmation | None) ->
 
 
 def _standing(kind: LineKind, row: Confirmation | None) -> int | None:
-    """The number of approvals, for steps that do not say it themselves."""
+    """The number of approvals, for steps that do not say it themselves: reminders of older versions did not."""
     return len(row.approvals) if row is not None and kind in (LineKind.EXPIRED, LineKind.REMINDED) else None
 
 

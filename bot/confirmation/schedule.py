@@ -10,7 +10,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation import words
 from bot.confirmation.decision import refuse, step_of
 from bot.confirmation.effects import Step
-from bot.confirmation.model import Confirmation, OutcomeKind, State
+from bot.confirmation.model import Confirmation, OutcomeKind, State, VoteKind
 from bot.confirmation.outcome import lapse_again, settle
 from bot.confirmation.states import ConfirmationEvent, Transition, changed
 
@@ -87,7 +87,8 @@ def tick(row: Confirmation, now: datetime) -> Transition:
         row = changed(replace(row, grant_until=None, grant_look_at=None), now)
     if Owed.REMIND in due:
         row = changed(replace(row, remind_at=None), now)
-        steps.append(replace(step_of(row, LineKind.REMINDED, now), until=row.deadline))
+        votes, quorum = len(row.voters(VoteKind.APPROVE)), row.policy.quorum
+        steps.append(replace(step_of(row, LineKind.REMINDED, now), votes=votes, quorum=quorum, until=row.deadline))
     if Owed.ESCALATE in due:
         row = changed(replace(row, escalated=True), now)
         entries = tuple(str(entry) for entry in row.policy.escalate_to)

@@ -14,7 +14,17 @@ from typing import assert_never
 
 from bot.audit.ledger import LineKind
 from bot.config.rules import Rules
-from bot.confirmation.authorise import Claim, Facts, Permitted, Reason, Refusal, Ruling, authorise, people_of
+from bot.confirmation.authorise import (
+    Claim,
+    Facts,
+    Permitted,
+    Reason,
+    Refusal,
+    Ruling,
+    authorise,
+    people_of,
+    to_look_up,
+)
 from bot.confirmation.decision import approve, deny, revoke, step_of, withdraw
 from bot.confirmation.edits import Edited, check_edit, edited
 from bot.confirmation.effects import FieldChange, Step
@@ -24,7 +34,7 @@ from bot.confirmation.seals import voters as sealed_voters
 from bot.confirmation.sign_in import BY_SIGNING_IN
 from bot.confirmation.states import ConfirmationEvent, Illegal, Transition, changed
 from bot.confirmation.unsealed import checked
-from bot.policy.approvers import Unresolved, is_operator
+from bot.policy.approvers import Account, Person, Unresolved, is_operator
 from runtime.errors import Invalid
 
 
@@ -84,6 +94,16 @@ def needs_asking(row: Confirmation, vote: Vote) -> bool:
     says who they are."""
     own = vote.kind is VoteKind.REVOKE and (vote.voter in row.givers or is_operator(vote.voter))
     return vote.kind is not VoteKind.WITHDRAW and not own and refusal_without_asking(row, vote) is None
+
+
+def most_favourable(row: Confirmation, vote: Vote, speakers: frozenset[Person]) -> Facts:
+    """The best that Slack could say about a voter: a full member, whom every group, address and function names, and
+    whom nothing bars. Whoever is refused by these facts is refused whatever Slack says, such as the asker."""
+    voter, barred = vote.voter, row.policy.barred
+    account = Account(voter, teams=frozenset({row.asked.team}))
+    named = to_look_up(row.policy, escalated=True)
+    members = {entry: frozenset[Person]() if entry in barred else frozenset({voter}) for entry in named}
+    return Facts(account=account, members=members, speakers=speakers)
 
 
 def waits_for_slack(row: Confirmation, vote: Vote, facts: Facts) -> float | None:

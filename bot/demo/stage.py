@@ -31,7 +31,7 @@ listen = "127.0.0.1:0"
 [[policy]]
 tools = ["deploy"]
 when = "args.env == 'prod'"
-approvers = ["group:S0ONCALL", "user:U0LEAD"]
+approvers = ["group:S0ONCALL"]
 quorum = 2
 edit = ["version"]
 expires_after = "1h"

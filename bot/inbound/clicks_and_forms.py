@@ -26,7 +26,7 @@ from bot.cards.ledger_presenter import refused_view
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts, Reason, Refusal, authorise
 from bot.confirmation.model import Confirmation, Edit, State, Vote, VoteKind
-from bot.confirmation.votes import claim_of, needs_asking
+from bot.confirmation.votes import claim_of, most_favourable, needs_asking
 from bot.home.approvals_list import ApprovalsList
 from bot.home.query import HomeReader
 from bot.inbound.after_ack import Addressee, AfterAck
@@ -207,7 +207,7 @@ class ClicksAndForms:
         """Decides by what is known without asking Slack. For anybody else the form opens, and the submit decides."""
         facts = self._known(row, vote, speakers)
         if facts is None and needs_asking(row, vote):
-            return None
+            facts = most_favourable(row, vote, speakers)
         facts = facts or Facts(account=Unresolved(vote.voter.user, "nothing has to be asked"))
         ruling = authorise(row.policy, claim_of(row, vote), facts)
         return ruling if isinstance(ruling, Refusal) and ruling.reason is not Reason.CANNOT_ASK else None

@@ -14,7 +14,7 @@ from bot.policy.model import may_decide
 from bot.slack.directory.directory import Directory
 from bot.slack.outbound.calls import Workspace
 from bot.slack.outbound.client import Sender
-from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, is_queued
+from bot.store.incoming_words import IncomingMessage, MessageHint, MessageResult, waits_for
 from bot.store.repository import read_confirmation
 from runtime.jsontypes import JsonObject
 from runtime.store.database import Database
@@ -32,10 +32,11 @@ class HintSender:
         target: JsonObject = {"team": heard.team, "enterprise": heard.enterprise, "user": heard.person.user}
         target |= {"channel": heard.channel, "thread_ts": heard.thread_ts}
         match listened.sign:
-            case MessageHint.QUEUED:
+            case MessageHint.QUEUED | MessageHint.PAUSED:
                 await asyncio.sleep(PATIENCE)
-                if await self._database.read(is_queued, listened.session, heard.ts):
-                    await self._sender.whisper(target, replies.queued())
+                why = await self._database.read(waits_for, listened.session, heard.ts)
+                if why is not None:
+                    await self._sender.whisper(target, replies.queued(paused=why is MessageHint.PAUSED))
             case MessageHint.HINT:
                 await self._sender.whisper(target, replies.hint(bot))
             case MessageHint.STOP:

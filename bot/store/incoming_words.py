@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, exists, select, update
 
 from bot.confirmation.model import SLACK, SessionKey, State
 from bot.policy.approvers import Person
 from bot.store.attempts import begin
+from bot.store.mailbox import PAUSED
 from bot.store.repository import Session, chain_of, lock_session, people_text, put_words, session_seal
-from bot.store.tables import confirmations, mail, sessions
+from bot.store.tables import confirmations, mail, sessions, switches
 from runtime.jsontypes import JsonObject, canonical
 from runtime.store.database import Tx
 from runtime.store.prepared import Prepared
@@ -48,6 +49,7 @@ class MessageHint(StrEnum):
     STOP = "stop"  # how to stop the calls that wait
     HINT = "hint"  # how to reach the agent
     QUEUED = "queued"  # the agent is at work, and reads this next
+    PAUSED = "paused"  # runs are paused, and the agent reads this afterwards
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def addressed(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     waiting = _waiting(tx, key) if stops else ()
     if waiting:
         return MessageResult(new=True, sign=MessageHint.STOP, session=key, waiting=waiting)
-    return MessageResult(new=True, sign=MessageHint.QUEUED if is_queued(tx, key, heard.ts) else None, session=key)
+    return MessageResult(new=True, sign=waits_for(tx, key, heard.ts), session=key)
 
 
 def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
@@ -93,11 +95,16 @@ def overheard(tx: Tx, heard: IncomingMessage, stops: bool) -> MessageResult:
     return MessageResult(sign=MessageHint.HINT if first else None, session=key)
 
 
-def is_queued(tx: Tx, key: str, mark: str) -> bool:
-    """Whether a message waits for the agent to finish what came before."""
-    found = select(mail.c.mark).where(mail.c.session == key, mail.c.done_at.is_(None)).order_by(mail.c.id)
-    waiting = list(tx.execute(found).scalars())
-    return mark in waiting[1:]
+def waits_for(tx: Tx, key: str, mark: str) -> MessageHint | None:
+    """Why the agent can't read a message now: runs are paused, or other messages come before it."""
+    is_paused = exists().where(switches.c.name == PAUSED)
+    found = select(mail.c.mark, is_paused.label("paused")).where(mail.c.session == key, mail.c.done_at.is_(None))
+    waiting = list(tx.execute(found.order_by(mail.c.id)))
+    if all(one.mark != mark for one in waiting):
+        return None
+    if waiting[0].paused:
+        return MessageHint.PAUSED
+    return None if waiting[0].mark == mark else MessageHint.QUEUED
 
 
 def _waiting(tx: Tx, key: str) -> tuple[str, ...]:

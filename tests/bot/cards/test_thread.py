@@ -51,7 +51,7 @@ async def test_a_decision_is_one_line_in_the_ledgers_order(out: Outgoing) -> Non
 
     (told,) = out.told()
     assert told.split("\n") == [
-        "⏰ deploy still waits, with 2 of 2 approvals. @anna or @ben may decide until Jan 2, 2030 at 13:00.",
+        "⏰ deploy still waits, with 0 of 2 approvals. @anna or @ben may decide until Jan 2, 2030 at 13:00.",
         "↘️ The approval of anna no longer counts, because ben edited the call.",
         "✅ Approved by ben and anna · edited by ben · ran · asked by @dana",
     ]

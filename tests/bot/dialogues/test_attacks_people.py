@@ -69,6 +69,13 @@ async def test_who_is_not_named_is_told_who_is(open_office: Opens) -> None:
         await is_refused(at, at.oscar, "the policy names others. The card says who")
 
 
+async def test_whoever_asked_is_refused_when_they_press_though_nobody_was_looked_up_yet(open_office: Opens) -> None:
+    async with open_office(policy("group:S0ONCALL", more='barred = ["group:S0BANNED"]')) as at:
+        card = await at.ask(DINNER)
+        await at.ann.clicks(card, "Edit…")
+        await at.ann.gets_modal("You asked for this, so somebody else has to decide")
+
+
 async def test_somebody_of_another_company_in_a_shared_channel(open_office: Opens) -> None:
     async with open_office(policy("user:U0HANK", "user:U0LEAD", more="shared_channels = true")) as at:
         globex = at.slack.workspace.directory.add_team("Globex")

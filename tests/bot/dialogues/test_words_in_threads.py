@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bot.inbound.message_events import overhear
+from bot.operations.pause import pause, resume
 from bot.sandbox.people.people import Person
 from runtime.jsontypes import JsonObject
 from tests.support.office import Office, Opens
@@ -84,6 +85,16 @@ async def test_words_that_wait_for_a_busy_agent_get_a_sign(open_office: Opens) -
         mouth.say("Hi.", None, "2.4.0.", None)
         await at.ann.finds("2.4.0.", at.deploys, thread=said)
         assert len(told(at, at.ann)) == 1
+
+
+async def test_words_during_a_pause_get_a_sign(open_office: Opens) -> None:
+    async with open_office(ONE, target=LAB) as at:
+        await pause(at.bot.database)
+        said = await at.ann.says(f"@adk-confirm {PAY}", at.deploys)
+        sign = await at.ann.finds("reads your message once they are resumed", at.deploys, thread=said)
+        assert sign.ephemeral
+        await resume(at.bot.database)
+        await at.ann.finds("to Ada", at.deploys, thread=said)
 
 
 @pytest.mark.parametrize(
