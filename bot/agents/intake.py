@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TypeVar
 
 from sqlalchemy import select
@@ -12,7 +13,7 @@ from sqlalchemy import select
 from bot.config.rules import RulesInForce
 from bot.confirmation.authorise import Facts
 from bot.confirmation.exact_json import check_json
-from bot.confirmation.grants import is_for
+from bot.confirmation.grants import Grant, is_for
 from bot.confirmation.model import Ask, Confirmation, Place, Vote
 from bot.hosts.host import HostRequest
 from bot.leasing.lease_loop import NotNow
@@ -52,8 +53,8 @@ class Intake:
             asked_by = await lease.read(who_asked, session, request.invocation_id, letter.person)
         call = replace(request_facts(session, request), asker=asked_by.user)
         found: GoverningPolicy | CallRefusal | None = _not_to_be_shown(request)
-        if found is None:  # a `when` may take up to 0.1 s over these arguments
-            found = await asyncio.to_thread(self._rules.now.policies.resolve, call)
+        if found is None:
+            found = await self._governing(call)
         unfit = await self._unfit(Workspace(session.team, session.enterprise), found)
         if unfit is not None:
             found = CallRefusal(unfit, found.index)
@@ -68,11 +69,17 @@ class Intake:
             return replace(opening, governs=places)
         return replace(opening, places=places, rights=await self._rights(lease, session, opening, found.policy))
 
+    async def _governing(self, call: CallFacts) -> GoverningPolicy | CallRefusal:
+        policies = self._rules.now.policies
+        if not policies.conditional:
+            return policies.resolve(call)
+        return await asyncio.to_thread(policies.resolve, call)  # a `when` may take up to 0.1 s over these arguments
+
     async def _rights(self, lease: Lease, session: Session, opening: Opening, policy: Policy) -> Rights:
         """The rights of everybody whose grant covers this call, looked up now: they may have changed since the grant
         was given."""
-        asked, at = asked_of(session, opening), await lease.read(now)
-        given = [g for g in await lease.read(grants_in, session.key) if is_for(g, asked, policy, at)]
+        asked, (at, stored) = asked_of(session, opening), await lease.read(read_grants, session.key)
+        given = [grant for grant in stored if is_for(grant, asked, policy, at)]
 
         async def ask(row: Confirmation, vote: Vote) -> Facts:
             return await self._directory.facts(row, vote, self._rules.now.policies, anew=True)
@@ -132,6 +139,10 @@ class Intake:
             thread = session.thread_ts if channel == session.channel else None
             places.append(Place(channel=channel, thread_ts=thread, person=person))
         return tuple(places), gone
+
+
+def read_grants(tx: Tx, key: str) -> tuple[datetime, list[Grant]]:
+    return now(tx), grants_in(tx, key)
 
 
 def _in_turn(answer: T) -> T:

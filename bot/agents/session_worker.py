@@ -45,6 +45,7 @@ from bot.store.mailbox import (
     Mail,
     Overtaking,
     held_back,
+    is_stopped,
     read_first,
     read_mail,
     refuse_letter,
@@ -54,7 +55,7 @@ from bot.store.mailbox import (
 from bot.store.outbox import all_spoken, cut_left, say_later, say_waits
 from bot.store.repository import Session, moment, now, session_confirmations
 from bot.store.requests import open_request
-from bot.store.stops import STOPS, is_stopped
+from bot.store.stops import STOPS
 from bot.store.transactions import answered_elsewhere, not_asked_any_longer, out_of_reach, see
 from bot.telemetry.tracing import following
 from runtime.errors import ConfirmError
@@ -121,8 +122,13 @@ class _Stretch:
         self._intake, self._rules, self._sign_ins = intake, rules, sign_ins
         self._deliveries = Deliveries(lease, host, rules, sign_ins)
         self._under_way: frozenset[int] = frozenset()
+        self._stops = lease.waiter(STOPS)
 
     async def attend(self, key: str) -> None:
+        with self._stops:
+            await self._attend(key)
+
+    async def _attend(self, key: str) -> None:
         can = await self._capabilities()
         together, several = can is None or can.siblings_together, can is not None and can.several_answers
         session, mail = await self._lease.read(read_first, key, together=together, several=several)
@@ -155,7 +161,7 @@ class _Stretch:
             told = True
         again = await self._look_again(session, told)
         if together:
-            await self._say_held_back(session)
+            await self._say_held_back(session, mail.rows)
         await self._lease.finish(rest, key, together=together, again=again)
 
     async def _capabilities(self) -> Capabilities | None:
@@ -207,10 +213,12 @@ class _Stretch:
         """Returns the tool calls that people see and after which the agent said nothing."""
         letters = mail.letters
         attachments: tuple[Attachment, ...] = ()
+        stopped = mail.stopped
         if letters[0].files:
             attachments = await self._decisions_first(session, self._thread.fetch(session, letters[0].files))
+            stopped = await self._lease.read(is_stopped, session.key, letters[0].id)
         stop = asyncio.Event()
-        if await self._lease.read(is_stopped, session.key, letters[0].id):
+        if stopped:
             stop.set()
         if mail.left:
             await self._lease.run(cut_left, session.key)
@@ -256,9 +264,9 @@ class _Stretch:
                 await self._lease.run(out_of_reach, letter.confirmation)
         await self._say(session, unreachable(letters[0], error))
 
-    async def _say_held_back(self, session: Session) -> None:
+    async def _say_held_back(self, session: Session, rows: Sequence[Confirmation]) -> None:
         """Says, once for each approval that waits for others of its turn, why nothing happens."""
-        for row, undecided in held_back(await self._lease.read(session_confirmations, session.key)):
+        for row, undecided in held_back(rows):
             text = words.held_back(row.asked.tool, [one.asked.tool for one in undecided])
             said = AgentMessage(event=f"held:{row.id}", author="", text=text, failed=True)
             await self._say(session, said)
@@ -308,15 +316,15 @@ class _Stretch:
         await running
 
     async def _watch(self, session: Session, letter: Letter, stop: asyncio.Event) -> None:
-        """Sets `stop` when the run is stopped, here or at another replica."""
-        with self._lease.waiter(STOPS) as waiter:
-            while not stop.is_set():
-                try:
-                    if await self._lease.read(is_stopped, session.key, letter.id):
-                        stop.set()
-                except ConfirmError as error:
-                    log.info("not known whether the run is stopped: %s", error)
-                await waiter.wait(LOOK_FOR_STOPS)
+        """Sets `stop` when the run is stopped, here or at another replica. What was stopped before its mail was read
+        is known."""
+        while not stop.is_set():
+            await self._stops.wait(LOOK_FOR_STOPS)
+            try:
+                if await self._lease.read(is_stopped, session.key, letter.id):
+                    stop.set()
+            except ConfirmError as error:
+                log.info("not known whether the run is stopped: %s", error)
 
     async def _glance(self, session: Session, letter: Letter) -> None:
         if letter.confirmation is not None:
@@ -350,7 +358,7 @@ class _Stretch:
                 opening = await self._decisions_first(session, preparing, turns)
                 opening = replace(opening, trace=tracing.carried())
                 await self._lease.run(open_request, session.key, opening, self._rules.now)
-        if new:
+        if {request.request_id for request in new} & {outcome.request_id for outcome in look.outcomes}:
             await self._observe(session, look)
 
     def _hidden(self, session: Session, said: AgentMessage, look: SessionSnapshot) -> AgentMessage:

@@ -15,20 +15,10 @@ from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
-from bot.store.mailbox import read_session
-from bot.store.outbox import (
-    NextPost,
-    all_told,
-    copies_since,
-    looked_for_copies,
-    next_telling,
-    spoke,
-    told_up_to,
-    unfinished,
-)
+from bot.store.outbox import NextPost, all_told, looked_for_copies
 from bot.store.plans import Plan
-from bot.store.repository import Session, now, session_confirmations
-from bot.store.slack_lanes import cards_under_way
+from bot.store.repository import Session
+from bot.store.thread_look import ThreadLook, look_at_thread, spoke_then_look, told_then_look
 from runtime.store.lease import Lease
 
 CARDS_FIRST = 0.5
@@ -80,36 +70,36 @@ class ThreadWorker:
         self._thread, self._reactions, self._agent_sessions = thread, reactions, agent_sessions
 
     async def attend(self, key: str, lease: Lease) -> None:
-        session = await lease.read(read_session, key)
-        while (telling := await lease.read(next_telling, key)) is not None:
-            rows = await lease.read(session_confirmations, session.key)
-            if any(map(_has_no_card, rows)) and await lease.read(cards_under_way, key):
+        look = await lease.read(look_at_thread, key)
+        while look.telling is not None:
+            if look.card_under_way and any(map(_has_no_card, look.rows)):
                 raise NotNow(CARDS_FIRST, "A card of the session is about to be posted.")
-            await self._tell(lease, session, telling, rows)
-        if (since := await lease.read(copies_since, key)) is not None:
-            await self._thread.delete_copies(lease, session, since)
+            look = await self._tell(lease, look, look.telling)
+        session, rows = look.session, look.rows
+        if look.copies_since is not None:
+            await self._thread.delete_copies(lease, session, look.copies_since)
             await lease.run(looked_for_copies, key)
-        left = await lease.read(unfinished, key)
-        if left.stale:
+        if look.unfinished.stale:
             await self._thread.close_left(lease, session)
-        for plan in left.plans:
-            await self._thread.redraw(lease, session, plan, await lease.read(session_confirmations, key))
+        for plan in look.unfinished.plans:
+            await self._thread.redraw(lease, session, plan, rows)
         if self._reactions is not None:
-            await self._reactions.show(lease, session, await lease.read(session_confirmations, key))
+            await self._reactions.show(lease, session, rows)
         again = None if self._agent_sessions is None else await self._agent_sessions.show(lease, session)
         await lease.finish(all_told, key, again)
 
-    async def _tell(self, lease: Lease, session: Session, telling: NextPost, rows: Sequence[Confirmation]) -> None:
+    async def _tell(self, lease: Lease, look: ThreadLook, telling: NextPost) -> ThreadLook:
+        """Posts it, and returns how the thread is then."""
+        session, rows = look.session, look.rows
         if telling.said is None:
-            wait = ends_soon(telling.lines, rows, (await lease.read(now)).timestamp())
+            wait = ends_soon(telling.lines, rows, look.at.timestamp())
             if wait > 0:
                 raise NotNow(wait, "A call was approved just now, and may end in a moment.")
             seq = await self._thread.tell(lease, session, telling.lines, rows)
-            await lease.run(told_up_to, session.key, seq)
-        else:
-            told, retry = telling.said, telling.retry
-            posted = await self._thread.say(lease, session, told, rows=rows, retry=retry, tasks=telling.tasks)
-            await lease.run(spoke, session.key, told.event, posted.ts, posted.plan)
+            return await lease.run(told_then_look, session.key, seq)
+        said, retry = telling.said, telling.retry
+        posted = await self._thread.say(lease, session, said, rows=rows, retry=retry, tasks=telling.tasks)
+        return await lease.run(spoke_then_look, session.key, said.event, posted.ts, posted.plan)
 
 
 def _has_no_card(row: Confirmation) -> bool:

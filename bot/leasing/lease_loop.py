@@ -30,7 +30,8 @@ WHILE_FAILING, LONGEST_LAG = 0.25, 15.0
 """While Slack fails, a row's next pause is this share of the time that it has waited, up to so many seconds."""
 POLL = 5.0
 REFILL = 0.05
-"""So long after a row is done the next are claimed, so that rows that end one after the other are replaced together."""
+"""If there was no room for more rows, the next are claimed so long after one is done, so that rows that end one after
+the other are replaced together."""
 AGAIN = 1.0
 OVERTAKEN_TRIES = 10
 WHILE_PEOPLE_CLICK = 4
@@ -70,6 +71,7 @@ class LeaseLoop:
         self._for_good = for_good
         self._clicks = clicks or Backpressure()
         self._tasks: dict[asyncio.Task[None], tuple[str, str]] = {}  # the row's key, and whose turn it is
+        self._full = False  # rows may be due for which there was no room
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -109,13 +111,14 @@ class LeaseLoop:
             task = asyncio.create_task(self._attend(key, claim))
             self._tasks[task] = key, claim.turn
             task.add_done_callback(self._tasks.pop)
-            task.add_done_callback(lambda _: loop.call_later(REFILL, waiter.wake))
+            task.add_done_callback(lambda _: self._full and loop.call_later(REFILL, waiter.wake))
         if pause:
             await self._pause(waiter.wait(pause))
 
     async def _claim(self, room: int) -> tuple[list[tuple[str, ClaimedRow]], float]:
         """Claims due rows. Returns them, and the seconds until it is worth looking again."""
-        if room <= 0:
+        self._full = room <= 0
+        if self._full:
             return [], self._poll
         try:
             at_work = dict(self._tasks.values())
@@ -179,11 +182,11 @@ class LeaseLoop:
         if isinstance(error, PutOff):
             lag = WHILE_FAILING if error.failing else 0.0
             after, why = error.after, str(error)
-            first = await lease.run(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
+            first = await lease.finish(postpone, self._kind, key, claim.due_at, after, why, counted=False, lag=lag)
             level = logging.INFO if first else logging.DEBUG  # a row may wait for hours
             log.log(level, "%s %s is put off for %.3g s: %s", self._kind.table.name, key, error.after, error)
         elif isinstance(error, PutAside):
-            await lease.run(put_aside, self._kind, key, claim.due_at, error, self._for_good)
+            await lease.finish(put_aside, self._kind, key, claim.due_at, error, self._for_good)
         else:
             expected = isinstance(error, ConfirmError)
             log.log(
@@ -194,7 +197,7 @@ class LeaseLoop:
                 error if expected else type(error).__name__,
                 exc_info=not expected and error,
             )
-            await lease.run(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
+            await lease.finish(postpone, self._kind, key, claim.due_at, None, _words(error), counted=True)
 
 
 def put_aside(tx: Tx, kind: RowKind, key: str, due_at: float, error: PutAside, for_good: ForGood) -> None:

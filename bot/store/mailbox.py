@@ -15,6 +15,7 @@ from bot.audit.ledger import LineKind
 from bot.confirmation.effects import Step, Unsealed
 from bot.confirmation.model import Confirmation, State
 from bot.store.agent_sessions import run_ended
+from bot.store.attempts import earlier
 from bot.store.ledger_lines import write_step
 from bot.store.outbox import is_left_from_before
 from bot.store.repository import CONFIRMATIONS, Session, find_session, lock_session, now, session_confirmations
@@ -110,6 +111,7 @@ class Mail:
     paused: bool
     left: bool  # an earlier run ended while its reply was shown
     rows: tuple[Confirmation, ...]
+    stopped: bool = False  # somebody stopped the run of the first letter
 
     def about(self, letter: Letter) -> Confirmation:
         return next(row for row in self.rows if row.id == letter.confirmation)
@@ -117,10 +119,16 @@ class Mail:
 
 def read_mail(tx: Tx, key: str, *, together: bool, several: bool, overtaking: Overtaking | None = None) -> Mail:
     letters = next_letters(tx, key, together=together, several=several, overtaking=overtaking)
+    rows = tuple(session_confirmations(tx, key)) if letters or together else ()
     if not letters:
-        return Mail((), paused=False, left=False, rows=())
-    rows = tuple(session_confirmations(tx, key))
-    return Mail(letters, paused=paused(tx) is not None, left=is_left_from_before(tx, key), rows=rows)
+        return Mail((), paused=False, left=False, rows=rows)
+    return Mail(
+        letters,
+        paused=paused(tx) is not None,
+        left=is_left_from_before(tx, key),
+        rows=rows,
+        stopped=is_stopped(tx, key, letters[0].id),
+    )
 
 
 def read_first(tx: Tx, key: str, *, together: bool, several: bool) -> tuple[Session, Mail]:
@@ -166,6 +174,16 @@ def _turn(letter: Letter, turns: Mapping[str, str]) -> str:
     if letter.confirmation is not None:
         return turns.get(letter.confirmation, "")
     return str(letter.body.get("turn", letter.body.get("invocation")) or "")
+
+
+def is_stopped(tx: Tx, key: str, letter: int) -> bool:
+    """Whether somebody stopped the run about this letter."""
+    return earlier(tx, key, stop_mark(letter)) is not None
+
+
+def stop_mark(letter: int) -> str:
+    """The mark in `attempts` that says so."""
+    return f"stopped:{letter}"
 
 
 def letters_done(tx: Tx, letters: Sequence[Letter]) -> None:

@@ -11,9 +11,9 @@ from bot.confirmation.effects import Step
 from bot.confirmation.model import SLACK, Confirmation, OutcomeKind, State
 from bot.policy.approvers import Person
 from bot.store.agent_sessions import note_stopped
-from bot.store.attempts import begin, earlier
+from bot.store.attempts import begin
 from bot.store.ledger_lines import write_step
-from bot.store.mailbox import next_letters
+from bot.store.mailbox import next_letters, stop_mark
 from bot.store.repository import lock_session, now, session_confirmations
 from bot.store.tables import sessions
 from runtime.jsontypes import canonical
@@ -48,7 +48,7 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
         return False
     note_stopped(tx, key)  # Slack waits for another status, whether or not anything was under way
     letters = next_letters(tx, key, together=together)
-    if not letters or begin(tx, key, _mark(letters[0].id)) is not None:
+    if not letters or begin(tx, key, stop_mark(letters[0].id)) is not None:
         return False
     rows = session_confirmations(tx, key)
     goes_on = [row.asked.tool for row in rows if _runs(row)]
@@ -59,15 +59,6 @@ def stop_run(tx: Tx, stop: StopPress, *, together: bool = False) -> bool:
     return True
 
 
-def is_stopped(tx: Tx, key: str, letter: int) -> bool:
-    """Whether somebody stopped the run about this letter."""
-    return earlier(tx, key, _mark(letter)) is not None
-
-
 def _runs(row: Confirmation) -> bool:
     """Approved, and not ended yet: it begins, or runs, in spite of the stop."""
     return row.state is State.APPROVED and (row.outcome is None or row.outcome.kind is OutcomeKind.RUNNING)
-
-
-def _mark(letter: int) -> str:
-    return f"stopped:{letter}"

@@ -123,7 +123,7 @@ class VotesShown:
 
 
 def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmation:
-    """Stores where cards are, and which version they show."""
+    """Stores where cards are, and which version they show. If that is the row's own, nothing is left to draw."""
     _, row = lock_confirmation(tx, confirmation_id)
     by_place = {(place.channel, place.thread_ts): place for place in places}
     kept = tuple(by_place.pop((place.channel, place.thread_ts), place) for place in row.places)
@@ -133,6 +133,8 @@ def placed(tx: Tx, confirmation_id: str, places: tuple[Place, ...]) -> Confirmat
         at = now(tx)
         tx.report(VotesShown(tuple((at - vote.stored_at).total_seconds() for vote in fresh)))
     save_places(tx, after)
+    if not to_draw(after):
+        card_done(tx, confirmation_id)
     return after
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol
 
@@ -174,16 +175,16 @@ class Worker:
     async def _card(self, confirmation_id: str, lease: Lease) -> None:
         """Draws until every card shows the current row. For a call that was just approved, only its end is drawn if it
         comes within a second, since Slack allows few updates a minute."""
-        while to_draw(row := await lease.read(read_known, confirmation_id)):
-            await self._clicks.stand_back()
-            wait = await lease.read(until_drawn, row)
-            if wait > 0:
-                raise NotNow(wait, "The call was approved just now, and may end in a moment.")
-            if not await self._is_sound(row):
-                await lease.run(put_right, confirmation_id, self._rules.now)
-                continue
-            with following("draw", row=row):
-                await self._draw(lease, row)
+        await self._clicks.stand_back()
+        while (due := await lease.read(due_card, confirmation_id)) is not None:
+            if isinstance(due, float):
+                raise NotNow(due, "The call was approved just now, and may end in a moment.")
+            if await self._is_sound(due.row):
+                with following("draw", row=due.row):
+                    places = tuple(await self._drawing.draw(lease, due.row, due.session, due.around))
+                await lease.finish(placed, confirmation_id, places)
+                return
+            await lease.run(put_right, confirmation_id, self._rules.now)
         await lease.finish(drawn, confirmation_id)
 
     async def _is_sound(self, row: Confirmation) -> bool:
@@ -194,12 +195,6 @@ class Worker:
 
         # If a row fails its checks, its conditions are evaluated again, which takes a while.
         return await asyncio.to_thread(sound) if rules.policies.conditional else sound()
-
-    async def _draw(self, lease: Lease, row: Confirmation) -> None:
-        session = await lease.read(read_session, chain_of(row.asked.session))
-        around = await lease.read(read_around, row)
-        places = tuple(await self._drawing.draw(lease, row, session, around))
-        await lease.run(placed, row.id, places)
 
     async def _count(self, lease: Lease, row: Confirmation) -> RowOwed:
         vote = row.pending[0]
@@ -244,6 +239,25 @@ def read_known(tx: Tx, confirmation_id: str) -> Confirmation:
 def what_is_owed(tx: Tx, confirmation_id: str) -> RowOwed:
     row = read_known(tx, confirmation_id)
     return row, owed(row, now(tx))
+
+
+@dataclass(frozen=True)
+class DueCard:
+    """What is needed to draw a confirmation's cards."""
+
+    row: Confirmation
+    session: Session
+    around: CardContext
+
+
+def due_card(tx: Tx, confirmation_id: str) -> DueCard | float | None:
+    """What to draw, or how many seconds to wait before that. None: every card shows the current row."""
+    row = read_known(tx, confirmation_id)
+    if not to_draw(row):
+        return None
+    if (wait := until_drawn(tx, row)) > 0:
+        return wait
+    return DueCard(row, read_session(tx, chain_of(row.asked.session)), read_around(tx, row))
 
 
 def until_drawn(tx: Tx, row: Confirmation) -> float:

@@ -73,6 +73,7 @@ class _Statements:
     release: Prepared
     holds: Prepared
     remaining: Prepared
+    due: Prepared | None  # when the row is due next, in tables that say so
 
 
 @cache
@@ -88,6 +89,7 @@ def _statements(table: Table, column: Column[Any]) -> _Statements:
         release=Prepared(update(table).where(is_held).values(lease_token=None, lease_until=None)),
         holds=Prepared(for_update(select(table.c.lease_token).where(is_held))),
         remaining=Prepared(select(table.c.lease_until).where(is_held)),
+        due=Prepared(select(table.c.due_at).where(named)) if "due_at" in table.c else None,
     )
 
 
@@ -116,12 +118,16 @@ def renew(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, term:
 
 
 def release(tx: Tx, table: Table, where: ColumnElement[bool], token: str, *, topic: str | None = None) -> bool:
-    """Whoever waits for the topic may try at once."""
+    """Whoever waits for the topic may try at once, unless the row is not due."""
     statements, value = _on(table, where)
     released = statements.release(tx, named=value, claimed_token=token) == 1
-    if released and topic is not None:
+    if released and topic is not None and _is_due(tx, statements, value):
         tx.notify(topic)
     return released
+
+
+def _is_due(tx: Tx, statements: _Statements, value: object) -> bool:
+    return statements.due is None or statements.due.first(tx, named=value).due_at is not None
 
 
 def holds(tx: Tx, table: Table, where: ColumnElement[bool], token: str) -> bool:

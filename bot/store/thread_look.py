@@ -1,0 +1,52 @@
+"""What a thread's worker has to know: what to post next, and what in the thread is not final. Transaction functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from bot.confirmation.model import Confirmation
+from bot.store.mailbox import read_session
+from bot.store.outbox import NextPost, Unfinished, copies_since, next_telling, spoke, told_up_to, unfinished
+from bot.store.plans import Plan
+from bot.store.repository import Session, now, session_confirmations
+from bot.store.slack_lanes import cards_under_way
+from runtime.store.database import Tx
+
+
+@dataclass(frozen=True)
+class ThreadLook:
+    """A thread at one moment. `card_under_way`: a card of the session is about to be posted. `copies_since`: from when
+    on to look for messages that were posted twice, if at all."""
+
+    at: datetime
+    session: Session
+    rows: tuple[Confirmation, ...]
+    telling: NextPost | None
+    card_under_way: bool
+    copies_since: float | None
+    unfinished: Unfinished
+
+
+def look_at_thread(tx: Tx, key: str) -> ThreadLook:
+    return ThreadLook(
+        at=now(tx),
+        session=read_session(tx, key),
+        rows=tuple(session_confirmations(tx, key)),
+        telling=next_telling(tx, key),
+        card_under_way=cards_under_way(tx, key),
+        copies_since=copies_since(tx, key),
+        unfinished=unfinished(tx, key),
+    )
+
+
+def told_then_look(tx: Tx, key: str, seq: int) -> ThreadLook:
+    """The lines up to `seq` are posted."""
+    told_up_to(tx, key, seq)
+    return look_at_thread(tx, key)
+
+
+def spoke_then_look(tx: Tx, key: str, event: str, ts: str, plan: Plan | None) -> ThreadLook:
+    """The agent's words are posted."""
+    spoke(tx, key, event, ts, plan)
+    return look_at_thread(tx, key)
