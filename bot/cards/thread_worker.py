@@ -15,10 +15,10 @@ from bot.cards.thread import Posted
 from bot.confirmation.model import Confirmation, OutcomeKind, State
 from bot.hosts.host import AgentMessage, Task
 from bot.leasing.lease_loop import NotNow
-from bot.store.outbox import NextPost, all_told, looked_for_copies
+from bot.store.outbox import NextPost, all_told, looked_for_copies, spoke, told_up_to
 from bot.store.plans import Plan
 from bot.store.repository import Session
-from bot.store.thread_look import ThreadLook, look_at_thread, spoke_then_look, told_then_look
+from bot.store.thread_look import ThreadLook, look_at_thread, then_look
 from runtime.store.lease import Lease
 
 CARDS_FIRST = 0.5
@@ -96,10 +96,10 @@ class ThreadWorker:
             if wait > 0:
                 raise NotNow(wait, "A call was approved just now, and may end in a moment.")
             seq = await self._thread.tell(lease, session, telling.lines, rows)
-            return await lease.run(told_then_look, session.key, seq)
+            return await lease.run(then_look(told_up_to), session.key, seq)
         said, retry = telling.said, telling.retry
         posted = await self._thread.say(lease, session, said, rows=rows, retry=retry, tasks=telling.tasks)
-        return await lease.run(spoke_then_look, session.key, said.event, posted.ts, posted.plan)
+        return await lease.run(then_look(spoke), session.key, said.event, posted.ts, posted.plan)
 
 
 def _has_no_card(row: Confirmation) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import wraps
+from typing import Concatenate, ParamSpec
 
 from bot.confirmation.model import Confirmation
 from bot.store.mailbox import read_session
-from bot.store.outbox import NextPost, Unfinished, copies_since, next_telling, spoke, told_up_to, unfinished
-from bot.store.plans import Plan
+from bot.store.outbox import NextPost, Unfinished, copies_since, next_telling, unfinished
 from bot.store.repository import Session, now, session_confirmations
 from bot.store.slack_lanes import cards_under_way
 from runtime.store.database import Tx
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -40,13 +44,12 @@ def look_at_thread(tx: Tx, key: str) -> ThreadLook:
     )
 
 
-def told_then_look(tx: Tx, key: str, seq: int) -> ThreadLook:
-    """The lines up to `seq` are posted."""
-    told_up_to(tx, key, seq)
-    return look_at_thread(tx, key)
+def then_look(change: Callable[Concatenate[Tx, str, P], None]) -> Callable[Concatenate[Tx, str, P], ThreadLook]:
+    """The same transaction, which also returns how the thread is then."""
 
+    @wraps(change)
+    def looked(tx: Tx, key: str, /, *args: P.args, **kwargs: P.kwargs) -> ThreadLook:
+        change(tx, key, *args, **kwargs)
+        return look_at_thread(tx, key)
 
-def spoke_then_look(tx: Tx, key: str, event: str, ts: str, plan: Plan | None) -> ThreadLook:
-    """The agent's words are posted."""
-    spoke(tx, key, event, ts, plan)
-    return look_at_thread(tx, key)
+    return looked
