@@ -15,6 +15,8 @@ import pytest
 import pytest_asyncio
 from hypothesis import settings
 
+from bot.sandbox.server.delivery import Outbox
+from bot.sandbox.workspace.tickets import Tickets
 from bot.store.open import open_store
 from runtime.store.database import Database
 from tests.support.postgres import PostgresServer, postgres_server
@@ -48,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         seen.add(test)
     config.hook.pytest_deselected(items=left)
     items[:] = kept
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _slack_waits_for_a_busy_machine() -> None:
+    """Slack gives an app three seconds to answer a click and to open a form. Tests do not measure how fast that is."""
+    Tickets.trigger_lives = Outbox.ack_within = 30.0
 
 
 @pytest.fixture(autouse=True)

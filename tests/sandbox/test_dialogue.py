@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.sandbox.people.people import AskedFirst, Person
 from bot.sandbox.people.seen import Seen
 from bot.sandbox.people.waiting import WaitedInVain
+from bot.sandbox.server.delivery import ACK_WITHIN
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
 from runtime.errors import Forbidden, NotFound
@@ -209,6 +210,7 @@ async def test_an_unacknowledged_event_comes_again_and_a_click_does_not(
 async def test_three_seconds_are_all_an_app_gets(
     slack: FakeSlack, app: AsyncApp, client: AsyncWebClient, ann: Person, deploys: Channel
 ) -> None:
+    slack.outbox.ack_within = ACK_WITHIN
     entered, gate = asyncio.Event(), asyncio.Event()
 
     @app.action("approve")
@@ -220,7 +222,7 @@ async def test_three_seconds_are_all_an_app_gets(
     await client.chat_postMessage(channel=deploys.id, text="Sure?", blocks=card("Approve"))
     click = asyncio.create_task(ann.clicks(await ann.finds("Deploy", deploys), "Approve"))
     await entered.wait()
-    slack.clock.advance(3)
+    slack.clock.advance(ACK_WITHIN)
     made = await click
     gate.set()
     assert not made.acked

@@ -12,6 +12,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from bot.sandbox.people.people import Person
 from bot.sandbox.server.server import FakeSlack
 from bot.sandbox.workspace.records import Channel
+from bot.sandbox.workspace.tickets import TRIGGER_LIVES
 
 Body = dict[str, Any]
 
@@ -46,6 +47,7 @@ async def test_a_trigger_opens_once_and_for_three_seconds(
     await client.views_open(trigger_id=once, view=modal("Edit"))
     with pytest.raises(SlackApiError, match="exchanged_trigger_id"):
         await client.views_open(trigger_id=once, view=modal("Edit"))
+    slack.workspace.tickets.trigger_lives = TRIGGER_LIVES
     late = trigger(slack, ann)
     slack.clock.advance(3.1)
     with pytest.raises(SlackApiError, match="expired_trigger_id"):

@@ -69,6 +69,9 @@ class Reply(NamedTuple):
 
 
 class Outbox:
+    ack_within = ACK_WITHIN
+    """Tests raise it: on a busy machine an app may need longer than Slack allows."""
+
     def __init__(self, workspace: Workspace, payloads: Payloads, socket: SocketMode) -> None:
         self._workspace = workspace
         self.payloads = payloads
@@ -101,7 +104,7 @@ class Outbox:
         self._workspace.changes.tell("delivery")
         started = time.perf_counter()
         try:
-            await self._workspace.clock.within(ACK_WITHIN, self._transmit(made))
+            await self._workspace.clock.within(self.ack_within, self._transmit(made))
             made.acked_after = time.perf_counter() - started if made.acked else None
         except TimeoutError:
             made.reason = made.reason or "http_timeout"

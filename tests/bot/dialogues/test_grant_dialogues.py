@@ -234,6 +234,7 @@ async def test_while_slack_is_away_calls_ask_and_the_grant_stays(at: Office) -> 
 
     await at.ann.finds("2.4.3", at.deploys, thread=card)
     await at.ann.finds("deploy runs without asking, because", at.deploys, thread=card)
+    await at.rests()
     assert "Revoke grant" in at.ann.now(card).buttons
 
 

@@ -129,6 +129,7 @@ async def test_the_older_card_of_a_node_that_asked_again_decides_nothing(opens: 
         await at.ann.says("@adk-confirm 9000", thread=said)
         second = await at.ann.finds("amount 9,000", at.deploys, thread=said)
         await at.ann.finds("The agent asked again. Use the newer card.", at.deploys, thread=said)
+        await at.rests()
         assert at.bob.now(first).buttons == ("See everything", "History")
         await at.bob.clicks(first, "Approve", stale=True)
         await at.bob.finds("too late", at.deploys, thread=said)
@@ -149,6 +150,7 @@ async def test_the_card_of_a_call_that_the_agent_left_behind_says_so(
         await at.bob.clicks(first, "Approve")
         await at.ann.finds("Deploy (service the rest)?", at.deploys, thread=said)
         await at.ann.finds("The agent went on without waiting for a decision. It did not run.", at.deploys, thread=said)
+        await at.rests()
         assert at.bob.now(other).buttons == ("See everything", "History")
         await at.rests()
         assert [one["service"] for one in ran()] == ["x"]
@@ -196,6 +198,7 @@ async def test_a_question_is_answered_by_whoever_asked_the_agent(opens: Opens, a
         await at.ann.finds("booked {'days': 3, 'hotel': True, 'note': 'by the sea'}", at.deploys, thread=said)
         assert ran() == [{"tool": "book", "answer": {"days": 3, "hotel": True, "note": "by the sea"}, "kind": "dict"}]
         await at.ann.finds("ann answered about_trip", at.deploys, thread=said)
+        await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
 
@@ -223,6 +226,7 @@ async def test_a_question_that_nobody_answers_expires(opens: Opens) -> None:
         await at.later(hours=2)
         await at.ann.finds("Nobody answered the question of about_trip", at.deploys, thread=said)
         await at.ann.finds("Nobody answered by", at.deploys, thread=said)
+        await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
         assert ran() == []
 

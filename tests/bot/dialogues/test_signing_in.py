@@ -179,6 +179,7 @@ async def test_a_key_is_typed_into_a_form(opens: Opens) -> None:
         await (await at.ann.gets_modal("Sign in")).submits({"API key": API_KEY})
         await at.ann.finds("standup", at.deploys, thread=said)
         assert ran() == [{"tool": "calendar", "events": ["standup", "lunch"]}]
+        await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
 
@@ -204,6 +205,7 @@ async def test_a_request_to_sign_in_expires_as_its_tool_s_policy_says(opens: Ope
         await at.later(hours=2)
         await at.ann.finds("Nobody signed in for read_calendar in time", at.deploys, thread=said)
         assert await comes_back(at, back) == 410
+        await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
 
 

@@ -203,6 +203,7 @@ async def test_a_tool_that_asks_twice_gets_a_card_for_each_question(open_office:
 
         await at.ann.finds('agree: {"did":"agree"}', at.deploys, thread=price)
         assert [(line["price"], line["date"]) for line in at.ran()] == [(8, "friday")]
+        await at.rests()
         assert at.ann.now(price).buttons == ("See everything", "History")
         assert at.ann.now(date).buttons == ("See everything", "History")
 

@@ -156,6 +156,7 @@ async def test_approvals_lists_to_one_person_what_waits_for_them_and_here(at: Of
     await at.ann.finds("Done: Reimburse", at.deploys, thread=card)
     await at.bob.finds("Your approval counts", at.deploys)
     await at.bob.finds("Nothing waits for you.", at.deploys)
+    await at.rests()
     assert at.bob.now(listed).buttons == ()
     assert len(at.ran()) == 1
 

@@ -75,6 +75,7 @@ async def test_who_can_not_see_the_channel_gets_the_escalated_card_as_a_direct_m
         assert done.ts == hers.ts
         assert done.buttons == ("See everything", "History")
         await at.ann.finds("Done: Pay", secret, thread=said)
+        await at.rests()
         assert at.ann.now(card).buttons == ("See everything", "History")
         assert len(at.ran()) == 1
 
